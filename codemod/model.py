@@ -1,0 +1,281 @@
+"""The words of precfix as data: declarations, edits, fixes, findings, rules, reports.
+
+Everything here is frozen and needs only the standard library; every other module speaks in these types.
+Rows and columns are 1-based and count characters of the decoded text, the way editors show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from .project import Project
+
+
+class PrecfixError(Exception):
+    """Base of the errors that precfix raises on purpose."""
+
+
+class UsageError(PrecfixError):
+    """Something the user can mend: a path, an option, a setting. Shown as one line, exit code 2."""
+
+
+class EditRefused(PrecfixError):
+    """An edit cannot be made without risking other bytes; the whole fix is dropped and the reason reported."""
+
+
+class Applicability(str, Enum):
+    """How far a fix may be trusted (ruff's words)."""
+
+    SAFE = "safe"
+    """Same numerics, or it removes a certain crash."""
+    UNSAFE = "unsafe"
+    """Numerics, memory or speed may change; written only with ``--unsafe-fixes``."""
+    DISPLAY_ONLY = "display-only"
+    """Printed for the reader, never written."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A half-open range of a document's text: rows and columns are 1-based, ``end_column`` is exclusive."""
+
+    row: int
+    column: int
+    end_row: int
+    end_column: int
+
+    def contains(self, other: Span) -> bool:
+        """Whether ``other`` lies inside this span (equal counts)."""
+        return (self.row, self.column) <= (other.row, other.column) and (other.end_row, other.end_column) <= (
+            self.end_row,
+            self.end_column,
+        )
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether both share at least one character; touching or empty spans do not overlap."""
+        return (self.row, self.column) < (other.end_row, other.end_column) and (other.row, other.column) < (
+            self.end_row,
+            self.end_column,
+        )
+
+
+# --- edits of Python source: structural, carried out by rewrite.py through LibCST ------------------------------------
+# A span names the `ast` node meant; rewrite.py finds its LibCST twin by kind and position.
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStatement:
+    """Delete one statement (simple or compound) with the comments that belong to it; an emptied block gets ``pass``."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnwrapBlock:
+    """Replace a ``with`` or ``if`` statement by the statements of its body, or of its ``else`` branch."""
+
+    span: Span
+    branch: str = "body"
+    """``"body"`` or ``"orelse"``; for ``orelse`` an ``elif`` chain becomes the ``if``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceExpression:
+    """Replace an expression. ``parts`` alternate new source text and spans of existing sub-expressions to keep."""
+
+    span: Span
+    parts: tuple[str | Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetArgument:
+    """Set keyword ``name`` of the call at ``span`` to ``value`` (source text), replacing its value or appending it."""
+
+    span: Span
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveArgument:
+    """Remove a keyword (``str``) or positional (``int`` index) argument of the call at ``span``."""
+
+    span: Span
+    argument: str | int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveParameter:
+    """Remove parameter ``name`` of the function defined at ``span`` (its calls are edited by RemoveArgument)."""
+
+    span: Span
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStatement:
+    """Insert ``text`` (one or more complete lines, not indented) before or after the statement at ``span``."""
+
+    span: Span
+    text: str
+    where: str = "before"
+    """``"before"`` or ``"after"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrapStatements:
+    """Put the statements from ``first`` to ``last`` (siblings of one block) under ``header`` (``with ...:``)."""
+
+    first: Span
+    last: Span
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddImport:
+    """Make ``statement`` (``import torch``, ``from torch.amp import autocast``) hold at module level, once."""
+
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropImport:
+    """Remove the import that binds ``name`` from the import statement at ``span`` unless ``name`` is still used."""
+
+    span: Span
+    name: str
+
+
+# --- edits of any text: character offsets into the decoded text, for configuration files -----------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceText:
+    """Replace the characters ``start:end`` (0-based offsets into the document's text) by ``text``."""
+
+    start: int
+    end: int
+    text: str
+
+
+PythonOperation: TypeAlias = (
+    RemoveStatement
+    | UnwrapBlock
+    | ReplaceExpression
+    | SetArgument
+    | RemoveArgument
+    | RemoveParameter
+    | InsertStatement
+    | WrapStatements
+    | AddImport
+    | DropImport
+)
+Operation: TypeAlias = PythonOperation | ReplaceText
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One operation on one file. ``path`` is relative to the project's root, with forward slashes."""
+
+    path: str
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A set of edits that is applied whole or not at all, possibly across files."""
+
+    name: str
+    """Short kebab-case word that tells alternatives apart (``drop``, ``disable``); ``--fix PF101=disable``."""
+    message: str
+    """What will be done, and plainly what changes in behaviour."""
+    applicability: Applicability
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A span of a file, and what is to be seen there."""
+
+    path: str
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake at one place, why we believe it (``evidence``), and what could be done (``fixes``, best first)."""
+
+    code: str
+    name: str
+    message: str
+    path: str
+    span: Span
+    evidence: tuple[Place, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One place that states a precision: which framework's key or call, which role, which value."""
+
+    path: str
+    span: Span
+    framework: str
+    key: str
+    role: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was not read or not edited, a rule that failed, a fix that was refused: one reason each."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A mistake precfix knows. ``docs`` is the module's docstring: its first line is the title."""
+
+    code: str
+    name: str
+    docs: str
+    check: Callable[[Project], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The regime to arrive at, and which source said so (flag, settings, profile, the project itself)."""
+
+    regime: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file before and after, as bytes."""
+
+    path: str
+    before: bytes
+    after: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run found, what it would change, and everything it could not do."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    changes: tuple[FileChange, ...] = ()
+    applied: tuple[tuple[Finding, Fix], ...] = ()
+    """The findings whose fix is part of ``changes``, with the fix that was chosen."""
+    skipped: tuple[Skipped, ...] = ()
+    files_seen: int = 0
+    files_parsed: int = 0
+    failed_rules: tuple[Skipped, ...] = field(default=())
+    """Rules that raised: ``path`` is the rule's code. Exit code 3 when nothing else is wrong."""
