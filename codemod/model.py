@@ -6,6 +6,7 @@ Rows and columns are 1-based and count characters of the decoded text, the way e
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -247,6 +248,23 @@ class Rule:
     docs: str
     check: Callable[[Project], Iterable[Finding]]
 
+    @classmethod
+    def of(cls, code: str, check: Callable[[Project], Iterable[Finding]]) -> Rule:
+        """The rule whose name is the module name of ``check`` and whose manual is that module's docstring."""
+        module = sys.modules[check.__module__]
+        return cls(code, module.__name__.rpartition(".")[2].replace("_", "-"), (module.__doc__ or "").strip(), check)
+
+    @property
+    def title(self) -> str:
+        """The first line of the manual."""
+        return self.docs.partition("\n")[0]
+
+    def finding(
+        self, message: str, path: str, span: Span, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()
+    ) -> Finding:
+        """A finding of this rule."""
+        return Finding(self.code, self.name, message, path, span, tuple(evidence), tuple(fixes))
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -271,6 +289,9 @@ class Report:
 
     target: Target
     findings: tuple[Finding, ...]
+    """What was found in the project as it is on disk."""
+    remaining: tuple[Finding, ...] = ()
+    """What is still found after the changes."""
     changes: tuple[FileChange, ...] = ()
     applied: tuple[tuple[Finding, Fix], ...] = ()
     """The findings whose fix is part of ``changes``, with the fix that was chosen."""

@@ -1,0 +1,16 @@
+"""What precfix knows: its rules, each one a module named for the mistake. No machinery lives here."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..codemod.model import Rule
+
+MODULES = ("scaler.grad_scaler_under_bf16",)
+"""The rule modules, below this package."""
+
+
+def load() -> tuple[Rule, ...]:
+    """All rules, ordered by code."""
+    rules = [import_module(f"{__name__}.{name}").rule for name in MODULES]
+    return tuple(sorted(rules, key=lambda rule: rule.code))

@@ -1,0 +1,1 @@
+"""Mistakes made with gradient scalers."""

@@ -1,0 +1,256 @@
+"""Runs rules over a project and carries their fixes out, round after round, until nothing changes.
+
+A fix is applied whole or not at all, across all its files. Two fixes that touch the same text are not merged: the
+first by place wins the round, the other is looked for again in the next one. Nothing is lost silently: what was
+refused, what failed and what did not settle is in the report.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .model import (
+    AddImport,
+    Applicability,
+    DropImport,
+    Edit,
+    EditRefused,
+    FileChange,
+    Finding,
+    Fix,
+    InsertStatement,
+    Operation,
+    PythonOperation,
+    ReplaceText,
+    Report,
+    Rule,
+    Skipped,
+    Span,
+    Target,
+    WrapStatements,
+)
+from .project import Project
+
+MAX_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user allows."""
+
+    unsafe_fixes: bool = False
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """Rule code -> name of the alternative to use instead of the best one."""
+    progress: Callable[[str], None] | None = None
+    """Called with a short sentence when a new step begins."""
+
+
+@dataclass(slots=True)
+class _Round:
+    project: Project
+    texts: dict[str, str] = field(default_factory=dict)
+    applied: list[tuple[Finding, Fix]] = field(default_factory=list)
+    refused: list[Skipped] = field(default_factory=list)
+
+
+def check(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
+    """Find mistakes; change nothing."""
+    findings, failed = _findings(project, rules, options or Options())
+    return Report(
+        target, findings, remaining=findings, skipped=project.skipped, failed_rules=failed, **_counts(project)
+    )
+
+
+def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
+    """Find mistakes and apply the fixes that ``options`` allow, in memory; ``Report.changes`` holds the new bytes."""
+    options = options or Options()
+    first, failed = _findings(project, rules, options)
+    current, findings = project, first
+    applied: list[tuple[Finding, Fix]] = []
+    refused: list[Skipped] = []
+    for _ in range(MAX_ROUNDS):
+        done = _apply_round(current, findings, options)
+        refused += [item for item in done.refused if item not in refused]
+        if not done.texts:
+            break
+        applied += done.applied
+        current = current.with_texts(done.texts)
+        findings, failed = _findings(current, rules, options)
+    else:
+        if any(choose(finding, options) for finding in findings):
+            refused.append(Skipped(".", f"fixes did not settle after {MAX_ROUNDS} rounds; run precfix again"))
+    return Report(
+        target,
+        first,
+        remaining=findings,
+        changes=_changes(project, current),
+        applied=tuple(applied),
+        skipped=(*project.skipped, *refused),
+        failed_rules=failed,
+        **_counts(project),
+    )
+
+
+def choose(finding: Finding, options: Options) -> Fix | None:
+    """The fix that will be used: the chosen alternative, else the best one whose applicability is allowed."""
+    wanted = options.chosen.get(finding.code)
+    for fix in finding.fixes:
+        if wanted is not None and fix.name != wanted:
+            continue
+        if fix.applicability is Applicability.SAFE:
+            return fix
+        if fix.applicability is Applicability.UNSAFE and (options.unsafe_fixes or wanted == fix.name):
+            return fix
+    return None
+
+
+def texts_with(project: Project, fixes: Iterable[Fix]) -> dict[str, str]:
+    """The new text of every file that ``fixes`` change, all applied together.
+
+    Raises EditRefused when one of them cannot be carried out; nothing is applied then.
+    """
+    operations: dict[str, list[Operation]] = {}
+    for fix in fixes:
+        for edit in fix.edits:
+            if edit.operation not in operations.setdefault(edit.path, []):
+                operations[edit.path].append(edit.operation)
+    return {path: _edited(project, path, listed) for path, listed in operations.items()}
+
+
+def _edited(project: Project, path: str, operations: Sequence[Operation]) -> str:
+    document = project.document(path)
+    if document is None:
+        raise EditRefused(f"{path} cannot be read")
+    replacements = [item for item in operations if isinstance(item, ReplaceText)]
+    structural: list[PythonOperation] = [item for item in operations if not isinstance(item, ReplaceText)]
+    if replacements and structural:
+        raise EditRefused(f"{path}: text edits and structural edits cannot be made in one step")
+    if structural:
+        from .rewrite import rewrite
+
+        text = rewrite(document.text, structural)
+    else:
+        text = _spliced(document.text, replacements)
+    document.encode(text)
+    return text
+
+
+def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:
+    parts, position = [], 0
+    for edit in sorted(edits, key=lambda item: (item.start, item.end)):
+        if edit.start < position:
+            raise EditRefused("two edits touch the same text")
+        parts += [text[position : edit.start], edit.text]
+        position = edit.end
+    return "".join([*parts, text[position:]])
+
+
+# --- one round --------------------------------------------------------------------------------------------------------
+
+
+def _apply_round(project: Project, findings: Sequence[Finding], options: Options) -> _Round:
+    done = _Round(project)
+    accepted: list[tuple[Finding, Fix]] = []
+    taken: list[Edit] = []
+    for finding in findings:
+        fix = choose(finding, options)
+        if fix is not None and fix.edits and not any(_collide(mine, other) for mine in fix.edits for other in taken):
+            accepted.append((finding, fix))
+            taken += fix.edits
+    if not accepted:
+        return done
+    try:
+        texts = texts_with(project, (fix for _, fix in accepted))
+        done.applied = accepted
+    except EditRefused:
+        texts = _one_by_one(project, accepted, done)
+    done.texts = {path: text for path, text in texts.items() if text != _text(project, path)}
+    return done
+
+
+def _one_by_one(project: Project, accepted: Sequence[tuple[Finding, Fix]], done: _Round) -> dict[str, str]:
+    """Some fix was refused: find out which, keep the others."""
+    texts: dict[str, str] = {}
+    for finding, fix in accepted:
+        try:
+            texts = texts_with(project, [*(item for _, item in done.applied), fix])
+        except EditRefused as refusal:
+            place = f"{finding.path}:{finding.span.row}"
+            done.refused.append(Skipped(place, f"{finding.code} fix {fix.name!r} was not applied: {refusal}"))
+        else:
+            done.applied.append((finding, fix))
+    return texts
+
+
+def _text(project: Project, path: str) -> str | None:
+    document = project.document(path)
+    return document.text if document is not None else None
+
+
+def _collide(one: Edit, other: Edit) -> bool:
+    """Whether two edits of different fixes must not be made in the same round."""
+    if one.path != other.path or one.operation == other.operation:
+        return False
+    if isinstance(one.operation, ReplaceText) != isinstance(other.operation, ReplaceText):
+        return True
+    if isinstance(one.operation, ReplaceText) and isinstance(other.operation, ReplaceText):
+        return one.operation.start < other.operation.end and other.operation.start < one.operation.end
+    if isinstance(one.operation, AddImport) or isinstance(other.operation, AddImport):
+        return False
+    mine, theirs = _span(one.operation), _span(other.operation)
+    if isinstance(one.operation, DropImport) and isinstance(other.operation, DropImport):
+        return False
+    same = mine == theirs
+    return same or mine.overlaps(theirs)
+
+
+def _span(operation: Operation) -> Span:
+    if isinstance(operation, WrapStatements):
+        return Span(operation.first.row, operation.first.column, operation.last.end_row, operation.last.end_column)
+    if isinstance(operation, AddImport | ReplaceText):
+        return Span(0, 0, 0, 0)
+    if isinstance(operation, InsertStatement):
+        row, column = operation.span.row, operation.span.column
+        return Span(row, column, row, column)
+    return operation.span
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _findings(
+    project: Project, rules: Sequence[Rule], options: Options
+) -> tuple[tuple[Finding, ...], tuple[Skipped, ...]]:
+    found: list[Finding] = []
+    failed: list[Skipped] = []
+    for rule in sorted(rules, key=lambda item: item.code):
+        if options.progress is not None:
+            options.progress(f"{rule.code} {rule.name}")
+        try:
+            for finding in rule.check(project):
+                found.append(finding)
+        except Exception as error:  # the one boundary: a failing rule is reported, the others go on
+            failed.append(Skipped(rule.code, _failure(error)))
+    unique = {(item.path, item.span, item.code, item.message): item for item in found}
+    return tuple(unique[key] for key in sorted(unique)), tuple(failed)
+
+
+def _failure(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
+    return f"the rule failed: {type(error).__name__}: {error}{where}"
+
+
+def _changes(before: Project, after: Project) -> tuple[FileChange, ...]:
+    changes = []
+    for path in sorted(after.replaced_paths):
+        old, new = before.document(path), after.document(path)
+        if old is not None and new is not None and old.data != new.data:
+            changes.append(FileChange(path, old.data, new.data))
+    return tuple(changes)
+
+
+def _counts(project: Project) -> dict[str, int]:
+    return {"files_seen": len(project.paths), "files_parsed": project.parsed_count}

@@ -1,0 +1,204 @@
+"""The edits that take a local scaler out of a training loop completely."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.facts.dtypes import attribute_assignments
+from ...codemod.facts.names import ModuleNames
+from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
+from ...codemod.model import (
+    Applicability,
+    DropImport,
+    Edit,
+    Fix,
+    Operation,
+    RemoveStatement,
+    ReplaceExpression,
+    Span,
+    UnwrapBlock,
+)
+from ...codemod.project import Project
+
+FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
+UNDERSTOOD_USES = {"scale", "step", "unscale_", "update", "assigned"}
+PURE_CALLS = {"len", "hasattr", "isinstance", "getattr", "bool", "int"}
+
+
+def fix(project: Project, scaler: Scaler) -> Fix | None:
+    """The fix that removes ``scaler``, or None when it is not local enough to be removed."""
+    if not _is_local(scaler) or not all(_is_simple(use) for use in scaler.uses):
+        return None
+    removal = _Removal(scaler)
+    edits = tuple(Edit(scaler.module.document.path, operation) for operation in removal.operations())
+    message = "remove the scaler: bfloat16 gradients need no loss scaling; steps with inf or NaN gradients are no longer skipped"
+    return Fix("drop", message, Applicability.SAFE, edits)
+
+
+def _is_local(scaler: Scaler) -> bool:
+    if scaler.kind != "direct" or scaler.routes & FORBIDDEN_ROUTES or len(scaler.aliases) != 1:
+        return False
+    alias = scaler.aliases[0]
+    statement = scaler.module.statement_of(scaler.call)
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is not scaler.call:
+        return False
+    if isinstance(statement, ast.Assign) and len(statement.targets) != 1:
+        return False
+    if isinstance(alias, NameAlias):
+        return len(alias.scope.bindings.get(alias.name, [])) == 1 and alias.name not in _exported(scaler.module)
+    return _is_only_assignment(alias)
+
+
+def _is_only_assignment(alias: AttributeAlias) -> bool:
+    return alias.owner is not None and len(attribute_assignments(alias.module, alias.owner, alias.name)) == 1
+
+
+def _exported(module: ModuleNames) -> set[str]:
+    bindings = module.module_scope.bindings.get("__all__", [])
+    elements = [item.value.elts for item in bindings if isinstance(item.value, ast.List | ast.Tuple)]
+    return {
+        item.value
+        for group in elements
+        for item in group
+        if isinstance(item, ast.Constant) and isinstance(item.value, str)
+    }
+
+
+def _is_simple(use: Use) -> bool:
+    """Whether the use has a plain equivalent without a scaler."""
+    if use.kind not in UNDERSTOOD_USES:
+        return False
+    if use.kind == "assigned":
+        return True
+    call = use.call
+    if call is None or any(isinstance(item, ast.Starred) for item in call.args[:1]):
+        return False
+    if use.kind == "scale":
+        return len(call.args) == 1 and not call.keywords
+    if use.kind == "step":
+        return len(call.args) >= 1
+    return isinstance(use.module.parents[call], ast.Expr)
+
+
+class _Removal:
+    """Collects the operations for one scaler."""
+
+    def __init__(self, scaler: Scaler) -> None:
+        self.scaler = scaler
+        self.module = scaler.module
+        self.removed: set[ast.stmt] = {scaler.module.statement_of(scaler.call)}
+        self.unwrapped: set[ast.stmt] = set()
+
+    def operations(self) -> Iterator[Operation]:
+        self.removed |= {self.module.statement_of(use.node) for use in self.scaler.uses_of("unscale_", "update")}
+        self._grow()
+        self._find_equal_branches()
+        for statement in sorted(self.removed, key=lambda node: node.lineno):
+            if not self._inside_removed(statement):
+                yield RemoveStatement(self._span(statement))
+        for statement in sorted(self.unwrapped, key=lambda node: node.lineno):
+            yield UnwrapBlock(self._span(statement))
+        for use in self.scaler.uses_of("scale", "step"):
+            if use.call is not None and not self._inside_removed(use.call) and not self._in_dropped_branch(use.call):
+                yield self._plain(use, use.call)
+        yield from self._import()
+
+    def _span(self, node: ast.AST) -> Span:
+        return self.module.document.span(node)
+
+    def _plain(self, use: Use, call: ast.Call) -> ReplaceExpression:
+        if use.kind == "scale":
+            return ReplaceExpression(self._span(call), (self._span(call.args[0]),))
+        parts: list[str | Span] = [self._span(call.args[0]), ".step("]
+        arguments: list[tuple[str, ast.expr]] = [("", item) for item in call.args[1:]]
+        arguments += [(f"{item.arg}=" if item.arg else "**", item.value) for item in call.keywords]
+        for position, (prefix, value) in enumerate(arguments):
+            parts += [(", " if position else "") + prefix, self._span(value)]
+        return ReplaceExpression(self._span(call), (*parts, ")"))
+
+    def _import(self) -> Iterator[Operation]:
+        func = self.scaler.call.func
+        root = func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            return
+        for binding in self.module.scope_of(func).lookup(root.id):
+            if isinstance(binding.node, ast.ImportFrom):
+                yield DropImport(self._span(binding.node), root.id)
+
+    # --- blocks that are left without a purpose ---------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        """Take whole ``if`` statements whose every statement goes, when their test has no effect of its own."""
+        grown = True
+        while grown:
+            grown = False
+            for statement in list(self.removed):
+                parent = self.module.parents.get(statement)
+                if isinstance(parent, ast.If) and parent not in self.removed and self._is_emptied(parent):
+                    self.removed.add(parent)
+                    grown = True
+
+    def _is_emptied(self, node: ast.If) -> bool:
+        return is_pure(node.test) and all(item in self.removed for item in (*node.body, *node.orelse))
+
+    def _inside_removed(self, node: ast.AST) -> bool:
+        return any(parent in self.removed for parent in self.module.ancestors(node))
+
+    def _find_equal_branches(self) -> None:
+        """``if amp: <with scaler> else: <plain>`` whose branches become the same is unwrapped."""
+        for use in self.scaler.uses_of("scale", "step"):
+            for parent in self.module.ancestors(use.node):
+                if isinstance(parent, ast.If) and parent.orelse and is_pure(parent.test) and not self._is_elif(parent):
+                    if self._shape(parent.body) == self._shape(parent.orelse):
+                        self.unwrapped.add(parent)
+
+    def _is_elif(self, node: ast.If) -> bool:
+        parent = self.module.parents.get(node)
+        return isinstance(parent, ast.If) and node in parent.orelse
+
+    def _in_dropped_branch(self, node: ast.AST) -> bool:
+        child = node
+        for parent in self.module.ancestors(node):
+            if isinstance(parent, ast.If) and parent in self.unwrapped and child in parent.orelse:
+                return True
+            child = parent
+        return False
+
+    def _shape(self, block: list[ast.stmt]) -> list[str]:
+        return [_Plain(self).dump(statement) for statement in block if statement not in self.removed]
+
+
+class _Plain:
+    """Dumps a statement as it will be once the scaler is gone, to compare branches."""
+
+    def __init__(self, removal: _Removal) -> None:
+        self.removed = removal.removed
+        self.calls = {use.call: use.kind for use in removal.scaler.uses_of("scale", "step")}
+
+    def dump(self, node: object) -> str:
+        if isinstance(node, ast.Call) and node in self.calls:
+            first, *rest = node.args
+            if self.calls[node] == "scale":
+                return self.dump(first)
+            step = ast.Attribute(first, "step", ast.Load())
+            return self.dump(ast.Call(step, rest, node.keywords))
+        if isinstance(node, ast.AST):
+            fields = ",".join(f"{name}={self.dump(value)}" for name, value in ast.iter_fields(node) if name != "ctx")
+            return f"{type(node).__name__}({fields})"
+        if isinstance(node, list):
+            kept = [item for item in node if not (isinstance(item, ast.stmt) and item in self.removed)]
+            return "[" + ",".join(self.dump(item) for item in kept) + "]"
+        return repr(node)
+
+
+def is_pure(test: ast.expr) -> bool:
+    """Whether evaluating ``test`` can have no effect that somebody relies on."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in PURE_CALLS):
+            return False
+    return True

@@ -1,0 +1,111 @@
+"""A GradScaler is active while gradients are bfloat16.
+
+## What goes wrong
+
+With bfloat16 weights the step dies on CUDA:
+`"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'` (a `NotImplementedError`, in older
+releases a `RuntimeError`). With float32 weights under bfloat16 autocast it runs, but for nothing: an extra pass over
+all gradients each step, steps skipped after a growth of the scale, and a scaler state that no bf16 run needs.
+
+## Why
+
+Loss scaling exists because float16 gradients underflow below 6e-8. bfloat16 has the exponent range of float32, so there
+is nothing to scale. The CUDA unscale kernel has no bfloat16 version in PyTorch 2.13 (pytorch#127176); the CPU kernel has
+one, so a run on a CPU does not show the crash.
+
+## Fix
+
+`drop` [safe]: where the scaler is local and the step always runs in bf16, the scaler goes: `scaler.scale(loss)` becomes
+`loss`, `scaler.step(optimizer)` becomes `optimizer.step()`, `unscale_` and `update` are deleted with the `if`s they
+leave empty, and so is the import. Clipping, closures and `retain_graph` stay.
+
+`disable` [safe]: where the scaler crosses files, is a parameter, is saved, passed as a value or tested for None, it is
+created with `enabled=False`; where the dtype is chosen at run time, with `enabled=<that dtype> == torch.float16`. A
+disabled scaler passes everything through. It is never replaced by None.
+
+What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler holds
+an empty scaler state, which an enabled scaler refuses to load.
+
+## Not flagged
+
+Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
+float16); quantised or float16 paths; a scaler whose regime cannot be told from the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codemod.facts.dtypes import BF16
+from ...codemod.facts.regimes import Regime, regime_of
+from ...codemod.facts.scalers import Scaler, scalers
+from ...codemod.facts.weights import WeightChoice, weight_choice_of
+from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.project import Project
+from . import disable_scaler, drop_scaler, follow_weights
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off:
+            continue
+        regime = regime_of(project, scaler)
+        if regime.verdict in ("always-bf16", "run-time") and regime.active:
+            yield _under_autocast(project, scaler, regime)
+        elif regime.verdict == "never-bf16":
+            weights = weight_choice_of(project, scaler, regime)
+            if weights is not None:
+                yield _under_weights(project, scaler, regime, weights)
+
+
+def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding:
+    if regime.own_condition is not None:
+        message = "GradScaler is switched on for bfloat16, which needs no loss scaling"
+    elif regime.verdict == "always-bf16":
+        message = "GradScaler is active although the training step always computes in bfloat16"
+    else:
+        message = "GradScaler stays active when the run chooses bfloat16"
+    return rule.finding(
+        message,
+        scaler.module.document.path,
+        scaler.module.document.span(scaler.call),
+        (*_evidence(scaler, regime), *_use_places(scaler)),
+        _fixes(project, scaler, regime),
+    )
+
+
+def _under_weights(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoice) -> Finding:
+    document = weights.module.document
+    place = Place(document.path, document.span(weights.node), f"weights are loaded in {weights.description}")
+    return rule.finding(
+        "GradScaler is active with float16 autocast while the weights may be loaded in bfloat16: "
+        "their gradients are bfloat16, and unscaling them fails on CUDA",
+        scaler.module.document.path,
+        scaler.module.document.span(scaler.call),
+        (place, *_evidence(scaler, regime), *_use_places(scaler)),
+        follow_weights.fixes(project, scaler, regime, weights),
+    )
+
+
+def _fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
+    dropped = drop_scaler.fix(project, scaler) if regime.verdict == "always-bf16" else None
+    disabled = disable_scaler.fix(project, scaler, regime)
+    return [fix for fix in (dropped, disabled) if fix is not None]
+
+
+def _evidence(scaler: Scaler, regime: Regime) -> Iterator[Place]:
+    for region in regime.regions[:3]:
+        document = region.autocast.module.document
+        words = sorted({value.name for value in region.values if hasattr(value, "name")})
+        said = " or ".join(words) if words else "a dtype decided elsewhere"
+        how = "" if region.autocast.dtype_node is not None or region.values == {BF16} else " (no dtype given)"
+        yield Place(document.path, document.span(region.autocast.node), f"autocast computes in {said}{how}")
+
+
+def _use_places(scaler: Scaler) -> Iterator[Place]:
+    for use in scaler.uses_of("scale", "step", "called")[:2]:
+        document = use.module.document
+        yield Place(document.path, document.span(use.node), "the scaler is used here")
+
+
+rule = Rule.of("PF101", check)
