@@ -6,7 +6,11 @@ from importlib import import_module
 
 from ..codemod.model import Rule
 
-MODULES = ("scaler.grad_scaler_under_bf16",)
+MODULES = (
+    "config.deepspeed_precision_conflict",
+    "config.gradient_precision_conflict",
+    "scaler.grad_scaler_under_bf16",
+)
 """The rule modules, below this package."""
 
 

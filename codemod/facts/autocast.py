@@ -164,7 +164,7 @@ def _device(api: str, node: ast.expr | None) -> str | None:
 
 
 def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...]:
-    """What the region computes in. A device decided at run time counts as CUDA for the default: that is where it runs."""
+    """What the region computes in. A device decided at run time counts as CUDA: that is where training runs."""
     if not autocast.understood or autocast.form == "reference":
         return (Scenario(UNKNOWN),)
     if autocast.dtype_node is not None:

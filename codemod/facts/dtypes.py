@@ -32,7 +32,7 @@ class Unknown:
     """A value that cannot be told from the source."""
 
 
-Constant: TypeAlias = Dtype | str | bool | int | float | None | Unknown
+Constant: TypeAlias = Dtype | Unknown | str | bool | int | float | None
 
 BF16, FP16, FP32, FP64 = Dtype("bfloat16"), Dtype("float16"), Dtype("float32"), Dtype("float64")
 UNKNOWN = Unknown()
@@ -84,7 +84,7 @@ class Scenario:
 
 
 def as_dtype(value: Constant) -> Constant:
-    """The dtype a constant names (``"bf16"``, ``"torch.float16"``, ``"16-mixed"``); other constants stay as they are."""
+    """The dtype a constant names (``"bf16"``, ``"torch.half"``, ``"16-mixed"``); other constants stay as they are."""
     if not isinstance(value, str):
         return value
     words = [word for word in _words(value) if word in DTYPE_WORDS]
@@ -386,7 +386,7 @@ def values_of(project: Project, module: ModuleNames) -> DtypeValues:
 
 
 def same_operand(left: str, right: str) -> bool:
-    """Whether two expressions plainly speak of the same setting: same text, or same last attribute (``args.x``, ``x``)."""
+    """Whether two expressions speak of the same setting: same text, or same last attribute (``args.x``, ``x``)."""
     return left == right or left.rpartition(".")[2] == right.rpartition(".")[2]
 
 
@@ -459,7 +459,7 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
         return bindings
     before = [item for item in bindings if getattr(item.node, "lineno", 0) < line or item.kind == "parameter"]
     candidates = before or bindings
-    holders = {parent for parent in module.ancestors(use)}
+    holders = set(module.ancestors(use))
     certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in holders]
     if not certain:
         return candidates

@@ -174,10 +174,15 @@ class ModuleNames:
             node, scope = stack.pop()
             self.nodes.append(node)
             self._scope_at[node] = scope
+            if not isinstance(node, BINDING_NODES):
+                for child in _children(node):
+                    self.parents[child] = node
+                    stack.append((child, scope))
+                continue
             inner = self._open_scope(node, scope)
             self._bind(node, scope, globals_of)
             inside = _body_of(node) if inner is not scope else set()
-            for child in reversed(list(ast.iter_child_nodes(node))):
+            for child in _children(node):
                 self.parents[child] = node
                 stack.append((child, inner if child in inside else scope))
         for scope, name in globals_of:
@@ -313,6 +318,42 @@ def parameters_of(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
     arguments = node.args
     variadic = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variadic]
+
+
+BINDING_NODES = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.NamedExpr,
+    ast.AugAssign,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Lambda,
+    ast.Import,
+    ast.ImportFrom,
+    ast.For,
+    ast.AsyncFor,
+    ast.comprehension,
+    ast.withitem,
+    ast.ExceptHandler,
+    ast.Global,
+)
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes, last one first; contexts and operators, which carry nothing, are left out."""
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found += [item for item in value if isinstance(item, ast.AST) and not isinstance(item, ast.cmpop)]
+        elif isinstance(value, ast.AST) and not isinstance(value, EMPTY_NODES):
+            found.append(value)
+    found.reverse()
+    return found
+
+
+EMPTY_NODES = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 
 
 def _body_of(owner: ast.AST) -> set[ast.AST]:

@@ -48,6 +48,8 @@ class Regime:
 
 def regime_of(project: Project, scaler: Scaler) -> Regime:
     """What ``scaler`` is used with, and whether it is active when that is bf16."""
+    if scales_float8(scaler):
+        return Regime("unknown", ())
     own = _own_bf16_condition(project, scaler)
     regions = tuple(regions_of(project, scaler))
     if own is not None:
@@ -60,6 +62,14 @@ def regime_of(project: Project, scaler: Scaler) -> Regime:
     if any(region.values == {FP16} for region in regions):
         return Regime("unknown", regions)
     return Regime("run-time", regions, active_under_bf16(project, scaler, regions))
+
+
+def scales_float8(scaler: Scaler) -> bool:
+    """Whether the scaler serves MS-AMP, whose float8 gradients need one although autocast computes in bf16."""
+    imports = [
+        item for group in scaler.module.module_scope.bindings.values() for item in group if item.kind == "import"
+    ]
+    return any((item.qualified or "").partition(".")[0] == "msamp" for item in imports)
 
 
 def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
@@ -185,9 +195,9 @@ def speaks_of_precision(values: DtypeValues, test: ast.expr, depth: int = 0) -> 
             return True
         if isinstance(node, ast.Compare) and any("precision" in _word_of(child) for child in ast.walk(node)):
             return True
-        if depth < 3 and isinstance(node, ast.Name | ast.Attribute):
-            if any(speaks_of_precision(values, value, depth + 1) for value in values.assigned_values(node)):
-                return True
+        inner = values.assigned_values(node) if depth < 3 and isinstance(node, ast.Name | ast.Attribute) else []
+        if any(speaks_of_precision(values, value, depth + 1) for value in inner):
+            return True
     return False
 
 
@@ -200,7 +210,7 @@ def _word_of(node: ast.AST) -> str:
 
 
 def _own_bf16_condition(project: Project, scaler: Scaler) -> ast.expr | None:
-    """The test that switches the scaler on for bf16 itself: an ``elif precision == "bf16"`` or an inverted ``enabled``."""
+    """The test that switches the scaler on for bf16: ``elif precision == "bf16"``, or an inverted ``enabled``."""
     values = values_of(project, scaler.module)
     for _, test, holds in conditions_of(project, scaler):
         for item in values.given(test, holds):

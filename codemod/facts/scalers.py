@@ -127,6 +127,8 @@ def scalers(project: Project) -> tuple[Scaler, ...]:
 def _all_scalers(project: Project) -> tuple[Scaler, ...]:
     found = []
     for document in project.python_documents(containing=WORDS):
+        if not any(spelling in document.text for spelling in ("caler(", "caler (", "caler as ")):
+            continue
         module = names_of(project, document)
         for call in module.calls:
             scaler = _birth(project, module, call)
@@ -215,9 +217,9 @@ class _Flow:
 
     def _imports_of(self, alias: NameAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         for document in self.project.python_documents(containing=(*WORDS, "scaler")):
-            other = names_of(self.project, document)
-            if other is alias.module:
+            if document is alias.module.document or alias.name not in document.text:
                 continue
+            other = names_of(self.project, document)
             for node in other.name_loads.get(alias.name, []):
                 found = other.qualified(node)
                 if found and found.rpartition(".")[2] == alias.name and self._is_module(found, alias.module):
@@ -229,6 +231,8 @@ class _Flow:
 
     def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         for document in self.project.python_documents(containing=(*WORDS, "autocast", "scaler")):
+            if f".{alias.name}" not in document.text:
+                continue
             module = names_of(self.project, document)
             for node in module.attribute_loads.get(alias.name, []):
                 if self._same_attribute(alias, module, node):
@@ -381,6 +385,8 @@ class _Flow:
             return
         self.returning.add(function)
         for document in self.project.python_documents(containing=WORDS):
+            if function.name not in document.text:
+                continue
             other = names_of(self.project, document)
             for call in other.calls:
                 chain = attribute_chain(call.func)

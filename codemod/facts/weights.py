@@ -1,7 +1,8 @@
 """The dtype that a model's weights are loaded or cast in: the other origin of 16-bit gradients.
 
-Followed: ``torch_dtype=``/``dtype=`` of ``from_pretrained``/``from_config`` (also through ``kwargs["torch_dtype"] = ...``),
-``.half()``, ``.bfloat16()`` and ``.to(dtype)`` on a model whose parameters an optimizer of the same function takes.
+Followed: ``torch_dtype=``/``dtype=`` of ``from_pretrained``/``from_config`` (also through ``kwargs["torch_dtype"] =
+...``), ``.half()``, ``.bfloat16()`` and ``.to(dtype)`` on a model whose parameters an optimizer of the same function
+takes.
 """
 
 from __future__ import annotations

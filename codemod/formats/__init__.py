@@ -1,0 +1,226 @@
+"""Where a value stands in a configuration text, and how to respell it without touching any other character.
+
+Nothing is ever dumped: an edit is one `ReplaceText` whose offsets count characters of the decoded text
+(a byte order mark already removed, newlines as they are in the file). The text is hostile: nothing in it is executed or
+constructed, nesting is bounded, and what cannot be understood raises `ConfigUnreadable` instead of being guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+from ..model import EditRefused, PrecfixError, ReplaceText
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+MAX_DEPTH = 200
+"""Levels of nesting read before a text is called unreadable."""
+
+
+class ConfigUnreadable(PrecfixError):
+    """The text is not what its kind promises. ``row`` is 1-based; ``reason`` is one plain clause."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(f"line {row}: {reason}")
+        self.row = row
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key with its value, one list item, one shell assignment, flag or override."""
+
+    key: tuple[str | int, ...]
+    """Path from the root: ``("bf16", "loss_scale")``. Shell: name of the variable, flag (with dashes), override."""
+    value: Scalar
+    """As the format's usual consumer reads it; None for containers, empty values and bare flags as well."""
+    raw: str
+    """The value as written, quotes included; empty for containers."""
+    start: int
+    end: int
+    """Offsets of the value as written, without YAML tags and anchors; zero width when nothing is written."""
+    key_start: int
+    key_end: int
+    """Offsets of the key as written; zero width for list items."""
+    index: int = 0
+    """Position in ``ConfigText.entries``."""
+    document: int = 0
+    """Number of the document in a YAML stream, from 0."""
+    style: str = "plain"
+    """``plain single double`` · ``block`` (several lines) · ``absent`` (nothing written) · ``alias`` · ``template``
+    (``{{ x }}``) · ``mixed`` (pieces of shell quoting) · for containers ``flow`` (brackets) or ``block``."""
+    container: str = ""
+    """``mapping`` or ``sequence``; empty for a scalar."""
+    kind: str = "pair"
+    """``pair item`` · shell: ``assignment flag override``."""
+    anchor: str = ""
+    """YAML: the anchor on this value, or for style ``alias`` the anchor it names."""
+    alias_of: int | None = None
+    """YAML: index of the entry that holds the anchored value."""
+    tag: str = ""
+    """YAML: the tag as written (``!!str``, ``!ref``)."""
+    command: str = ""
+    """Shell: the script, module or program the flag is for, as written; empty when the file does not show it."""
+    owner: str = ""
+    """Shell: ``launcher`` or ``script``; empty when unknown and for assignments."""
+    inside: str = ""
+    """Shell: the variable (or flag) whose string or array holds this flag."""
+
+    @property
+    def is_scalar(self) -> bool:
+        """False for mappings, sequences and templates."""
+        return not self.container and self.style != "template"
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return str(self.key[-1]) if self.key else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heredoc:
+    """The body of a shell here-document (or of a notebook's ``%%writefile`` cell): ``text[start:end]``."""
+
+    target_name: str
+    """The file it is written to, as spelled; empty when it is fed to a command."""
+    start: int
+    end: int
+    quoted: bool
+    """True when the shell expands nothing in it."""
+    command: str = ""
+    """The command that reads it (``cat``, ``bash``, ``python``)."""
+
+
+class ConfigText(Protocol):
+    """A readable configuration text. Every edit is against the text as it was opened."""
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every container and every leaf in document order; duplicate keys are all present."""
+
+    @property
+    def heredocs(self) -> tuple[Heredoc, ...]:
+        """Texts inside this one that `open_within` can open."""
+
+    def find(self, *key: str | int) -> tuple[Entry, ...]:
+        """All entries with exactly this key path."""
+
+    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+        """Respell the value in its present style. Raises EditRefused (container, alias, several lines)."""
+
+    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+        """Remove the key with its value, line, comma and own trailing comment. Raises EditRefused.
+
+        A mapping or list that loses its only member stays, empty (``{}``); remove its own entry to drop it.
+        ``with_value=False`` keeps the word after a shell flag, for flags known to take none.
+        """
+
+    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+        """Add ``key`` after the last key of ``section`` (None: the top level). Raises EditRefused.
+
+        Shell: ``section`` is the flag or assignment to stand behind; a key with dashes becomes a flag.
+        """
+
+
+def open_config(text: str, kind: str) -> ConfigText:
+    """Read ``text`` as ``yaml json toml shell env makefile dockerfile`` or ``notebook`` (one cell's source).
+
+    Raises ConfigUnreadable when it cannot be understood, ValueError for an unknown kind.
+    """
+    return _opener(kind)(text)
+
+
+def open_within(text: str, start: int, end: int, kind: str, *, literal: bool = True) -> ConfigText:
+    """Read ``text[start:end]`` alone; offsets of entries and edits are those of the whole text.
+
+    ``literal=False`` says that the shell still expands the body, so edits may not write ``$``, backquotes, backslashes.
+    """
+    return _Within(text, start, open_config(text[start:end], kind), literal)
+
+
+_NAMES: tuple[tuple[str, str], ...] = (
+    (r"(.*\.)?env(\..+)?|.*\.env|\.envrc", "env"),
+    (r"(gnu)?makefile|.*\.mk|makefile\..+", "makefile"),
+    (r"(dockerfile|containerfile)(\..*)?|.*\.(dockerfile|containerfile)", "dockerfile"),
+    (r".*\.ya?ml", "yaml"),
+    (r".*\.(json|jsonc|json5)", "json"),
+    (r".*\.toml", "toml"),
+    (r".*\.(sh|bash|zsh|ksh|slurm|sbatch|sub|pbs|lsf|cmd\.sh)", "shell"),
+)
+
+
+def kind_of(file_name: str) -> str | None:
+    """The kind that a file of this name is read as, or None. Only the last path component counts."""
+    name = file_name.replace("\\", "/").rpartition("/")[2].lower()
+    return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, name, re.DOTALL)), None)
+
+
+def _opener(kind: str) -> Callable[[str], ConfigText]:
+    # The formats are imported one by one: PyYAML alone costs a fifth of a start.
+    if kind == "yaml":
+        from .yaml_text import open_yaml
+
+        return open_yaml
+    if kind == "json":
+        from .json_text import open_json
+
+        return open_json
+    if kind == "toml":
+        from .toml_text import open_toml
+
+        return open_toml
+    if kind in {"shell", "env", "makefile", "dockerfile", "notebook"}:
+        from .shell_text import open_shell
+
+        return lambda text: open_shell(text, kind)
+    raise ValueError(f"unknown kind of configuration: {kind}")
+
+
+class _Within:
+    """A text inside another one, seen with the outer text's offsets."""
+
+    def __init__(self, text: str, start: int, inner: ConfigText, literal: bool) -> None:
+        self._text = text
+        self._start = start
+        self._inner = inner
+        self._literal = literal
+        self.entries = tuple(_moved(entry, start) for entry in inner.entries)
+        self.heredocs = tuple(
+            Heredoc(doc.target_name, doc.start + start, doc.end + start, doc.quoted, doc.command)
+            for doc in inner.heredocs
+        )
+
+    def find(self, *key: str | int) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.key == key)
+
+    def set(self, entry: Entry, value: Scalar) -> ReplaceText:
+        return self._outward(self._inner.set(self._inner.entries[entry.index], value))
+
+    def remove(self, entry: Entry, *, with_value: bool = True) -> ReplaceText:
+        return self._outward(self._inner.remove(self._inner.entries[entry.index], with_value=with_value))
+
+    def insert(self, section: Entry | None, key: str, value: Scalar) -> ReplaceText:
+        inner_section = None if section is None else self._inner.entries[section.index]
+        return self._outward(self._inner.insert(inner_section, key, value))
+
+    def _outward(self, edit: ReplaceText) -> ReplaceText:
+        start, end = edit.start + self._start, edit.end + self._start
+        # Text that the edit only moves was there before; what it adds must not be expanded by the shell.
+        if not self._literal and any(
+            edit.text.count(mark) > self._text.count(mark, start, end) for mark in ("$", "`", "\\")
+        ):
+            raise EditRefused("the shell would expand the new value inside this here-document")
+        return ReplaceText(start, end, edit.text)
+
+
+def _moved(entry: Entry, by: int) -> Entry:
+    return replace(
+        entry,
+        start=entry.start + by,
+        end=entry.end + by,
+        key_start=entry.key_start + by,
+        key_end=entry.key_end + by,
+    )

@@ -1,0 +1,1 @@
+"""Mistakes made in configuration files and launch scripts."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...codemod.facts.dtypes import BF16, FP16, Dtype, Given, Scenario, as_dtype, reaching, values_of
 from ...codemod.facts.names import ModuleNames, Scope
-from ...codemod.facts.regimes import Region, Regime, bf16_givens
+from ...codemod.facts.regimes import Regime, Region, bf16_givens
 from ...codemod.facts.scalers import Scaler
 from ...codemod.model import AddImport, Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
 from ...codemod.project import Project
@@ -82,7 +82,7 @@ def _half_spelling(values: Sequence[object], node: ast.expr, module: ModuleNames
 
 
 def half_condition(project: Project, scaler: Scaler, regions: Sequence[Region]) -> str | None:
-    """Source text that is true for float16 and false for bfloat16, valid where the scaler is made; None if there is none."""
+    """Source text that is true for float16 and false for bfloat16 where the scaler is made; None if there is none."""
     for region in regions:
         named = _dtype_comparison(scaler, region)
         if named is not None:

@@ -32,7 +32,7 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
         return None
     removal = _Removal(scaler)
     edits = tuple(Edit(scaler.module.document.path, operation) for operation in removal.operations())
-    message = "remove the scaler: bfloat16 gradients need no loss scaling; steps with inf or NaN gradients are no longer skipped"
+    message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
     return Fix("drop", message, Applicability.SAFE, edits)
 
 
@@ -151,9 +151,13 @@ class _Removal:
         """``if amp: <with scaler> else: <plain>`` whose branches become the same is unwrapped."""
         for use in self.scaler.uses_of("scale", "step"):
             for parent in self.module.ancestors(use.node):
-                if isinstance(parent, ast.If) and parent.orelse and is_pure(parent.test) and not self._is_elif(parent):
-                    if self._shape(parent.body) == self._shape(parent.orelse):
-                        self.unwrapped.add(parent)
+                if isinstance(parent, ast.If) and self._becomes_pointless(parent):
+                    self.unwrapped.add(parent)
+
+    def _becomes_pointless(self, node: ast.If) -> bool:
+        if not node.orelse or not is_pure(node.test) or self._is_elif(node):
+            return False
+        return self._shape(node.body) == self._shape(node.orelse)
 
     def _is_elif(self, node: ast.If) -> bool:
         parent = self.module.parents.get(node)

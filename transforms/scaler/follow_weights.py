@@ -25,7 +25,7 @@ def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoic
 
 
 def _same_switch(project: Project, regime: Regime, weights: WeightChoice) -> list[Autocast]:
-    """The training regions, and the regions elsewhere that the same setting switches on and that see the weights' one."""
+    """The training regions, and regions elsewhere that the same setting switches on and that see the weights' one."""
     training = [region.autocast for region in regime.regions if region.autocast.dtype_node is None]
     switches = {ast.unparse(item.enabled_node) for item in training if item.enabled_node is not None}
     found = list(training)

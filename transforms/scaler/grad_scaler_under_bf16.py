@@ -10,8 +10,8 @@ all gradients each step, steps skipped after a growth of the scale, and a scaler
 ## Why
 
 Loss scaling exists because float16 gradients underflow below 6e-8. bfloat16 has the exponent range of float32, so there
-is nothing to scale. The CUDA unscale kernel has no bfloat16 version in PyTorch 2.13 (pytorch#127176); the CPU kernel has
-one, so a run on a CPU does not show the crash.
+is nothing to scale. The CUDA unscale kernel has no bfloat16 version in PyTorch 2.13 (pytorch#127176); the CPU kernel
+has one, so a run on a CPU does not show the crash.
 
 ## Fix
 
@@ -23,8 +23,8 @@ leave empty, and so is the import. Clipping, closures and `retain_graph` stay.
 created with `enabled=False`; where the dtype is chosen at run time, with `enabled=<that dtype> == torch.float16`. A
 disabled scaler passes everything through. It is never replaced by None.
 
-What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler holds
-an empty scaler state, which an enabled scaler refuses to load.
+What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler
+holds an empty scaler state, which an enabled scaler refuses to load.
 
 ## Not flagged
 

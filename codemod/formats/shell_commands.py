@@ -1,0 +1,286 @@
+"""From shell tokens to what they say: assignments, flags with their owner, hydra-style overrides, here-documents."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from . import ConfigUnreadable, Heredoc
+from .shell_launchers import Roles, find_roles, is_argument_list, is_launcher
+from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
+from .shell_words import ASSIGNMENT, Tokenizer, Word
+
+_FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
+_OVERRIDE = re.compile(r"(?:\+\+?|~)?([A-Za-z_][\w./@:-]*)\+?=")
+_NAMED_REFERENCE = re.compile(r"\$\{?([A-Za-z_]\w*)")
+_HOLDS_COMMAND = re.compile(r"cmd|command|launch|run|exec|script", re.IGNORECASE)
+_HOLDS_FLAGS = re.compile(r"arg|opt|flag|param|override", re.IGNORECASE)
+_DECLARERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
+# Programs whose flags and words say nothing about a training run.
+_SILENT = re.compile(
+    r"echo|printf|test|\[\[?|[ef]?grep|rg|sed|awk|cat|read|getopts?|pip3?|apt(?:-get)?|git|cd|mkdir|rm|cp|mv|ls|ln|curl"
+    r"|wget|tar|unzip|for|case|select|function|in|return|exit|trap|set|unset|shift|source|\.|kill|sleep|wait|chmod|chown"
+    r"|tee|head|tail|find|sort|uniq|wc|basename|dirname|which|type|alias|fi|done|esac|\}|mapfile|readarray|:|true|false"
+)
+_MAX_STRINGS = 3
+"""How deep commands in strings in strings are followed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One assignment, flag or override and what an edit must know about it."""
+
+    kind: str
+    name: str
+    key_start: int
+    key_end: int
+    start: int
+    end: int
+    item_start: int
+    """The whole word, and with ``separate`` the value's word behind it."""
+    item_end: int
+    command: str = ""
+    owner: str = ""
+    inside: str = ""
+    quote: str = ""
+    """The quote (``'`` or ``"``; ``json``) that is open around the value and stays."""
+    separate: bool = False
+    """The value is a word of its own."""
+    followed: bool = False
+    """Another plain word stands behind the value: it might be a second value."""
+    sole: bool = False
+    """An assignment that is a whole statement, ``statement_start:statement_end``."""
+    statement_start: int = 0
+    statement_end: int = 0
+    joined: bool = False
+    """The statement cannot go without leaving a hole in the syntax (``then ... fi``, ``&&``)."""
+    layout: str = "words"
+    """``words``; ``exec`` for Docker's JSON lists."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where words stand: in which variable's string, in which quotes."""
+
+    inside: str = ""
+    quote: str = ""
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class CommandReader:
+    """Reads ranges of one text, collecting what it finds."""
+
+    text: str
+    found: list[Found] = field(default_factory=list)
+    heredocs: list[Heredoc] = field(default_factory=list)
+    _uses: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def read(self, start: int, end: int) -> None:
+        """Read shell text. Raises ConfigUnreadable."""
+        tokenizer = Tokenizer(self.text, start, end)
+        commands = split(tokenizer.run())
+        for number, command in enumerate(commands):
+            self._statement(commands, number)
+            for redirect in command.redirects:
+                if redirect.start in tokenizer.bodies:
+                    self._heredoc(commands, number, tokenizer.bodies[redirect.start])
+
+    def finish(self) -> list[Found]:
+        """Everything found, in text order, flags in variables with the command that uses the variable."""
+        done = [self._resolved(found) for found in self.found]
+        return sorted(done, key=lambda found: (found.item_start, found.key_start))
+
+    def assignment(self, name: str, key_end: int, word: tuple[int, int], statement: tuple[int, int]) -> None:
+        """A ``NAME=value`` that its file format shows as a line of its own (env, make, Docker)."""
+        start, end = word
+        found = Found("assignment", name, key_end - len(name), key_end, start, end, key_end - len(name), end)
+        first, last = statement
+        self.found.append(replace(found, sole=True, statement_start=first, statement_end=last))
+        self._value_words(name, start, end, _Place())
+
+    def list_of_words(self, words: list[Word], *, layout: str = "words") -> None:
+        """Words of one command that were cut elsewhere (Docker's exec form)."""
+        before = len(self.found)
+        self._words(words, _Place(quote="json" if layout == "exec" else ""), is_command=True)
+        self.found[before:] = [replace(found, layout=layout) for found in self.found[before:]]
+
+    def _statement(self, commands: list[Command], number: int) -> None:
+        command = commands[number]
+        words, hole = without_reserved(command.words)
+        assigned = self._leading_assignments(words)
+        rest = words[assigned:]
+        declared: list[Word] = []
+        if rest and rest[0].value in _DECLARERS:
+            declared = [word for word in rest[1:] if ASSIGNMENT.match(self.text, word.start, word.end)]
+        elif rest and rest[0].value == "env":
+            self._statement([Command(rest[1:], [], "")], 0)
+        elif rest and not _SILENT.fullmatch(rest[0].value):
+            self._words(rest, _Place(), is_command=True)
+        targets = words[:assigned] + declared
+        others = [word for word in rest[1:] if word not in declared and not word.value.startswith("-")]
+        plain = len(targets) == 1 and (not rest or (bool(declared) and not others)) and not command.redirects
+        joined = hole or leaves_hole(commands, number)
+        for word in targets:
+            self._assign(word, plain, (words[0].start, words[-1].end), joined)
+
+    def _leading_assignments(self, words: list[Word]) -> int:
+        count = 0
+        while count < len(words) and ASSIGNMENT.match(self.text, words[count].start, words[count].end):
+            count += 1
+        return count
+
+    def _assign(self, word: Word, sole: bool, statement: tuple[int, int], joined: bool) -> None:
+        match = ASSIGNMENT.match(self.text, word.start, word.end)
+        if match is None:
+            return
+        name, start = match[1], match.end()
+        found = Found("assignment", name, word.start, word.start + len(name), start, word.end, word.start, word.end)
+        first, last = statement
+        self.found.append(replace(found, sole=sole, statement_start=first, statement_end=last, joined=joined))
+        if word.is_array:
+            self._words(list(word.items), _Place(inside=name), is_command=False)
+        else:
+            self._value_words(name, start, word.end, _Place())
+
+    def _value_words(self, name: str, start: int, end: int, place: _Place) -> None:
+        """Flags hidden in an assigned string."""
+        raw = self.text[start:end]
+        quote = raw[0] if len(raw) > 1 and raw[0] in "\"'" and raw[0] == raw[-1] else ""
+        if quote:
+            start, end = start + 1, end - 1
+        elif raw.startswith("$'"):
+            return
+        self._string(start, end, _Place(name, quote or place.quote, place.depth + 1), named=name)
+
+    def _string(self, start: int, end: int, place: _Place, *, named: str = "") -> None:
+        """Flags or whole commands in a string's text; a string that is not shell words holds none."""
+        if place.depth > _MAX_STRINGS or not any(mark in self.text[start:end] for mark in "-="):
+            return
+        try:
+            commands = split(Tokenizer(self.text, start, end, newline_ends=False).run())
+        except ConfigUnreadable:
+            return
+        for command in commands:
+            words, _ = without_reserved(command.words)
+            leading = self._leading_assignments(words)
+            runs = leading < len(words) and is_launcher(words[leading].value)
+            if runs:
+                words = words[leading:]
+            is_list = bool(words) and (_FLAG.match(words[0].value) or words[0].value.startswith("$"))
+            runs = runs or (not is_list and bool(_HOLDS_COMMAND.search(named)) and leading == 0)
+            if runs or is_list or _HOLDS_FLAGS.search(named):
+                self._words(words, place, is_command=runs)
+
+    def _words(self, words: list[Word], place: _Place, *, is_command: bool) -> None:
+        """Flags and overrides among the words of one command."""
+        roles = find_roles([word.value for word in words], is_command=is_command)
+        for index, word in enumerate(words):
+            command, owner = roles.of(index)
+            for name in _NAMED_REFERENCE.findall(self.text, word.start, word.end) if "$" in word.value else ():
+                self._uses.setdefault(name, (command, owner) if command else (place.inside, "variable"))
+        index = 1 if is_command else 0
+        while index < len(words):
+            index += 1 + self._word(words, index, roles, place)
+
+    def _word(self, words: list[Word], index: int, roles: Roles, place: _Place) -> int:
+        """Read the word at ``index``; returns how many words behind it belong to it."""
+        word = words[index]
+        command, owner = roles.of(index)
+        start, end, quote = self._unquoted(word, place)
+        flag = _FLAG.match(self.text, start, end)
+        spaced = quote != place.quote and re.search(r"\s", self.text[start:end])
+        # "--a=x y" is one flag with a blank in its value, "--a=x --b" are two flags in one string.
+        if spaced and (flag is None or re.search(r"\s--?[A-Za-z]", self.text[start:end])):
+            self._nested_string(words, index, place, flag is not None)
+            return 0
+        found = Found("flag", "", start, end, end, end, word.start, word.end, command, owner, place.inside, quote)
+        if flag is not None and (flag.end() == end or self.text[flag.end()] == "="):
+            return self._flag(replace(found, name=flag[0], key_end=flag.end()), words, index, roles, place)
+        override = _OVERRIDE.match(self.text, start, end)
+        if override is not None and index != roles.script:
+            name_end = override.end(1)
+            self.found.append(
+                replace(found, kind="override", name=override[1], key_end=name_end, start=override.end(), end=end)
+            )
+        return 0
+
+    def _flag(self, found: Found, words: list[Word], index: int, roles: Roles, place: _Place) -> int:
+        inner_end = found.end
+        if found.key_end < inner_end:
+            self.found.append(replace(found, start=found.key_end + 1))
+            self._flag_string(found.name, found.key_end + 1, inner_end, replace_quote(found.quote, place))
+            return 0
+        value = words[index + 1] if index + 1 < len(words) and index + 1 != roles.script else None
+        if value is None or not self._is_value(value):
+            self.found.append(replace(found, start=found.key_end))
+            return 0
+        behind = words[index + 2] if index + 2 < len(words) and index + 2 != roles.script else None
+        start, end = value.start, value.end
+        if place.quote == "json":
+            start, end = start + 1, end - 1
+        followed = behind is not None and self._is_value(behind) and not behind.value.startswith(("$", "`"))
+        valued = replace(found, start=start, end=end, item_end=value.end, quote=place.quote)
+        self.found.append(replace(valued, separate=True, followed=followed))
+        self._flag_string(found.name, start, end, place)
+        return 1
+
+    def _flag_string(self, name: str, start: int, end: int, place: _Place) -> None:
+        """``--wrap="python train.py --bf16"``, ``-c "..."``, ``--args "--a=b"``."""
+        raw = self.text[start:end]
+        if not place.quote and len(raw) > 2 and raw[0] == raw[-1] and raw[0] in "\"'" and re.search("[ -]", raw):
+            named = "command" if name in {"-c", "--wrap", "--command"} else ""
+            self._string(start + 1, end - 1, _Place(place.inside or name, raw[0], place.depth + 1), named=named)
+
+    def _nested_string(self, words: list[Word], index: int, place: _Place, is_flags: bool) -> None:
+        word = words[index]
+        quote = self.text[word.start]
+        before = words[index - 1].value if index else ""
+        named = "command" if is_flags or before in {"-c", "eval", "-lc"} else ""
+        self._string(word.start + 1, word.end - 1, _Place(place.inside, quote, place.depth + 1), named=named)
+
+    def _is_value(self, word: Word) -> bool:
+        raw = self.text[word.start : word.end].lstrip("\"'")
+        if _FLAG.match(raw) or is_argument_list(self.text[word.start : word.end]):
+            return False
+        override = _OVERRIDE.match(raw)
+        return override is None or (raw[0] not in "+~" and "." not in override[1])
+
+    def _unquoted(self, word: Word, place: _Place) -> tuple[int, int, str]:
+        """The word without quotes around the whole of it, and the quote that is then open."""
+        raw = self.text[word.start : word.end]
+        if len(raw) > 1 and raw[0] in "\"'" and raw[0] == raw[-1] and raw[0] not in raw[1:-1]:
+            return word.start + 1, word.end - 1, place.quote or raw[0]
+        return word.start, word.end, place.quote
+
+    def _heredoc(self, commands: list[Command], number: int, body: Heredoc) -> None:
+        command = commands[number]
+        words, _ = without_reserved(command.words)
+        words = words[self._leading_assignments(words) :]
+        program = words[0].value if words else ""
+        if program == "read" and len(words) > 1:
+            variable = words[-1].value
+            self._string(body.start, body.end, _Place(inside=variable), named="command")
+        target = written_to(command)
+        while not target and command.after == "|" and number + 1 < len(commands):
+            number += 1
+            command = commands[number]
+            target = written_to(command)
+        self.heredocs.append(replace(body, target_name=target, command=program))
+
+    def _resolved(self, found: Found) -> Found:
+        name = found.inside
+        for _ in range(5):
+            if found.command or not name or name not in self._uses:
+                break
+            command, owner = self._uses[name]
+            if owner == "variable":
+                name = command
+                continue
+            return replace(found, command=command, owner=owner)
+        return found
+
+
+def replace_quote(quote: str, place: _Place) -> _Place:
+    """``place`` seen from inside ``quote``."""
+    return _Place(place.inside, quote, place.depth)

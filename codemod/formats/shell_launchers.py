@@ -1,0 +1,110 @@
+"""Which word of a command line is the script: flags before it are the launcher's, flags behind it the script's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LAUNCHER = re.compile(
+    r"(?:i?python|pypy)[\d.]*|torchrun|torch_run|accelerate(?:-launch)?|deepspeed|srun|mpirun|mpiexec(?:\.hydra)?|orterun"
+    r"|horovodrun|ray|fabric|lightning|colossalai|composer|(?:ba|z|da|k)?sh|sbatch|[qb]sub|uvx?|poetry|pipenv|conda"
+    r"|(?:micro)?mamba|pixi|rye|hatch|docker|podman|singularity|apptainer|nohup|time|sudo|env|exec|xvfb-run|timeout"
+    r"|(?:io)?nice|numactl|taskset|stdbuf|coverage|kernprof|nsys|ncu|py-spy|scalene|viztracer|eval|ssh|tmux|screen|parallel"
+    r"|xargs|command"
+)
+_MODULES = {
+    "torch.distributed.launch": "torchrun",
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.elastic.multiprocessing": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "accelerate.commands.accelerate_cli": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+    "lightning.fabric.cli": "fabric",
+    "cProfile": "python",
+    "coverage": "coverage",
+    "debugpy": "python",
+    "pdb": "python",
+}
+_SUBCOMMANDS = frozenset({"launch", "run", "exec", "model", "--", "python", "submit"})
+_SCRIPT = re.compile(r".*\.(?:py|sh|bash|slurm|sbatch)", re.DOTALL)
+_ARGUMENT_LIST = re.compile(
+    r"[\"']?\$(?:[@*]|\{?\w*(?:ARG|OPT|FLAG|PARAM|CONFIG_?S\b)\w*|\{\w+\[[@*]\])", re.IGNORECASE
+)
+_FLAG = re.compile(r"--?[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Who owns the words of one command line."""
+
+    script: int | None
+    """Index of the script's word; None when it is not to be seen."""
+    name: str
+    """The script, module or program as written."""
+    launchers: tuple[tuple[int, str], ...]
+
+    def of(self, index: int) -> tuple[str, str]:
+        """(command, owner) for the word at ``index``."""
+        if self.script is not None and index > self.script:
+            return self.name, "script"
+        name = next((name for at, name in reversed(self.launchers) if at < index), "")
+        return name, "launcher" if name else ""
+
+
+def is_launcher(word: str) -> bool:
+    """Whether ``word`` starts a command that runs another program."""
+    name = word.replace("\\", "/").rpartition("/")[2]
+    return _LAUNCHER.fullmatch(name) is not None
+
+
+def is_argument_list(raw: str) -> bool:
+    """Whether ``raw`` expands to further arguments (``"${ARGS[@]}"``, ``$EXTRA_FLAGS``, ``$@``), not to a value."""
+    return _ARGUMENT_LIST.match(raw) is not None
+
+
+def find_roles(words: list[str], *, is_command: bool) -> Roles:
+    """Find launchers and script among ``words``; ``is_command`` says that the first word is surely a program."""
+    if not words:
+        return Roles(None, "", ())
+    first = words[0]
+    if not is_launcher(first) and not first.startswith("$"):
+        if _SCRIPT.fullmatch(first) or (is_command and not _FLAG.match(first)):
+            return Roles(0, first, ())
+        return Roles(None, "", ())
+    launchers: list[tuple[int, str]] = [(0, _base(first))] if is_launcher(first) else []
+    for index, word in enumerate(words[1:], 1):
+        before = words[index - 1]
+        if before in {"-m", "--module"} and not word.startswith("-"):
+            if word not in _MODULES:
+                return Roles(index, word, tuple(launchers))
+            launchers.append((index, _MODULES[word]))
+        elif _SCRIPT.fullmatch(word) and not word.startswith("-"):
+            return Roles(index, word, tuple(launchers))
+        elif is_launcher(word) and not _takes_value(before):
+            launchers.append((index, _base(word)))
+    if not launchers:
+        return Roles(None, "", ())
+    script = _likely_script(words, launchers[-1][0])
+    return Roles(script, "" if script is None else words[script], tuple(launchers))
+
+
+def _base(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2]
+
+
+def _takes_value(word: str) -> bool:
+    return bool(_FLAG.match(word)) and "=" not in word
+
+
+def _likely_script(words: list[str], last_launcher: int) -> int | None:
+    """The first word behind the launcher that is neither flag, flag's value, subcommand nor list of arguments."""
+    fallback = None
+    for index in range(last_launcher + 1, len(words)):
+        word = words[index]
+        if word.startswith("-") or word in _SUBCOMMANDS or is_argument_list(word) or "=" in word:
+            continue
+        if not _takes_value(words[index - 1]):
+            return index
+        if fallback is None and word.startswith("$"):
+            fallback = index
+    return fallback

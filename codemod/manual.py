@@ -1,0 +1,75 @@
+"""The manual of the rules, rendered from their docstrings: rows of a table, and one Markdown text per rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .model import Rule
+
+REQUIRED_SECTIONS = ("What goes wrong", "Why", "Fix", "Not flagged")
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+_FIX_WORD = re.compile(r"`([a-z0-9-]+)` \[(safe|unsafe|display-only)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """One line of the table of rules."""
+
+    code: str
+    name: str
+    title: str
+    fixes: tuple[tuple[str, str], ...]
+    """Name and applicability of each fix that the manual names."""
+
+
+def rules_table(rules: Iterable[Rule]) -> list[RuleRow]:
+    """The rules by code."""
+    ordered = sorted(rules, key=lambda rule: rule.code)
+    return [RuleRow(rule.code, rule.name, rule.title.rstrip("."), fixes_of(rule)) for rule in ordered]
+
+
+def fixes_of(rule: Rule) -> tuple[tuple[str, str], ...]:
+    """(name, applicability) of the fixes in the ``Fix`` section, which names each as ``drop`` [safe]."""
+    found: list[tuple[str, str]] = []
+    for pair in _FIX_WORD.findall(sections_of(rule).get("Fix", "")):
+        if pair not in found:
+            found.append(pair)
+    return tuple(found)
+
+
+def sections_of(rule: Rule) -> dict[str, str]:
+    """Heading -> text of the sections of a rule's manual, in order."""
+    _, *parts = _HEADING.split(rule.docs)
+    return {heading.strip(): text.strip() for heading, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def manual_of(rule: Rule) -> str:
+    """The whole manual of a rule as Markdown, with a final newline."""
+    body = rule.docs.partition("\n")[2].strip()
+    return f"# {rule.code} {rule.name}\n\n**{rule.title}**\n\n{body}\n"
+
+
+def manual_page(rule: Rule, example: str | None = None) -> str:
+    """`manual_of` with an example (a unified diff) after the section on the fix."""
+    text = manual_of(rule)
+    if example is None:
+        return text
+    section = f"## Example\n\n```diff\n{example.rstrip()}\n```\n\n"
+    head, heading, tail = text.partition("## Not flagged")
+    return head + section + heading + tail if heading else f"{text}\n{section.rstrip()}\n"
+
+
+def markdown_table(rows: Iterable[RuleRow], folder: str) -> str:
+    """The rules as a Markdown table whose names link to the pages in ``folder``."""
+    lines = ["| code | mistake | what is wrong | fixes |", "|---|---|---|---|"]
+    for row in rows:
+        fixes = ", ".join(f"`{name}` [{level}]" for name, level in row.fixes) or "reported only"
+        link = f"[{row.name}]({folder}{row.name}.md)"
+        lines.append(f"| {row.code} | {link} | {_cell(row.title)} | {fixes} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,74 @@
+"""Python text to a syntax tree, with every way this can fail turned into one answer."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .model import PrecfixError
+
+
+MAX_DEPTH = 200
+"""Deeper trees are refused: visitors recurse two or three calls a level, and Python stops them at 1000."""
+_SHORT = MAX_DEPTH
+"""Bytes in which nothing can be nested too deeply."""
+
+
+class Unparsable(PrecfixError):
+    """A text is no Python that can be parsed. ``row`` is 1-based, and 0 when unknown."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(f"line {row}: {reason}" if row else reason)
+        self.row = row
+        self.reason = reason
+
+
+def parse_python(text: str) -> ast.Module:
+    """The syntax tree of ``text``; raises `Unparsable`. Nothing is executed and no warning is shown."""
+    try:
+        with warnings.catch_warnings(), _collector_paused():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        raise Unparsable(error.lineno or 0, error.msg or "invalid syntax") from None
+    except (RecursionError, MemoryError):
+        raise Unparsable(0, "nested too deeply for Python's parser") from None
+    except ValueError as error:  # a NUL, or a lone surrogate
+        raise Unparsable(0, f"cannot be parsed: {error}") from None
+    if _is_too_deep(tree):
+        raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
+    return tree
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Trees hold no garbage while they are made, and looking for it takes three times as long as parsing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _is_too_deep(tree: ast.Module) -> bool:
+    """Whether statements and expressions nest beyond the limit; what is short is not looked into."""
+    pending: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            return True
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.stmt | ast.expr) or not _is_short(child):
+                pending.append((child, depth + 1))
+    return False
+
+
+def _is_short(node: ast.stmt | ast.expr) -> bool:
+    if node.end_lineno != node.lineno or node.end_col_offset is None:
+        return False
+    return node.end_col_offset - node.col_offset <= _SHORT

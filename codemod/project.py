@@ -1,0 +1,155 @@
+"""A project as rules see it: its documents, read when asked for, and facts computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, cast
+
+from .discovery import Limits, discover
+from .documents import Document, FileKind, kind_of
+from .model import EditRefused, Skipped
+from .module_paths import ModulePaths
+from .parsing import Unparsable
+from .store import FileStore
+from .word_search import PRECISION_WORDS, words_in
+
+__all__ = ["PRECISION_WORDS", "Limits", "Project"]
+
+T = TypeVar("T")
+
+
+class Project:
+    """The files below ``root``. Nothing is read before it is asked for; nothing in it is ever executed."""
+
+    def __init__(self, store: FileStore, replaced: Mapping[str, Document] | None = None) -> None:
+        """Use `Project.open`."""
+        self._store = store
+        self._replaced = dict(replaced or {})
+        self._facts: dict[object, object] = {}
+        self._own_skips: dict[tuple[str, str], Skipped] = {}
+        self._parsed: set[str] = set()
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], *, excludes: Iterable[str] = (), limits: Limits | None = None) -> Project:
+        """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
+
+        ``excludes`` are gitignore patterns relative to the root; files named in ``paths`` are read in any case.
+        Raises `UsageError` for a path that does not exist or cannot be read.
+        """
+        limits = limits or Limits()
+        return cls(FileStore(discover(paths, excludes, limits), limits))
+
+    @property
+    def root(self) -> Path:
+        """The absolute directory that all paths are relative to."""
+        return self._store.root
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Everything that was discovered, sorted."""
+        return self._store.paths
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Every file (or notebook cell) left out so far and why, sorted by path."""
+        return tuple(sorted({**self._store.skipped, **self._own_skips}.values(), key=lambda skip: skip.path))
+
+    # --- documents ----------------------------------------------------------------------------------------------------
+
+    def document(self, path: str) -> Document | None:
+        """The document at ``path``; None (and recorded in ``skipped``) when it cannot be read or is no project file."""
+        return self._replaced.get(path) or self._store.document(path)
+
+    def documents(self, kind: FileKind, containing: Iterable[str] = ()) -> Iterator[Document]:
+        """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
+        return self._documents((kind,), tuple(containing))
+
+    def python_documents(self, containing: Iterable[str] = ()) -> Iterator[Document]:
+        """Python files and notebooks that hold any of the words (letter case aside) and parse, by path.
+
+        Without words: all of them. What does not parse is recorded in ``skipped``, and so is each cell of a notebook
+        that had to be left out.
+        """
+        for document in self._documents((FileKind.PYTHON, FileKind.NOTEBOOK), tuple(containing)):
+            try:
+                document.tree  # noqa: B018 - parsing is what is asked for
+            except Unparsable as error:
+                self.record_skip(document.path, f"not parsed: {error}")
+                continue
+            self._parsed.add(document.path)
+            for cell in document.unparsed_cells:
+                place = f"cell {cell.cell}" + (f", line {cell.row}" if cell.row else "")
+                self.record_skip(document.path, f"{place} is left out: {cell.reason}")
+            yield document
+
+    def _documents(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> Iterator[Document]:
+        lowered = tuple(word.lower() for word in words)
+        for path in sorted({*self._store.paths_holding(kinds, lowered), *self._replaced}):
+            replaced = self._replaced.get(path)
+            if replaced is None:
+                document = self._store.document(path, keep=bool(words))
+            elif replaced.kind in kinds and _holds(replaced, lowered):
+                document = replaced
+            else:
+                continue
+            if document is not None:
+                yield document
+
+    def record_skip(self, path: str, reason: str) -> None:
+        """Note that a file (or a part of it) was left out, once per reason."""
+        self._own_skips.setdefault((path, reason), Skipped(path, reason))
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def python_path(self, module: str) -> str | None:
+        """The file of an absolute module name (``pkg.sub.mod``), if this project has exactly one candidate for it.
+
+        Tried in order: below the root, below ``src/``, below any one directory that is not itself a package.
+        """
+        return self.fact(_module_paths).find(module)
+
+    @property
+    def parsed_count(self) -> int:
+        """How many Python documents rules have asked for so far."""
+        return len(self._parsed)
+
+    # --- changes and facts --------------------------------------------------------------------------------------------
+
+    def with_texts(self, texts: Mapping[str, str]) -> Project:
+        """This project with the text of some documents replaced, in memory only.
+
+        Unchanged documents, and what is known of them, are shared. Raises `EditRefused` when a text cannot be encoded.
+        """
+        replaced = dict(self._replaced)
+        for path, text in texts.items():
+            document = self.document(path)
+            if document is None:
+                raise EditRefused(f"{path} is not a readable file of this project")
+            replaced[path] = document.with_text(text)
+        return Project(self._store, replaced)
+
+    @property
+    def replaced_paths(self) -> tuple[str, ...]:
+        """The files whose text differs from the disk."""
+        return tuple(sorted(self._replaced))
+
+    def fact(self, compute: Callable[[Project], T]) -> T:
+        """``compute(self)``, computed once for this project."""
+        if compute not in self._facts:
+            self._facts[compute] = compute(self)
+        return cast(T, self._facts[compute])
+
+    def document_fact(self, compute: Callable[[Document], T], document: Document) -> T:
+        """``compute(document)``, computed once for this document and shared by all projects that hold it."""
+        return document.fact(compute)
+
+
+def _holds(document: Document, lowered: tuple[str, ...]) -> bool:
+    if not lowered:
+        return True
+    return not words_in(document.data, lowered).isdisjoint(lowered)
+
+
+def _module_paths(project: Project) -> ModulePaths:
+    return ModulePaths([path for path in project.paths if kind_of(path) is FileKind.PYTHON])

@@ -1,0 +1,98 @@
+"""What ``migrate`` did, for people: per file the fixes that were carried out, then what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+from ..documents import Document, Unreadable, kind_of
+from ..model import FileChange, Finding, Fix, Report
+from . import Source, SourceOf
+from .diff import line_counts
+from .frame import OutputLine
+from .printable import printable
+from .tally import in_order, settled
+from .text import Level, View, counted, finding_lines, place, trouble_lines
+
+
+def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
+    """The lines of ``migrate``: each changed file with its fixes and their messages, the findings left, a summary.
+
+    Fix messages state what changes in behaviour, so they are shown in full, once per file with all their places.
+    ``view.source_of`` gives the documents before the changes; findings that are left are shown in the changed text.
+    ``root`` is what to write after ``precfix undo``, empty for the current folder.
+    """
+    fixes = settled(report)
+    for change in sorted(report.changes, key=lambda each: each.path):
+        yield from _file(change, fixes, view)
+    if report.changes and report.remaining and view.level > Level.QUIET:
+        yield (("Still found after these changes:", "place"),)
+        yield ()
+    after = replace(view, source_of=_changed_sources(report, view.source_of))
+    for finding in in_order(report.remaining):
+        yield from finding_lines(finding, after, left=True)
+    yield from trouble_lines(report, view)
+    if view.level > Level.QUIET:
+        yield _summary(report, dry_run, root)
+
+
+def _changed_sources(report: Report, before: SourceOf) -> SourceOf:
+    changed = {change.path: change.after for change in report.changes}
+
+    @cache
+    def source_of(path: str) -> Source | None:
+        kind = kind_of(path)
+        if path not in changed or kind is None:
+            return before(path)
+        try:
+            return Document(path, kind, changed[path])
+        except Unreadable:
+            return None
+
+    return source_of
+
+
+def _file(change: FileChange, fixes: Sequence[tuple[Finding, Fix]], view: View) -> Iterator[OutputLine]:
+    added, removed = line_counts(change)
+    counts = ((" +" + str(added), "safe"), (" -" + str(removed), "bad"))
+    yield (printable(change.path), "place"), *counts
+    if view.level == Level.QUIET:
+        return
+    for (code, name, fix_name, level, message), findings in _by_fix(change.path, fixes).items():
+        head = ((f"  {printable(code)} {printable(name)} ", "rule"), (f"[{level}]", level))
+        yield *head, (f" {printable(fix_name)}: {printable(message)}", "text")
+        yield ((f"    at {', '.join(_places(change.path, findings, view))}", "note"),)
+    yield ()
+
+
+def _by_fix(path: str, fixes: Sequence[tuple[Finding, Fix]]) -> dict[tuple[str, str, str, str, str], list[Finding]]:
+    groups: dict[tuple[str, str, str, str, str], list[Finding]] = {}
+    for finding, fix in fixes:
+        if _touches(path, finding, fix):
+            key = (finding.code, finding.name, fix.name, fix.applicability.value, fix.message)
+            groups.setdefault(key, []).append(finding)
+    return dict(sorted(groups.items()))
+
+
+def _touches(path: str, finding: Finding, fix: Fix) -> bool:
+    return any(edit.path == path for edit in fix.edits) or (not fix.edits and finding.path == path)
+
+
+def _places(path: str, findings: list[Finding], view: View) -> list[str]:
+    source = view.source_of(path)
+    here = sorted({each.span.row for each in findings if each.path == path})
+    rows = [place("", source, row).removeprefix(":") for row in here]
+    others = sorted({(each.path, each.span.row) for each in findings if each.path != path})
+    elsewhere = [place(other, view.source_of(other), row) for other, row in others]
+    return [*([f"row {', '.join(rows)}"] if rows else []), *elsewhere]
+
+
+def _summary(report: Report, dry_run: bool, root: str) -> OutputLine:
+    left = len(report.remaining)
+    fixes, files = counted(len(report.applied), "fix").replace("fixs", "fixes"), counted(len(report.changes), "file")
+    if not report.applied and not left:
+        return ((f"No precision mistakes found in {counted(report.files_seen, 'file')}; nothing changed.", "good"),)
+    done = f"{'Would apply' if dry_run else 'Applied'} {fixes} in {files}; {counted(left, 'finding')} left."
+    undo = "" if dry_run or not report.changes else f" Take it back with: precfix undo {printable(root)}".rstrip()
+    return ((done + undo, "bad" if left else "good"),)

@@ -1,0 +1,129 @@
+"""The report for programs: one JSON object, whose field names are ruff's where ruff has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from ..model import Declaration, EditRefused, Finding, Fix, Place, Report, Skipped, Span
+from . import EditsOf, Locate, TextEdit
+from .tally import in_order, settled, tally
+
+Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+
+VERSION = 1
+"""Raised when a field is removed or changes its meaning; new fields may come at any time."""
+RULE_URL = "https://github.com/precfix/precfix/blob/main/docs/rules/{name}.md"
+
+
+def to_json(
+    report: Report, locate: Locate, edits_of: EditsOf, *, declarations: Sequence[Declaration] | None = None
+) -> str:
+    """The whole report as a JSON object, ASCII only, with a final newline.
+
+    Rows and columns are 1-based and count characters; in notebooks ``cell`` is added and rows count inside it.
+    The diagnostics are those of the files as they were read; ``applied`` says whether a fix was carried out, and
+    ``summary.remaining`` counts what is still found afterwards. ``fix`` is the fix that was chosen, else the best one;
+    a fix that cannot be carried out has no edits and says why in ``refused``. ``declarations`` is written only when
+    given (``audit``).
+    """
+    chosen = dict(settled(report))
+    out: dict[str, Json] = {
+        "version": VERSION,
+        "target": report.target.regime,
+        "target_source": report.target.source,
+        "diagnostics": [_diagnostic(each, chosen.get(each), locate, edits_of) for each in in_order(report.findings)],
+        "skipped": [{"filename": each.path, "reason": each.reason} for each in _sorted(report.skipped)],
+        "failed_rules": [{"code": each.path, "reason": each.reason} for each in _sorted(report.failed_rules)],
+    }
+    if declarations is not None:
+        out["declarations"] = [_declaration(each, locate) for each in declarations]
+    out["summary"] = _summary(report)
+    return json.dumps(out, indent=2) + "\n"
+
+
+def _sorted(skipped: Sequence[Skipped]) -> list[Skipped]:
+    return sorted(skipped, key=lambda each: (each.path, each.reason))
+
+
+def _diagnostic(finding: Finding, chosen: Fix | None, locate: Locate, edits_of: EditsOf) -> Json:
+    first = chosen or (finding.fixes[0] if finding.fixes else None)
+    others = [fix for fix in finding.fixes if fix is not first and fix != first]
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        **_where(finding.path, finding.span, locate),
+        "evidence": [_evidence(place, locate) for place in finding.evidence],
+        "fix": None if first is None else _fix(first, locate, edits_of),
+        "applied": chosen is not None,
+        "alternatives": [_fix(fix, locate, edits_of) for fix in others],
+        "url": RULE_URL.format(name=finding.name),
+    }
+
+
+def _where(path: str, span: Span, locate: Locate) -> dict[str, Json]:
+    cell, row, column = locate(path, span.row, span.column)
+    if span.end_column == 1 and span.end_row > span.row:
+        # The end of a whole row: asked for through that row, since the next one may lie in another cell.
+        _, end_row, end_column = locate(path, span.end_row - 1, 1)
+        end_row, end_column = end_row + 1, 1
+    else:
+        _, end_row, end_column = locate(path, span.end_row, span.end_column)
+    out: dict[str, Json] = {"filename": path} if cell is None else {"filename": path, "cell": cell}
+    return out | {
+        "location": {"row": row, "column": column},
+        "end_location": {"row": end_row, "column": end_column},
+    }
+
+
+def _evidence(place: Place, locate: Locate) -> Json:
+    cell, row, _ = locate(place.path, place.span.row, place.span.column)
+    out: dict[str, Json] = {"filename": place.path} if cell is None else {"filename": place.path, "cell": cell}
+    return out | {"row": row, "message": place.message}
+
+
+def _fix(fix: Fix, locate: Locate, edits_of: EditsOf) -> Json:
+    out: dict[str, Json] = {"name": fix.name, "applicability": fix.applicability.value, "message": fix.message}
+    try:
+        edits = edits_of(fix)
+    except EditRefused as error:
+        return out | {"edits": [], "refused": str(error)}
+    return out | {"edits": [_edit(edit, locate) for edit in edits]}
+
+
+def _edit(edit: TextEdit, locate: Locate) -> Json:
+    return {**_where(edit.path, edit.span, locate), "content": edit.content}
+
+
+def _declaration(each: Declaration, locate: Locate) -> Json:
+    return {
+        **_where(each.path, each.span, locate),
+        "framework": each.framework,
+        "key": each.key,
+        "role": each.role,
+        "value": each.value,
+    }
+
+
+def _summary(report: Report) -> Json:
+    numbers = tally(report)
+    return {
+        "findings": numbers.findings,
+        "files_with_findings": numbers.files,
+        "fixable": numbers.fixable,
+        "fixable_unsafe": numbers.fixable_unsafe,
+        "applied": numbers.applied,
+        "remaining": len(report.remaining),
+        "by_code": _counts(numbers.by_code),
+        "by_applicability": _counts(numbers.by_applicability),
+        "files_seen": report.files_seen,
+        "files_parsed": report.files_parsed,
+        "files_changed": len(report.changes),
+        "skipped": len(report.skipped),
+    }
+
+
+def _counts(counts: Mapping[str, int]) -> dict[str, Json]:
+    return {**counts}

@@ -1,0 +1,72 @@
+"""Counting a report: which fix belongs to a finding, what is fixable, how many there are of what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..model import Applicability, Finding, Fix, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The numbers of a report, for the project as it is on disk."""
+
+    findings: int
+    files: int
+    applied: int
+    fixable: int
+    """Findings with a fix that can be written at all."""
+    fixable_unsafe: int
+    """Those of them that need ``--unsafe-fixes``."""
+    by_code: dict[str, int]
+    by_applicability: dict[str, int]
+    """Each finding counts under its most trusted fix, or under ``none``."""
+
+
+def tally(report: Report) -> Tally:
+    """Count the findings of a report."""
+    levels = Counter(_most_trusted(finding) for finding in report.findings)
+    unsafe, safe = levels[Applicability.UNSAFE.value], levels[Applicability.SAFE.value]
+    return Tally(
+        findings=len(report.findings),
+        files=len({finding.path for finding in report.findings}),
+        applied=len(report.applied),
+        fixable=safe + unsafe,
+        fixable_unsafe=unsafe,
+        by_code=dict(sorted(Counter(finding.code for finding in report.findings).items())),
+        by_applicability={level: levels[level] for level in [*(known.value for known in Applicability), "none"]},
+    )
+
+
+def _most_trusted(finding: Finding) -> str:
+    present = {fix.applicability for fix in finding.fixes}
+    return next((level.value for level in Applicability if level in present), "none")
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings by file, place and code: the order never depends on rules or threads."""
+    return sorted(findings, key=lambda finding: (finding.path, finding.span, finding.code, finding.message))
+
+
+def settled(report: Report) -> list[tuple[Finding, Fix]]:
+    """The applied fixes, each with the finding as it was before the first change.
+
+    A fix that had to wait for a later round belongs to a finding whose rows may have moved; its twin in
+    ``report.findings`` has the same code, file and message. What only came up in a later round has none.
+    """
+    known = set(report.findings)
+    at_once = {finding for finding, _ in report.applied if finding in known}
+    waiting: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in in_order(known - at_once):
+        waiting.setdefault(_likeness(finding), []).append(finding)
+    out = []
+    for finding, fix in report.applied:
+        twins = [] if finding in known else waiting.get(_likeness(finding), [])
+        out.append((twins.pop(0) if twins else finding, fix))
+    return out
+
+
+def _likeness(finding: Finding) -> tuple[str, str, str]:
+    return finding.code, finding.path, finding.message

@@ -1,0 +1,193 @@
+"""The report for people. Lines are built as (text, style) segments, so that colour never passes through markup:
+``Optional[int]`` and ``[/foo]`` stay as they are. Everything that comes from the project is made printable first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TextIO
+
+from ..model import Applicability, Finding, Fix, Report, Skipped
+from . import Source, SourceOf
+from .frame import OutputLine, frame
+from .printable import printable
+from .tally import in_order, tally
+
+STYLES = {
+    "place": "bold",
+    "code": "",
+    "rule": "bold red",
+    "gutter": "blue",
+    "caret": "bold red",
+    "note": "dim",
+    "safe": "green",
+    "unsafe": "yellow",
+    "display-only": "cyan",
+    "good": "bold green",
+    "bad": "bold red",
+    "text": "",
+}
+SHOWN_SKIPPED = 10
+"""How many skipped files are listed without ``-v``."""
+
+
+class Level(IntEnum):
+    """How much is written: ``-q``, nothing, ``-v``."""
+
+    QUIET = -1
+    """One line per finding, and what failed."""
+    NORMAL = 0
+    VERBOSE = 1
+    """Also every skipped file, and where the target comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the reader asked for, and where source lines come from."""
+
+    source_of: SourceOf
+    level: Level = Level.NORMAL
+    unsafe_fixes: bool = False
+    """Whether ``--unsafe-fixes`` was given: decides what is said about unsafe fixes."""
+
+
+def show(lines: Iterable[OutputLine], stream: TextIO, *, color: bool | None = None) -> None:
+    """Write lines to ``stream``: through rich on a terminal (or when ``color`` is True), else as plain text.
+
+    Lines are never wrapped. What the stream's encoding cannot hold is written as escapes. ``NO_COLOR`` is obeyed
+    unless ``color`` is given.
+    """
+    wanted = stream.isatty() and not os.environ.get("NO_COLOR") if color is None else color
+    if not wanted:
+        for line in lines:
+            stream.write(_encodable("".join(text for text, _ in line), stream) + "\n")
+        return
+    from rich.console import Console  # slow to import, and a pipe does not need it
+    from rich.text import Text
+
+    console = Console(file=stream, force_terminal=True, highlight=False, markup=False, emoji=False, no_color=False)
+    for line in lines:
+        text = Text.assemble(*((_encodable(part, stream), STYLES[style]) for part, style in line))
+        console.print(text, soft_wrap=True)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    if text.isascii():
+        return text
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def plain(lines: Iterable[OutputLine]) -> str:
+    """Lines as one string without colour, each with its newline."""
+    return "".join("".join(text for text, _ in line) + "\n" for line in lines)
+
+
+def show_findings(report: Report, view: View) -> Iterator[OutputLine]:
+    """The lines of ``check``: every finding with its code, evidence and fixes; what was skipped; a summary."""
+    for finding in in_order(report.findings):
+        yield from finding_lines(finding, view)
+    yield from trouble_lines(report, view)
+    if view.level > Level.QUIET:
+        yield from _target(report, view)
+        yield _summary(report, view)
+
+
+def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterator[OutputLine]:
+    """One finding: its place and message, and unless quiet the code frame, the evidence and the fixes.
+
+    ``left`` says that fixes have been carried out and this finding stayed, so that it needs a reason.
+    """
+    source = view.source_of(finding.path)
+    at = place(finding.path, source, finding.span.row, finding.span.column)
+    rule = printable(f" {finding.code} {finding.name} ")
+    yield (at, "place"), (rule, "rule"), (printable(finding.message), "text")
+    if view.level == Level.QUIET:
+        return
+    if source is not None:
+        yield from frame(source, finding.span)
+    for each in finding.evidence:
+        where = place(each.path, view.source_of(each.path), each.span.row)
+        yield ("  = because: ", "note"), (f"{where} {printable(each.message)}", "text")
+    yield from _fix_lines(finding.fixes, view, left)
+    yield ()
+
+
+def place(path: str, source: Source | None, row: int, column: int | None = None) -> str:
+    """``path:row:column``, or ``path:cell 3:row:column`` with the row inside the cell."""
+    cell = source.cell_of(row) if source is not None else None
+    parts = [printable(path), *([f"cell {cell[0]}", str(cell[1])] if cell else [str(row)])]
+    if column is not None and source is not None:
+        column = source.shown_column(row, column)
+    return ":".join(parts if column is None else [*parts, str(column)])
+
+
+def _fix_lines(fixes: Sequence[Fix], view: View, left: bool) -> Iterator[OutputLine]:
+    allowed = {Applicability.SAFE, Applicability.UNSAFE} if view.unsafe_fixes else {Applicability.SAFE}
+    chosen = next((fix for fix in fixes if fix.applicability in allowed), None)
+    for fix in fixes:
+        yield _fix_line("fix" if fix is chosen or chosen is None else "or", fix)
+    if chosen is None or left:
+        reason = _why_not(fixes) if chosen is None else "the fix was not carried out; see Skipped"
+        yield ("  = not fixed: ", "note"), (reason, "text")
+
+
+def _fix_line(word: str, fix: Fix) -> OutputLine:
+    """``= fix [safe] drop: what it does``."""
+    level = fix.applicability.value
+    return (
+        (f"  = {word} ", "note"),
+        (f"[{level}]", level),
+        (f" {printable(fix.name)}: {printable(fix.message)}", "text"),
+    )
+
+
+def _why_not(fixes: Sequence[Fix]) -> str:
+    if not fixes:
+        return "there is no automatic repair"
+    if any(fix.applicability is Applicability.UNSAFE for fix in fixes):
+        return "needs --unsafe-fixes"
+    return "display-only repairs are never written; make the change by hand"
+
+
+def trouble_lines(report: Report, view: View) -> Iterator[OutputLine]:
+    """Skipped files (not when quiet) and failed rules (always)."""
+    skipped = sorted(report.skipped, key=lambda each: (each.path, each.reason))
+    if skipped and view.level > Level.QUIET:
+        shown = skipped if view.level == Level.VERBOSE else skipped[:SHOWN_SKIPPED]
+        yield ((f"Skipped ({len(skipped)}):", "place"),)
+        yield from map(_trouble, shown)
+        if len(shown) < len(skipped):
+            yield ((f"  ... and {len(skipped) - len(shown)} more (-v lists them all)", "note"),)
+        yield ()
+    if report.failed_rules:
+        yield (("Rules that failed (please report this):", "bad"),)
+        yield from map(_trouble, report.failed_rules)
+        yield ()
+
+
+def _trouble(each: Skipped) -> OutputLine:
+    return ((f"  {printable(each.path)}: {printable(each.reason)}", "text"),)
+
+
+def _target(report: Report, view: View) -> Iterator[OutputLine]:
+    if view.level == Level.VERBOSE:
+        yield ((printable(f"Target: {report.target.regime} ({report.target.source})"), "note"),)
+
+
+def _summary(report: Report, view: View) -> OutputLine:
+    numbers = tally(report)
+    if not numbers.findings:
+        end = f" ({counted(len(report.skipped), 'file')} skipped)" if report.skipped else ""
+        return ((f"No precision mistakes found in {counted(report.files_seen, 'file')}{end}.", "good"),)
+    found = f"{counted(numbers.findings, 'finding')} in {counted(numbers.files, 'file')}; {numbers.fixable} fixable"
+    unsafe = f" ({numbers.fixable_unsafe} with --unsafe-fixes)"
+    return ((found + (unsafe if numbers.fixable_unsafe and not view.unsafe_fixes else ""), "bad"),)
+
+
+def counted(number: int, word: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

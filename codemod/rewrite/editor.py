@@ -1,0 +1,207 @@
+"""The one LibCST transformer: goes only where the plan leads, inside out, so that nested edits add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import libcst as cst
+
+from ..model import EditRefused
+from .expressions import bracketed, comments_of, composed, level, parsed, required, seated
+from .lines import comment_lines, deepened
+from .listing import call_listing, call_with, without_names, without_parameter
+from .locate import Source, Suite
+from .plan import CallPlan, Plan
+from .statements import BlockWriter, Line, leading_lines, unwrapped
+
+_Inner = cst.IndentedBlock | cst.SimpleStatementSuite
+
+
+class Editor(cst.CSTTransformer):
+    """Carries out a plan."""
+
+    def __init__(self, source: Source, plan: Plan) -> None:
+        super().__init__()
+        self.source = source
+        self.plan = plan
+        self.emptied: set[cst.CSTNode] = set()
+        """Blocks of the source that have lost every statement."""
+        self._done: dict[cst.CSTNode, cst.BaseExpression] = {}
+        self._lifted: dict[cst.CSTNode, list[cst.EmptyLine]] = {}
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self.plan.touched
+
+    def on_leave(self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT) -> cst.CSTNodeT:
+        if original_node not in self.plan.touched:
+            return updated_node
+        result: cst.CSTNode = self._left(original_node, updated_node)
+        lifted = self._lifted.get(original_node)
+        if lifted:
+            result = result.with_changes(leading_lines=[*leading_lines(result), *lifted])
+        return result  # type: ignore[return-value]
+
+    def _left(self, original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
+        if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and original in self.plan.calls:
+            updated = self._call(original, updated, self.plan.calls[original])
+        if isinstance(original, cst.BaseExpression) and isinstance(updated, cst.BaseExpression):
+            return self._expression(original, updated)
+        if isinstance(updated, cst.FunctionDef) and original in self.plan.parameters:
+            return self._function(updated, self.plan.parameters[original])
+        if isinstance(updated, cst.Import | cst.ImportFrom) and original in self.plan.imports:
+            return updated if original in self.plan.removed else without_names(updated, self.plan.imports[original])
+        if isinstance(original, cst.If) and isinstance(updated, cst.If):
+            return self._elif(original, updated)
+        if isinstance(original, cst.Module) and isinstance(updated, cst.Module):
+            return self._module(original, updated)
+        if isinstance(original, cst.IndentedBlock | cst.SimpleStatementSuite):
+            assert isinstance(updated, cst.IndentedBlock | cst.SimpleStatementSuite)
+            return self._suite(original, updated)
+        return updated
+
+    # --- expressions --------------------------------------------------------------------------------------------------
+
+    def _expression(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        self._done[original] = updated
+        plan = self.plan.replaced.get(original)
+        if plan is None:
+            return updated
+        kept = [self._done.get(node, node) for node in plan.kept]
+        new = composed(self.source, plan.parts, kept, plan.starred)
+        new = seated(self.source, original, new, plan.edges)
+        self._lift_comments(original, updated, new)
+        self._done[original] = new
+        return new
+
+    def _lift_comments(self, original: cst.CSTNode, old: cst.CSTNode, new: cst.CSTNode) -> None:
+        """Comments that stood between the parts that go are put above the statement."""
+        present = Counter(comment.value for comment in comments_of(new))
+        lost: list[cst.Comment] = []
+        for comment in comments_of(old):
+            if present[comment.value]:
+                present[comment.value] -= 1
+            else:
+                lost.append(comment)
+        holder = next((node for node in self.source.ancestors(original) if hasattr(node, "leading_lines")), None)
+        if lost and holder is not None:
+            self._lifted.setdefault(holder, []).extend(comment_lines(lost))
+
+    def _call(self, original: cst.Call, updated: cst.Call, plan: CallPlan) -> cst.Call:
+        now = dict(zip(original.args, updated.args, strict=True))
+        gone = [now[arg] for arg in plan.removed]
+        listing = call_listing(updated)
+        for arg in gone:
+            listing = listing.without(next(i for i, item in enumerate(listing.items) if item is arg))
+        updated = call_with(updated, listing) if gone else updated
+        for name, value in plan.set.items():
+            updated = self._with_argument(updated, name, self._argument_value(value))
+        return updated
+
+    def _argument_value(self, text: str) -> cst.BaseExpression:
+        value = parsed(text, self.source.module)
+        return value if level(value) >= required(cst.Arg(value), value, value) else bracketed(value)
+
+    def _with_argument(self, call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+        for index, arg in enumerate(call.args):
+            if arg.keyword is not None and arg.keyword.value == name:
+                args = [*call.args[:index], arg.with_changes(value=value), *call.args[index + 1 :]]
+                return call.with_changes(args=args)
+        if len(call.args) == 1 and isinstance(call.args[0].value, cst.GeneratorExp) and not call.args[0].value.lpar:
+            only = call.args[0]
+            call = call.with_changes(args=[only.with_changes(value=bracketed(only.value))])
+        plain = cst.SimpleWhitespace("")
+        equal = cst.AssignEqual(whitespace_before=plain, whitespace_after=plain)
+        return call_with(call, call_listing(call).with_last(cst.Arg(value, keyword=cst.Name(name), equal=equal)))
+
+    # --- statements ---------------------------------------------------------------------------------------------------
+
+    def _function(self, function: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
+        if _has_signature_comment(function):
+            raise EditRefused(f"{function.name.value} has its types in a comment")
+        for name in names:
+            smaller = without_parameter(function, name)
+            if smaller is None:
+                raise EditRefused(f"{function.name.value} has no parameter {name}")
+            function = smaller
+        return function
+
+    def _elif(self, original: cst.If, updated: cst.If) -> cst.If:
+        child, now = original.orelse, updated.orelse
+        if not isinstance(child, cst.If) or not isinstance(now, cst.If):
+            return updated
+        if child in self.plan.removed:
+            return updated.with_changes(orelse=None)
+        branch = self.plan.unwrapped.get(child)
+        if branch == "orelse":
+            return updated.with_changes(orelse=now.orelse)
+        if branch is None:
+            return updated
+        statements, _ = unwrapped(child, now, branch, self.emptied)
+        orelse = cst.Else(body=now.body, leading_lines=now.leading_lines) if statements else None
+        return updated.with_changes(orelse=orelse)
+
+    def _module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
+        if not self._is_concerned(original):
+            return updated
+        writer = self._writer(original, updated)
+        block = writer.write(self.plan.wraps.get(original, ()), updated.header, updated.footer)
+        return updated.with_changes(body=block.body, footer=block.footer)
+
+    def _suite(self, original: _Inner, updated: _Inner) -> cst.BaseSuite:
+        if not self._is_concerned(original):
+            return updated
+        writer = self._writer(original, updated)
+        footer = updated.footer if isinstance(updated, cst.IndentedBlock) else ()
+        block = writer.write(self.plan.wraps.get(original, ()), (), footer)
+        if not block.body:
+            self.emptied.add(original)
+        if isinstance(updated, cst.IndentedBlock):
+            if block.body:
+                return updated.with_changes(body=block.body, footer=block.footer)
+            stop = len(block.footer) - len(footer)
+            lines = block.footer[: max(stop, 0)]
+            line = cst.SimpleStatementLine([cst.Pass()], lines)
+            return updated.with_changes(body=[line], footer=block.footer[max(stop, 0) :])
+        return _one_line(updated, block.body)
+
+    def _is_concerned(self, suite: Suite) -> bool:
+        plan = self.plan
+        nodes: list[cst.CSTNode] = []
+        for each in suite.body:
+            nodes += each.body if isinstance(each, cst.SimpleStatementLine) else (each,)
+        wishes = (plan.removed, plan.unwrapped, plan.before, plan.after)
+        return suite in plan.wraps or any(node in wish for node in nodes for wish in wishes)
+
+    def _writer(self, original: Suite, updated: Suite) -> BlockWriter:
+        return BlockWriter(self.plan, self._parsed_lines, self.emptied, (original, updated))
+
+    def _parsed_lines(self, text: str) -> list[Line]:
+        """Statements from new text, whose newlines and indentation become those of the file."""
+        module = self.source.module
+        try:
+            parsed_text = cst.parse_module(text.replace("\r\n", "\n").replace("\n", module.default_newline))
+        except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
+            raise EditRefused(f"{text!r} is not a statement") from error
+        if not parsed_text.body or parsed_text.footer:
+            raise EditRefused(f"{text!r} is not a statement")
+        first, *rest = parsed_text.body
+        first = first.with_changes(leading_lines=[*parsed_text.header, *first.leading_lines])
+        return [deepened(each) for each in (first, *rest)]
+
+
+def _one_line(suite: cst.SimpleStatementSuite, body: list[Line]) -> cst.BaseSuite:
+    """A block after ``:`` stays there while it is one line of small statements."""
+    if not body:
+        return suite.with_changes(body=[cst.Pass()])
+    only = body[0]
+    if len(body) == 1 and isinstance(only, cst.SimpleStatementLine) and not only.leading_lines:
+        return suite.with_changes(body=only.body, trailing_whitespace=only.trailing_whitespace)
+    return cst.IndentedBlock(body=body)
+
+
+def _has_signature_comment(function: cst.FunctionDef) -> bool:
+    body = function.body
+    if not isinstance(body, cst.IndentedBlock):
+        return False
+    comments = comments_of(body.header) + [each for line in leading_lines(body.body[0]) for each in comments_of(line)]
+    return any(each.value.replace(" ", "").startswith("#type:(") for each in comments)

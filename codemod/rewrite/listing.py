@@ -1,0 +1,264 @@
+"""Adding to and taking from comma-separated lists: call arguments, parameters, imported names.
+
+A `Listing` tells the items apart from the gaps between them, so that one pair of operations serves all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, cast
+
+import libcst as cst
+
+from .lines import kept_without
+
+Item: TypeAlias = cst.Arg | cst.Param | cst.ParamStar | cst.ParamSlash | cst.ImportAlias
+Gap: TypeAlias = cst.BaseParenthesizableWhitespace
+
+_NO_GAP = cst.SimpleWhitespace("")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """``gaps[i]`` stands before item ``i``, the last gap before the closing bracket."""
+
+    items: tuple[Item, ...]
+    commas: tuple[cst.Comma | None, ...]
+    """The comma after each item; None only for the last one."""
+    gaps: tuple[Gap, ...]
+
+    def without(self, index: int) -> Listing:
+        """The list less one item, with the comments that are not the item's own."""
+        last = index == len(self.items) - 1
+        gap = _merged(self.gaps[index], self.gaps[index + 1], first=index == 0, last=last)
+        commas = list(self.commas)
+        if last and commas[index] is None and index:
+            commas[index - 1] = None
+        del commas[index]
+        items = self.items[:index] + self.items[index + 1 :]
+        return Listing(items, tuple(commas), (*self.gaps[:index], gap, *self.gaps[index + 2 :]))
+
+    def with_last(self, item: Item) -> Listing:
+        """The list and one more item, on a line of its own where the others have one."""
+        if not self.items:
+            return self._with_only(item)
+        between, tail = self._joint(), self.gaps[-1]
+        comma = cst.Comma() if self.commas[-1] is not None else None
+        if isinstance(between, cst.ParenthesizedWhitespace):
+            between, tail = _broken(tail, between), _plain(tail)
+        commas = (*self.commas[:-1], self.commas[-1] or cst.Comma(), comma)
+        return Listing((*self.items, item), commas, (*self.gaps[:-1], between, tail))
+
+    def _joint(self) -> Gap:
+        if len(self.items) == 1:
+            gap = self.gaps[0]
+            return gap if isinstance(gap, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
+        gap = self.gaps[-2]
+        return gap if isinstance(gap, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
+
+    def _with_only(self, item: Item) -> Listing:
+        gap = self.gaps[0]
+        if not isinstance(gap, cst.ParenthesizedWhitespace):
+            return Listing((item,), (None,), (_NO_GAP, _NO_GAP))
+        inner = gap.with_changes(last_line=cst.SimpleWhitespace(gap.last_line.value + "    "))
+        return Listing((item,), (cst.Comma(),), (inner, _plain(gap)))
+
+
+def _merged(before: Gap, after: Gap, *, first: bool, last: bool) -> Gap:
+    """What stands between the neighbours of an item that goes."""
+    if isinstance(before, cst.ParenthesizedWhitespace):
+        kept = kept_without(before.empty_lines, emptied=False)
+        if isinstance(after, cst.ParenthesizedWhitespace):
+            if first and last and before.first_line.comment is None and not (kept or after.empty_lines):
+                return _NO_GAP
+            lines = [*kept, *after.empty_lines]
+            return before.with_changes(empty_lines=lines, indent=after.indent, last_line=after.last_line)
+        plain = before.first_line.comment is None and not kept
+        return after if last and plain else before.with_changes(empty_lines=kept)
+    if isinstance(after, cst.ParenthesizedWhitespace):
+        plain = after.first_line.comment is None and not after.empty_lines
+        return before if first and plain else after
+    if first and last:
+        return _NO_GAP
+    return after if last else before
+
+
+def _broken(tail: Gap, model: cst.ParenthesizedWhitespace) -> Gap:
+    """A line break like ``model``, with the comments that stood after the item that was last."""
+    if isinstance(tail, cst.ParenthesizedWhitespace):
+        return tail.with_changes(indent=model.indent, last_line=model.last_line)
+    return model.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
+
+
+def _plain(tail: Gap) -> Gap:
+    if isinstance(tail, cst.ParenthesizedWhitespace):
+        return tail.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=[])
+    return tail
+
+
+# --- call arguments ---------------------------------------------------------------------------------------------------
+
+
+def call_listing(call: cst.Call) -> Listing:
+    """The arguments of a call."""
+    gaps: list[Gap] = [call.whitespace_before_args]
+    commas: list[cst.Comma | None] = []
+    for arg in call.args:
+        comma = arg.comma if isinstance(arg.comma, cst.Comma) else None
+        commas.append(comma)
+        gaps.append(comma.whitespace_after if comma is not None else arg.whitespace_after_arg)
+    return Listing(tuple(call.args), tuple(commas), tuple(gaps))
+
+
+def call_with(call: cst.Call, listing: Listing) -> cst.Call:
+    """The call with these arguments."""
+    args = [
+        item.with_changes(comma=comma, whitespace_after_arg=_NO_GAP if isinstance(comma, cst.Comma) else gap)
+        for item, comma, gap in _with_commas(listing)
+    ]
+    return call.with_changes(whitespace_before_args=listing.gaps[0], args=args)
+
+
+def _with_commas(listing: Listing) -> list[tuple[Item, cst.Comma | cst.MaybeSentinel, Gap]]:
+    rows: list[tuple[Item, cst.Comma | cst.MaybeSentinel, Gap]] = []
+    for item, comma, gap in zip(listing.items, listing.commas, listing.gaps[1:], strict=True):
+        spelled = cst.MaybeSentinel.DEFAULT if comma is None else comma.with_changes(whitespace_after=gap)
+        rows.append((item, spelled, gap))
+    return rows
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def without_parameter(function: cst.FunctionDef, name: str) -> cst.FunctionDef | None:
+    """The function less one parameter; None when it has none of that name."""
+    listing = _parameter_listing(function)
+    index = next((i for i, item in enumerate(listing.items) if _is_parameter(item, name)), None)
+    if index is None:
+        return None
+    star = _only_marks_keywords(listing, index)
+    if star is not None:
+        items = (*listing.items[:index], star, *listing.items[index + 1 :])
+        return _function_with(function, replace(listing, items=items))
+    listing = listing.without(index)
+    for index, item in reversed(tuple(enumerate(listing.items))):
+        if _is_idle_marker(listing.items, index, item):
+            listing = listing.without(index)
+    return _function_with(function, listing)
+
+
+def _is_parameter(item: Item, name: str) -> bool:
+    return isinstance(item, cst.Param) and item.name.value == name
+
+
+def _only_marks_keywords(listing: Listing, index: int) -> cst.ParamStar | None:
+    """``*args`` before keyword-only names leaves its star behind, or these would become positional."""
+    item = listing.items[index]
+    following = listing.items[index + 1 : index + 2]
+    is_star = isinstance(item, cst.Param) and item.star == "*"
+    named = any(isinstance(each, cst.Param) and each.star == "" for each in following)
+    return cst.ParamStar() if is_star and named else None
+
+
+def _is_idle_marker(items: Sequence[Item], index: int, item: Item) -> bool:
+    if isinstance(item, cst.ParamSlash):
+        return index == 0
+    after = items[index + 1] if index + 1 < len(items) else None
+    return isinstance(item, cst.ParamStar) and not (isinstance(after, cst.Param) and after.star == "")
+
+
+def _parameter_listing(function: cst.FunctionDef) -> Listing:
+    params = function.params
+    items: list[cst.Param | cst.ParamStar | cst.ParamSlash] = list(params.posonly_params)
+    if isinstance(params.posonly_ind, cst.ParamSlash):
+        items.append(params.posonly_ind)
+    items += params.params
+    if isinstance(params.star_arg, cst.Param | cst.ParamStar):
+        items.append(params.star_arg)
+    items += params.kwonly_params
+    if params.star_kwarg is not None:
+        items.append(params.star_kwarg)
+    gaps: list[Gap] = [function.whitespace_before_params]
+    commas: list[cst.Comma | None] = []
+    for item in items:
+        comma = item.comma if isinstance(item.comma, cst.Comma) else None
+        commas.append(comma)
+        gaps.append(comma.whitespace_after if comma is not None else _gap_after(item))
+    return Listing(tuple(items), tuple(commas), tuple(gaps))
+
+
+def _gap_after(item: cst.Param | cst.ParamStar | cst.ParamSlash) -> Gap:
+    if isinstance(item, cst.Param):
+        return item.whitespace_after_param
+    return item.whitespace_after if isinstance(item, cst.ParamSlash) else _NO_GAP
+
+
+def _function_with(function: cst.FunctionDef, listing: Listing) -> cst.FunctionDef:
+    spelled = [_spelled_parameter(*row) for row in _with_commas(listing)]
+    names = [item for item in spelled if isinstance(item, cst.Param)]
+    slash = next((i for i, item in enumerate(spelled) if isinstance(item, cst.ParamSlash)), -1)
+    star = next((i for i, item in enumerate(spelled) if isinstance(item, cst.ParamStar) or _starred(item)), None)
+    end = len(spelled) - (1 if names and names[-1].star == "**" else 0)
+    stop = end if star is None else star
+    params = function.params.with_changes(
+        posonly_params=spelled[: max(slash, 0)],
+        posonly_ind=spelled[slash] if slash >= 0 else cst.MaybeSentinel.DEFAULT,
+        params=spelled[slash + 1 : stop],
+        star_arg=cst.MaybeSentinel.DEFAULT if star is None else spelled[star],
+        kwonly_params=[] if star is None else spelled[star + 1 : end],
+        star_kwarg=spelled[end] if end < len(spelled) else None,
+    )
+    return function.with_changes(params=params, whitespace_before_params=listing.gaps[0])
+
+
+def _starred(item: Item) -> bool:
+    return isinstance(item, cst.Param) and item.star == "*"
+
+
+def _spelled_parameter(item: Item, comma: cst.Comma | cst.MaybeSentinel, gap: Gap) -> Item:
+    after = _NO_GAP if isinstance(comma, cst.Comma) else gap
+    if isinstance(item, cst.Param):
+        return item.with_changes(comma=comma, whitespace_after_param=after)
+    if isinstance(item, cst.ParamSlash):
+        return item.with_changes(comma=comma, whitespace_after=after)
+    return item.with_changes(comma=comma)
+
+
+# --- imported names ---------------------------------------------------------------------------------------------------
+
+
+def bound_name(alias: cst.ImportAlias, *, is_from: bool) -> str:
+    """The name an alias binds: ``b`` of ``import a as b``, ``a`` of ``import a.c``."""
+    if alias.asname is not None:
+        return cast(cst.Name, alias.asname.name).value
+    return alias.evaluated_name if is_from else alias.evaluated_name.split(".", 1)[0]
+
+
+def without_names(statement: cst.Import | cst.ImportFrom, names: set[str]) -> cst.Import | cst.ImportFrom:
+    """The import less the aliases that bind ``names``; at least one alias must remain."""
+    listing = _alias_listing(statement)
+    is_from = isinstance(statement, cst.ImportFrom)
+    for index, item in reversed(tuple(enumerate(listing.items))):
+        if isinstance(item, cst.ImportAlias) and bound_name(item, is_from=is_from) in names:
+            listing = listing.without(index)
+    aliases = [item.with_changes(comma=comma) for item, comma, _ in _with_commas(listing)]
+    if isinstance(statement, cst.Import) or statement.lpar is None or statement.rpar is None:
+        return statement.with_changes(names=aliases)
+    last = aliases[-1].comma
+    before = statement.rpar.whitespace_before if isinstance(last, cst.Comma) else listing.gaps[-1]
+    rpar = statement.rpar.with_changes(whitespace_before=before)
+    lpar = statement.lpar.with_changes(whitespace_after=listing.gaps[0])
+    return statement.with_changes(names=aliases, lpar=lpar, rpar=rpar)
+
+
+def _alias_listing(statement: cst.Import | cst.ImportFrom) -> Listing:
+    aliases = [] if isinstance(statement.names, cst.ImportStar) else list(statement.names)
+    brackets = isinstance(statement, cst.ImportFrom) and statement.lpar is not None and statement.rpar is not None
+    gaps: list[Gap] = [_NO_GAP]
+    end: Gap = _NO_GAP
+    if isinstance(statement, cst.ImportFrom) and statement.lpar is not None and statement.rpar is not None and brackets:
+        gaps, end = [statement.lpar.whitespace_after], statement.rpar.whitespace_before
+    commas = tuple(alias.comma if isinstance(alias.comma, cst.Comma) else None for alias in aliases)
+    gaps += [end if comma is None else comma.whitespace_after for comma in commas]
+    return Listing(tuple(aliases), commas, tuple(gaps))

@@ -1,0 +1,35 @@
+"""Which precision words a file holds, judged on its bytes with letter case ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_GROUPS: dict[str, tuple[str, ...]] = {
+    # Files without the shorter key need not be searched for the words: half the time on real projects.
+    "scale": ("gradscaler", "nativescaler", "unscale_", "loss_scale"),
+    "16": ("bfloat16", "float16", "bf16", "fp16"),
+    ".amp": (".amp", "cuda.amp", "cpu.amp"),
+    "precision": ("precision", "mixed_precision"),
+    "autocast": ("autocast",),
+    "apex": ("apex",),
+    ".half(": (".half(",),
+    "deepspeed": ("deepspeed",),
+    "clip_grad": ("clip_grad",),
+}
+_ENCODED = [
+    (key.encode(), [(word, word.encode()) for word in words], frozenset(words)) for key, words in _GROUPS.items()
+]
+
+PRECISION_WORDS: frozenset[str] = frozenset(word for words in _GROUPS.values() for word in words)
+"""What every file is searched for when first read, in lower case: asking for these again costs nothing."""
+
+
+def words_in(data: bytes, more: Iterable[str] = ()) -> frozenset[str]:
+    """The precision words, and those of ``more`` (lower case), that ``data`` holds."""
+    lowered = data.lower()
+    held: set[str] = set()
+    for key, words, names in _ENCODED:
+        if key in lowered:
+            held.update(names if len(words) == 1 else (word for word, encoded in words if encoded in lowered))
+    held.update(word for word in more if word.encode("utf-8", "surrogatepass") in lowered)
+    return frozenset(held)

@@ -1,0 +1,50 @@
+"""What the generated documentation must hold: one page per rule, their index, and the tables between markers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
+from precfix.codemod.manual import manual_page, markdown_table, rules_table
+from precfix.codemod.model import Rule
+
+BEGIN, END = "<!-- {}: written by tests/regenerate.py -->", "<!-- end of {} -->"
+GENERATED = "<!-- Written by tests/regenerate.py from the rule's docstring and its fixtures; do not edit. -->\n"
+INDEX_HEAD = """# The mistakes precfix knows
+
+Each rule is named for the mistake. Fixes are `[safe]` (same numerics, or they remove a certain crash), `[unsafe]`
+(numerics, memory or speed may change; written only with `--unsafe-fixes`) or `[display-only]` (printed, never written).
+
+"""
+
+
+def generated_docs() -> dict[Path, str]:
+    """Path -> the text it must have, for every generated file and every file with a generated part."""
+    rules = all_rules()
+    pages = REPOSITORY / "docs" / "rules"
+    texts = {pages / f"{rule.name}.md": GENERATED + "\n" + manual_page(rule, example_of(rule)) for rule in rules}
+    texts[pages / "README.md"] = GENERATED + "\n" + INDEX_HEAD + markdown_table(rules_table(rules), "")
+    readme = REPOSITORY / "README.md"
+    text = between(readme.read_text("utf-8"), "rules", markdown_table(rules_table(rules), "docs/rules/"))
+    quickstart = (FIXTURES / "projects" / "quickstart" / DIFF).read_text("utf-8")
+    texts[readme] = between(text, "example", f"```diff\n{quickstart}```\n")
+    return texts
+
+
+def example_of(rule: Rule) -> str | None:
+    """The diff of the rule's fixture that is marked as the example, else of its first one with a diff."""
+    mine = [case for case in cases() if case.mistake == rule.name and (case.folder / DIFF).is_file()]
+    marked = [case for case in mine if case.settings.example]
+    for case in (*marked, *mine):
+        return (case.folder / DIFF).read_text("utf-8")
+    return None
+
+
+def between(text: str, name: str, content: str) -> str:
+    """``text`` with the part between the two markers called ``name`` replaced."""
+    begin, end = BEGIN.format(name), END.format(name)
+    head, found_begin, rest = text.partition(begin)
+    _, found_end, tail = rest.partition(end)
+    if not (found_begin and found_end):
+        raise ValueError(f"markers {begin!r} ... {end!r} are missing")
+    return f"{head}{begin}\n\n{content}\n{end}{tail}"

@@ -1,0 +1,162 @@
+"""Gradients are clipped while they are still multiplied by the loss scale.
+
+## What goes wrong
+
+No error. `clip_grad_norm_(parameters, 1.0)` sees gradients that are 65536 times too large (the scale a GradScaler starts
+with), so every step is clipped; after `scaler.step` has divided by the scale, the update is thousands of times too
+small. Training crawls or stalls, and the threshold that seems to work changes its meaning whenever the scale moves.
+
+## Why
+
+`scaler.scale(loss).backward()` leaves scaled gradients behind. `scaler.step(optimizer)` divides them by the scale, but
+only then. Whoever looks at gradients in between has to call `scaler.unscale_(optimizer)` first (PyTorch's AMP examples,
+"Working with Unscaled Gradients"); `step` notices and does not divide twice.
+
+## Fix
+
+`unscale` [unsafe]: `scaler.unscale_(optimizer)` is inserted directly before the clip, behind the same conditions. Clipping
+then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be chosen anew.
+Written only where the function steps exactly one optimizer with this scaler and each clip is followed by a step; a
+clip that also runs on micro-batches without a step, or one inside another function, is reported without a fix.
+
+## Not flagged
+
+`unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
+functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by `get_scale()`;
+clipping by accelerate, Fabric, Lightning or DeepSpeed; a scaler that only ever runs under bfloat16 (see
+grad-scaler-under-bf16).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.facts.clipping import Clip, clips_of
+from ...codemod.facts.paths import exclusive, position
+from ...codemod.facts.regimes import regime_of
+from ...codemod.facts.scaler_steps import ScalerStep, may_unscale, steps_of
+from ...codemod.facts.scalers import Scaler, scalers
+from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ...codemod.project import Project
+from .unscale_insertion import unscale_before
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off or scaler.kind == "wrapper" or regime_of(project, scaler).verdict == "always-bf16":
+            continue
+        for step in steps_of(scaler):
+            yield from _in_function(project, scaler, step)
+
+
+def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+    clips = [clip for clip in clips_of(project, step.module, step.function) if clip.call not in step.of("step")]
+    if not clips or _has_plain_backward(step):
+        return
+    scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
+    if scaled:
+        yield _finding(project, scaler, step, scaled)
+
+
+def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | None:
+    """The step whose gradients ``clip`` certainly sees scaled, or None."""
+    module, call = step.module, clip.call
+    after = [item for item in step.of("step") if position(item) > position(call) and not exclusive(module, item, call)]
+    if not after:
+        return None
+    scales = [item for item in step.of("scale") if position(item) < position(call)]
+    scales = [item for item in scales if not exclusive(module, item, call) and not exclusive(module, item, after[0])]
+    if not scales and (step.of("scale") or not _is_never_unscaled(step.scaler)):
+        return None
+    if _is_unscaled(step, call, after[0]):
+        return None
+    start = position(scales[-1]) if scales else (0, 0)
+    return None if may_unscale(project, step, start, call) else after[0]
+
+
+def _is_never_unscaled(scaler: Scaler) -> bool:
+    """Whether the whole flow of the scaler is known and holds no ``unscale_`` at all (scale and step stand apart)."""
+    hidden = scaler.routes & {"escaped", "stored", "returned"}
+    return not hidden and bool(scaler.uses_of("scale")) and not scaler.uses_of("unscale_", "private", "bound-method")
+
+
+def _is_unscaled(step: ScalerStep, clip: ast.Call, following: ast.Call) -> bool:
+    """Whether an ``unscale_`` for the optimizer stepped next stands before the clip and after the last step."""
+    wanted = _text(step.optimizer(following))
+    stepped = {_text(step.optimizer(item)) for item in step.of("step")}
+    for call in step.of("unscale_"):
+        if position(call) > position(clip) or exclusive(step.module, call, clip):
+            continue
+        optimizer = _text(step.optimizer(call))
+        if optimizer == wanted or optimizer not in stepped:
+            return True
+    return False
+
+
+def _text(node: ast.expr | None) -> str:
+    return ast.unparse(node) if node is not None else ""
+
+
+def _has_plain_backward(step: ScalerStep) -> bool:
+    """Whether an unscaled ``backward()`` can run beside the scaled one: whose gradients are clipped is then open."""
+    scales = step.of("scale")
+    names = _scaled_names(step)
+    for node in ast.walk(step.function):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"):
+            continue
+        receiver = node.func.value
+        inner = set(ast.walk(receiver))
+        plain = not any(scale in inner for scale in scales) and _text(receiver) not in names
+        if plain and not (scales and all(exclusive(step.module, node, scale) for scale in scales)):
+            return bool(scales) or not _is_scaled_elsewhere(node)
+    return False
+
+
+def _is_scaled_elsewhere(node: ast.Call) -> bool:
+    """``self.backward(loss)``-like calls hand the loss to whoever scales it."""
+    return bool(node.args)
+
+
+def _scaled_names(step: ScalerStep) -> set[str]:
+    names = set()
+    for scale in step.of("scale"):
+        statement = step.module.statement_of(scale)
+        if isinstance(statement, ast.Assign):
+            names |= {ast.unparse(target) for target in statement.targets}
+    return names
+
+
+def _finding(project: Project, scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
+    document = step.module.document
+    first = clips[0]
+    edits = [unscale_before(step, clip, clips) for clip in clips[:1]]
+    fixes = [_fix(step, edit) for edit in edits if edit is not None]
+    evidence = [Place(document.path, document.span(call), "the loss is scaled here") for call in step.of("scale")[:1]]
+    evidence += [
+        Place(document.path, document.span(call), "gradients are unscaled only here") for call in step.of("step")[:1]
+    ]
+    evidence += [Place(document.path, document.span(clip.call), "clipped here too") for clip in clips[1:3]]
+    birth = scaler.module.document
+    evidence.append(Place(birth.path, birth.span(scaler.call), "the scaler is made here"))
+    return rule.finding(
+        "gradients are clipped before they are unscaled: the threshold is compared with gradients that are still "
+        "multiplied by the loss scale (65536 at the start)",
+        document.path,
+        document.span(first.call),
+        evidence,
+        fixes,
+    )
+
+
+def _fix(step: ScalerStep, edit: Edit) -> Fix:
+    return Fix(
+        "unscale",
+        f"call {step.name_of_scaler(step.of('step')[0])}.unscale_ before the clip: clipping is then in true units, so "
+        "updates become larger and the threshold may have to be chosen anew",
+        Applicability.UNSAFE,
+        (edit,),
+    )
+
+
+rule = Rule.of("PF103", check)

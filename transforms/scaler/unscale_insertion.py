@@ -1,0 +1,71 @@
+"""The edit that puts ``scaler.unscale_(optimizer)`` before a clip, where that is certainly called once per step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ...codemod.facts.clipping import Clip
+from ...codemod.facts.paths import Guard, guards, loops, position
+from ...codemod.facts.scaler_steps import ScalerStep
+from ...codemod.model import Edit, InsertStatement
+
+
+def unscale_before(step: ScalerStep, clip: Clip, clips: Sequence[Clip]) -> Edit | None:
+    """The edit before ``clip``, the first of ``clips``; None where one inserted line would not be right on every path."""
+    optimizers = {ast.unparse(node) if (node := step.optimizer(call)) else "" for call in step.of("step")}
+    steps = step.of("step")
+    if len(optimizers) != 1 or len(steps) != 1 or step.of("unscale_") or "" in optimizers:
+        return None
+    following = steps[0]
+    target = _statement_for(step, clip.call, following)
+    optimizer = step.optimizer(following)
+    if target is None or not isinstance(optimizer, ast.Name | ast.Attribute):
+        return None
+    if not all(_comes_after(step, target, other) for other in clips):
+        return None
+    line = f"{step.name_of_scaler(following)}.unscale_({optimizers.pop()})"
+    header = _header(step, target, following)
+    if header is None:
+        return None
+    text = f"if {header}:\n    {line}" if header else line
+    document = step.module.document
+    return Edit(document.path, InsertStatement(document.span(target), text))
+
+
+def _statement_for(step: ScalerStep, clip: ast.Call, following: ast.Call) -> ast.stmt | None:
+    """The statement to insert before: the clip's own, or the loop over parameter groups around it."""
+    inner, outer = loops(step.module, clip), loops(step.module, following)
+    if inner[len(inner) - len(outer) :] != outer or len(inner) < len(outer):
+        return None
+    extra = inner[: len(inner) - len(outer)]
+    if any(scale in set(ast.walk(loop)) for loop in extra for scale in step.of("scale")):
+        return None
+    return extra[-1] if extra else step.module.statement_of(clip)
+
+
+def _comes_after(step: ScalerStep, target: ast.stmt, other: Clip) -> bool:
+    """Whether the other clip is unscaled too by a line before ``target``: it stands in the same block or deeper."""
+    block = step.module.parents[target]
+    return position(other.call) >= position(target) and block in step.module.ancestors(other.call)
+
+
+def _header(step: ScalerStep, target: ast.stmt, following: ast.Call) -> str | None:
+    """The test that the inserted line needs: "" for none, None where the step does not follow every clip."""
+    before = {fact for guard in guards(step.module, target) for fact in guard.facts}
+    missing = [item for item in guards(step.module, following) if not set(item.facts) <= before]
+    if not missing:
+        return ""
+    scales = step.of("scale")
+    known = {fact for guard in guards(step.module, scales[0]) for fact in guard.facts} if scales else set()
+    if len(missing) != 1 or not _is_repeatable(missing[0]) or not set(missing[0].facts) <= known:
+        return None
+    test = ast.unparse(missing[0].test)
+    return test if missing[0].holds else f"not ({test})"
+
+
+def _is_repeatable(guard: Guard) -> bool:
+    """Whether the test can be asked once more: names, attributes and comparisons only."""
+    parts = ast.Name | ast.Attribute | ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant
+    rest = ast.expr_context | ast.cmpop | ast.boolop | ast.unaryop
+    return guard.leaving is None and all(isinstance(node, parts | rest) for node in ast.walk(guard.test))
