@@ -140,7 +140,9 @@ def migrate(
     project = _open(paths, exclude)
     rules = _rules(select, ignore)
     with _progress(len(rules)) as step:
-        report = engine.migrate(project, rules, _target(project), _options(unsafe_fixes, fix, step))
+        options = _options(unsafe_fixes, fix, step)
+        report = engine.migrate(project, rules, _target(project), options)
+    _check_chosen(report, options)
     preview = dry_run or patch is not None
     if not preview and report.changes:
         from .apply import apply
@@ -170,7 +172,7 @@ def _write_migration(
     if chosen is MigrateFormat.JSON:
         _write(_json(report, project).encode(), output)
         return
-    lines = show_applied(report, view, dry_run=preview)
+    lines = show_applied(report, view, dry_run=preview, root=str(project.root))
     if chosen is MigrateFormat.TEXT:
         _show(lines, output, color)
         return
@@ -185,9 +187,10 @@ def undo(
 ) -> None:
     """Restore the bytes that the last ``precfix migrate`` replaced."""
     from .apply import undo as take_back
+    from .report.printable import printable
 
     for restored in take_back(path, force=force):
-        print(f"restored {restored}")
+        print(f"restored {printable(restored)}")
 
 
 @app.command()
@@ -239,9 +242,11 @@ def version_line() -> str:
 
 
 def _one_line(error: BaseException) -> str:
+    from .report.printable import printable
+
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+        return printable(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return printable(" ".join(str(error).split()) or type(error).__name__)
 
 
 # --- input ------------------------------------------------------------------------------------------------------------
@@ -300,6 +305,14 @@ def _options(unsafe_fixes: bool, fix: list[str] | None, step: Callable[[str], No
             raise UsageError(f"--fix {item!r}: write CODE=NAME, for example PF101=disable")
         chosen[_rule_named(code).code] = name
     return Options(unsafe_fixes, chosen, step)
+
+
+def _check_chosen(report: Report, options: Options) -> None:
+    """An alternative that no finding of its rule offers is a typing error."""
+    for code, name in options.chosen.items():
+        offered = sorted({fix.name for finding in report.findings if finding.code == code for fix in finding.fixes})
+        if offered and name not in offered:
+            raise UsageError(f"--fix {code}={name}: {code} offers {', '.join(offered)} here")
 
 
 def _target(project: Project) -> Target:

@@ -7,19 +7,16 @@ for Python itself. A notebook is shown as one virtual Python module (see `notebo
 from __future__ import annotations
 
 import ast
-import codecs
-import io
 import os
 import re
-import tokenize
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import TypeVar, cast
 
-from .model import EditRefused, PrecfixError, Span
+from .decoding import Unreadable, decode
+from .model import EditRefused, Span
 from .notebook_cells import Magic, Notebook, NotebookError, UnparsedCell
 from .parsing import Unparsable, parse_python
 
@@ -28,13 +25,6 @@ T = TypeVar("T")
 __all__ = ["Document", "FileKind", "Unparsable", "Unreadable", "kind_of"]
 
 _NEWLINE = re.compile("\r\n|\n|\r")
-_BOMS: tuple[tuple[bytes, str], ...] = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its prefix
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 
 
 class FileKind(str, Enum):
@@ -92,10 +82,6 @@ def _suffix(name: str) -> str:
     return os.path.splitext(name)[1]
 
 
-class Unreadable(PrecfixError):
-    """A file cannot be turned into text; the message is the reason."""
-
-
 class Document:
     """One file, immutable: a changed text makes a new document (`with_text`)."""
 
@@ -104,7 +90,7 @@ class Document:
         self.path = path
         self.kind = kind
         self.data = data
-        self.bom, self.encoding, decoded = _decode(kind, data)
+        self.bom, self.encoding, decoded = self._decode(data)
         self.notebook: Notebook | None = None
         if kind is FileKind.NOTEBOOK:
             try:
@@ -117,6 +103,9 @@ class Document:
 
     def __repr__(self) -> str:
         return f"Document({self.path!r}, {self.kind.value})"
+
+    def _decode(self, data: bytes) -> tuple[bytes, str, str]:
+        return decode(data, python=self.kind is FileKind.PYTHON, strict=self.kind is FileKind.NOTEBOOK)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -133,7 +122,7 @@ class Document:
         if self._to_bytes(self.text if self.notebook is None else self.notebook.json_text) != self.data:
             raise EditRefused(f"{self.path} does not survive decoding and encoding as {self.encoding}")
         try:
-            again = _decode(self.kind, data)
+            again = self._decode(data)
         except Unreadable as error:
             raise EditRefused(f"{self.path} would become unreadable: {error}") from None
         if again != (self.bom, self.encoding, whole):
@@ -270,42 +259,3 @@ class Document:
     def unparsed_cells(self) -> Sequence[UnparsedCell]:
         """The code cells of a notebook that are no Python and therefore not part of ``text``."""
         return () if self.notebook is None else self.notebook.unparsed_cells
-
-
-# --- decoding ---------------------------------------------------------------------------------------------------------
-
-
-def _decode(kind: FileKind, data: bytes) -> tuple[bytes, str, str]:
-    """(byte order mark, encoding, text) of a file; raises `Unreadable`."""
-    if kind is FileKind.PYTHON:
-        bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        encoding = _python_encoding(data)
-        return bom, encoding, _decode_as(data[len(bom) :], encoding)
-    bom, encoding = next(((mark, name) for mark, name in _BOMS if data.startswith(mark)), (b"", "utf-8"))
-    if bom or kind is FileKind.NOTEBOOK:
-        return bom, encoding, _decode_as(data[len(bom) :], encoding)
-    if b"\0" in data:
-        raise Unreadable("binary data (it holds NUL bytes)")
-    try:
-        return b"", "utf-8", data.decode("utf-8")
-    except UnicodeDecodeError:
-        return b"", "iso-8859-1", data.decode("iso-8859-1")
-
-
-def _decode_as(data: bytes, encoding: str) -> str:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a file may name unicode_escape as its encoding
-            return data.decode(encoding)
-    except (UnicodeError, LookupError, ValueError) as error:
-        raise Unreadable(f"not valid {encoding}: {error}") from None
-
-
-def _python_encoding(data: bytes) -> str:
-    """The encoding that Python would use (PEP 263), as a codec name."""
-    head = io.BytesIO(data[:4096].replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
-    try:
-        name, _ = tokenize.detect_encoding(head.readline)
-    except SyntaxError as error:
-        raise Unreadable(f"encoding: {error.msg}") from None
-    return "utf-8" if name == "utf-8-sig" else name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .model import (
     AddImport,
@@ -58,9 +58,8 @@ class _Round:
 def check(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
     """Find mistakes; change nothing."""
     findings, failed = _findings(project, rules, options or Options())
-    return Report(
-        target, findings, remaining=findings, skipped=project.skipped, failed_rules=failed, **_counts(project)
-    )
+    report = Report(target, findings, remaining=findings, skipped=project.skipped, failed_rules=failed)
+    return replace(report, files_seen=len(project.paths), files_parsed=project.parsed_count)
 
 
 def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
@@ -89,7 +88,8 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
         applied=tuple(applied),
         skipped=(*project.skipped, *refused),
         failed_rules=failed,
-        **_counts(project),
+        files_seen=len(project.paths),
+        files_parsed=project.parsed_count,
     )
 
 
@@ -250,7 +250,3 @@ def _changes(before: Project, after: Project) -> tuple[FileChange, ...]:
         if old is not None and new is not None and old.data != new.data:
             changes.append(FileChange(path, old.data, new.data))
     return tuple(changes)
-
-
-def _counts(project: Project) -> dict[str, int]:
-    return {"files_seen": len(project.paths), "files_parsed": project.parsed_count}

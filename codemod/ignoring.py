@@ -189,7 +189,8 @@ def _compile(line: str) -> Pattern | None:
 def _split(text: str) -> list[str]:
     """The path segments of a pattern; a slash in brackets is part of the brackets."""
     parts = [""]
-    for token in _TOKEN.findall(text):
+    for match in _TOKEN.finditer(text):  # one by one: looking for the end of every bracket would be quadratic
+        token = match[0]
         if token in ("/", "\\/"):
             parts.append("")
         else:

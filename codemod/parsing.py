@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ast
 import gc
+import io
+import sys
+import tokenize
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .model import PrecfixError
 
-
 MAX_DEPTH = 200
 """Deeper trees are refused: visitors recurse two or three calls a level, and Python stops them at 1000."""
 _SHORT = MAX_DEPTH
 """Bytes in which nothing can be nested too deeply."""
+
+_HARMLESS = 200_000
+"""Characters in which no chain of operators is long enough to overflow the stack of Python 3.10."""
 
 
 class Unparsable(PrecfixError):
@@ -28,6 +33,8 @@ class Unparsable(PrecfixError):
 
 def parse_python(text: str) -> ast.Module:
     """The syntax tree of ``text``; raises `Unparsable`. Nothing is executed and no warning is shown."""
+    if sys.version_info < (3, 11) and len(text) > _HARMLESS and _longest_statement(text) > _HARMLESS // 2:
+        raise Unparsable(0, "nested too deeply for Python's parser")  # which would crash, not raise
     try:
         with warnings.catch_warnings(), _collector_paused():
             warnings.simplefilter("ignore")
@@ -41,6 +48,18 @@ def parse_python(text: str) -> ast.Module:
     if _is_too_deep(tree):
         raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
     return tree
+
+
+def _longest_statement(text: str) -> int:
+    """The number of tokens of the longest statement; for a text that is no Python, of its valid start."""
+    longest = length = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            length = 0 if token.type == tokenize.NEWLINE else length + 1
+            longest = max(longest, length)
+    except (tokenize.TokenError, SyntaxError):
+        pass  # the parser will say what is wrong
+    return longest
 
 
 @contextmanager

@@ -29,8 +29,10 @@ def read_regular_file(path: str, max_bytes: int) -> bytes:
             raise FileRefused("not a regular file")
         if state.st_size > max_bytes:
             raise FileRefused(f"too large ({state.st_size:,} bytes; the limit is {max_bytes:,})")
-        with os.fdopen(descriptor, "rb", closefd=False, buffering=0) as file:
-            data = file.read(max_bytes + 1) if state.st_size == 0 else file.read(state.st_size) or b""
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(state.st_size + 1)
     finally:
         os.close(descriptor)
-    return data or b""
+    if len(data) != state.st_size:
+        raise FileRefused("changed while it was read")
+    return data

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
+from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
 from precfix.codemod.manual import manual_page, markdown_table, rules_table
 from precfix.codemod.model import Rule
 
-BEGIN, END = "<!-- {}: written by tests/regenerate.py -->", "<!-- end of {} -->"
-GENERATED = "<!-- Written by tests/regenerate.py from the rule's docstring and its fixtures; do not edit. -->\n"
+BEGIN, END = "<!-- {}: written by python -m tests.regenerate -->", "<!-- end of {} -->"
+GENERATED = "<!-- Written by python -m tests.regenerate from the rule's docstring and its fixtures; do not edit. -->\n"
 INDEX_HEAD = """# The mistakes precfix knows
 
 Each rule is named for the mistake. Fixes are `[safe]` (same numerics, or they remove a certain crash), `[unsafe]`

@@ -1,6 +1,6 @@
 """Write the expectations of all fixtures and the generated documentation anew, and say what changed.
 
-Run ``python tests/regenerate.py [WORD ...]`` and review the result with ``git diff``: the tests compare with what this
+Run ``python -m tests.regenerate [WORD ...]`` and review the result with ``git diff``: the tests compare with what this
 wrote. With words, only the fixture cases whose id holds one of them are rewritten.
 """
 
@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fixture_cases import DIFF, FINDINGS, REPOSITORY, Case, cases, copied, outcome
-from generated_docs import generated_docs
+from .fixture_cases import DIFF, FINDINGS, REPOSITORY, Case, cases, copied, outcome
+from .generated_docs import generated_docs
 
 
 def main(words: Sequence[str]) -> int:

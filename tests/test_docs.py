@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from fixture_cases import REPOSITORY, all_rules, cases
-from generated_docs import generated_docs
+from .fixture_cases import REPOSITORY, all_rules, cases
+from .generated_docs import generated_docs
 from precfix.codemod.manual import REQUIRED_SECTIONS, fixes_of, manual_of, rules_table, sections_of
 from precfix.codemod.model import Rule
 
@@ -21,7 +21,7 @@ def test_generated_documentation_is_fresh() -> None:
         for path, text in generated_docs().items()
         if not path.is_file() or path.read_text("utf-8") != text
     ]
-    assert stale == [], "run `python tests/regenerate.py`"
+    assert stale == [], "run `python -m tests.regenerate`"
 
 
 def test_no_page_of_a_rule_that_is_gone() -> None:

@@ -54,6 +54,8 @@ def test_kind_is_judged_by_name(name: str, kind: FileKind | None) -> None:
         (b"#!/bin/python\n# vim: set fileencoding=cp1252 :\nx = '\x80'", "cp1252", b"", None),
         (b"#!/bin/python\r# coding: cp1252\rx = '\x80'", "cp1252", b"", None),
         (b"", "utf-8", b"", ""),
+        (b"x = '" + "é".encode() * 4000 + b"'", "utf-8", b"", None),
+        (b"x = 1" + b" " * 5000 + b"\n# coding: cp1252\n", "utf-8", b"", None),
     ],
 )
 def test_python_encodings(data: bytes, encoding: str, bom: bytes, text: str | None) -> None:
@@ -252,3 +254,8 @@ def test_facts_are_computed_once() -> None:
 
     assert document.fact(count) == document.fact(count) == 6
     assert calls == [document]
+
+
+def test_a_chain_of_millions_of_operators_is_unparsable() -> None:
+    with pytest.raises(Unparsable, match="too deeply"):
+        python("x = " + "+".join("a" * 1_000_000)).tree  # noqa: B018

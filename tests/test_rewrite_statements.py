@@ -11,7 +11,7 @@ from precfix.codemod.model import (
     UnwrapBlock,
     WrapStatements,
 )
-from rewrite_targets import code, edited, expr, stmt
+from .rewrite_targets import code, edited, expr, stmt
 
 REMOVED = {
     "with its trailing comment": ("a()\ngo()  # why\nb()\n", "a()\nb()\n"),

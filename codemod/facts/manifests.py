@@ -46,7 +46,11 @@ class Pin:
 
 _Spec: TypeAlias = tuple[str, SpecifierSet]
 
-_DEVELOPMENT_WORDS = ("dev", "test", "doc", "lint", "style", "quality", "ci", "build", "bench", "typing")
+_DEVELOPMENT_WORDS = frozenset(
+    "dev devel development test tests testing doc docs readthedocs lint linting style quality ci build bench benchmark "
+    "benchmarks typing typecheck mypy notebooks".split()
+)
+_DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", ".circleci", "dev"}
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
 _MAX_LINES = 200_000
 
@@ -102,7 +106,7 @@ def _words(text: str) -> set[str]:
 
 
 def _speaks_of_development(text: str) -> bool:
-    return any(word.startswith(_DEVELOPMENT_WORDS) for word in _words(text))
+    return not _DEVELOPMENT_WORDS.isdisjoint(_words(text))
 
 
 # --- one requirement --------------------------------------------------------------------------------------------------
@@ -124,11 +128,13 @@ def _parsed(text: str) -> tuple[_Spec, bool] | None:
 
 
 def _modern(text: str) -> str:
-    """``torch>=1.7.*`` means what ``torch>=1.7`` means, and newer rules refuse it."""
+    """``torch>=1.7.*`` and ``>=2.4+cu124`` mean what ``>=1.7`` and ``>=2.4`` mean; newer rules refuse them."""
     requirement, mark, marker = text.partition(";")
-    parts = [part.strip() for part in requirement.split(",")]
-    parts = [part.removesuffix(".*") if not any(op in part for op in ("==", "!=")) else part for part in parts]
-    return ",".join(parts) + mark + marker
+    return ",".join(_without_tail(part.strip()) for part in requirement.split(",")) + mark + marker
+
+
+def _without_tail(part: str) -> str:
+    return part if "==" in part or "!=" in part else part.partition("+")[0].removesuffix(".*")
 
 
 def _place(document: Document, row: int, text: str) -> Place:
@@ -164,9 +170,9 @@ def _lines(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def _requirements(document: Document) -> Iterator[Pin]:
-    name = document.path.rpartition("/")[2].lower()
+    *folders, name = document.path.lower().split("/")
     tier = Tier.RUN_TIME
-    if _speaks_of_development(name):
+    if _speaks_of_development(name) or not _DEVELOPMENT_FOLDERS.isdisjoint(folders):
         tier = Tier.DEVELOPMENT
     elif name == "requirements.lock" or "constraints" in name:
         tier = Tier.FIXED
@@ -341,11 +347,12 @@ def _poetry_specifiers(text: str) -> str:
     parts = []
     for part in (item.strip() for item in text.replace(" ", ",").split(",")):
         if part.startswith(("^", "~")) and not part.startswith("~="):
-            parts.append(f">={part[1:].strip()},<{_next(part[1:].strip(), caret=part[0] == '^')}")
+            version = part[1:].partition("+")[0].strip()
+            parts.append(f">={version},<{_next(version, caret=part[0] == '^')}")
         elif part[:1].isdigit():
             parts.append(f"=={part}")
         elif part:
-            parts.append(part)
+            parts.append(_without_tail(part))
     return ",".join(parts)
 
 

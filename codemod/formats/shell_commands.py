@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from . import ConfigUnreadable, Heredoc
+from . import Heredoc
 from .shell_launchers import Roles, find_roles, is_argument_list, is_launcher
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
-from .shell_words import ASSIGNMENT, Tokenizer, Word
+from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
 
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 _OVERRIDE = re.compile(r"(?:\+\+?|~)?([A-Za-z_][\w./@:-]*)\+?=")
@@ -22,6 +22,8 @@ _SILENT = re.compile(
     r"|wget|tar|unzip|for|case|select|function|in|return|exit|trap|set|unset|shift|source|\.|kill|sleep|wait|chmod|chown"
     r"|tee|head|tail|find|sort|uniq|wc|basename|dirname|which|type|alias|fi|done|esac|\}|mapfile|readarray|:|true|false"
 )
+_MAX_PIPES = 6
+"""How far down a pipeline the file that a here-document ends in is looked for."""
 _MAX_STRINGS = 3
 """How deep commands in strings in strings are followed."""
 
@@ -77,7 +79,7 @@ class CommandReader:
     _uses: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def read(self, start: int, end: int) -> None:
-        """Read shell text. Raises ConfigUnreadable."""
+        """Read shell text. Raises Unclosed."""
         tokenizer = Tokenizer(self.text, start, end)
         commands = split(tokenizer.run())
         for number, command in enumerate(commands):
@@ -110,16 +112,20 @@ class CommandReader:
         words, hole = without_reserved(command.words)
         assigned = self._leading_assignments(words)
         rest = words[assigned:]
+        while rest and rest[0].value == "env":
+            behind = 1 + self._leading_assignments(rest[1:])
+            for word in rest[1:behind]:
+                self._assign(word, False, (word.start, word.end), False)
+            rest = rest[behind:]
         declared: list[Word] = []
         if rest and rest[0].value in _DECLARERS:
             declared = [word for word in rest[1:] if ASSIGNMENT.match(self.text, word.start, word.end)]
-        elif rest and rest[0].value == "env":
-            self._statement([Command(rest[1:], [], "")], 0)
         elif rest and not _SILENT.fullmatch(rest[0].value):
             self._words(rest, _Place(), is_command=True)
         targets = words[:assigned] + declared
-        others = [word for word in rest[1:] if word not in declared and not word.value.startswith("-")]
-        plain = len(targets) == 1 and (not rest or (bool(declared) and not others)) and not command.redirects
+        options = sum(word.value.startswith("-") for word in rest[1:])
+        alone = not rest or (bool(declared) and options + 2 == len(rest))
+        plain = len(targets) == 1 and alone and not command.redirects
         joined = hole or leaves_hole(commands, number)
         for word in targets:
             self._assign(word, plain, (words[0].start, words[-1].end), joined)
@@ -159,7 +165,7 @@ class CommandReader:
             return
         try:
             commands = split(Tokenizer(self.text, start, end, newline_ends=False).run())
-        except ConfigUnreadable:
+        except Unclosed:
             return
         for command in commands:
             words, _ = without_reserved(command.words)
@@ -262,10 +268,10 @@ class CommandReader:
             variable = words[-1].value
             self._string(body.start, body.end, _Place(inside=variable), named="command")
         target = written_to(command)
-        while not target and command.after == "|" and number + 1 < len(commands):
-            number += 1
-            command = commands[number]
-            target = written_to(command)
+        for following in commands[number + 1 : number + _MAX_PIPES]:
+            if target or command.after != "|":
+                break
+            command, target = following, written_to(following)
         self.heredocs.append(replace(body, target_name=target, command=program))
 
     def _resolved(self, found: Found) -> Found:

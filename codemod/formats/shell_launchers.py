@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 
 _LAUNCHER = re.compile(
@@ -47,8 +48,8 @@ class Roles:
         """(command, owner) for the word at ``index``."""
         if self.script is not None and index > self.script:
             return self.name, "script"
-        name = next((name for at, name in reversed(self.launchers) if at < index), "")
-        return name, "launcher" if name else ""
+        before = bisect_left(self.launchers, (index, "")) - 1
+        return (self.launchers[before][1], "launcher") if before >= 0 else ("", "")
 
 
 def is_launcher(word: str) -> bool:

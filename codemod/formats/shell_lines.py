@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-from . import ConfigUnreadable, Heredoc
+from . import Heredoc
 from .lines import line_end, next_line
 from .shell_commands import CommandReader
-from .shell_words import ASSIGNMENT, Tokenizer, Word
+from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
 
 _SHELL_SYNTAX = re.compile(r"^[ \t]*(?:(?:if|then|else|fi|for|while|do|done|case|esac|function)\b|[{}(]|\w+\(\))", re.M)
 _ENV = re.compile(r"[ \t]*(export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*")
@@ -154,7 +154,7 @@ def _docker_variables(text: str, reader: CommandReader, start: int, first: int, 
         return
     try:
         words = [token for token in Tokenizer(text, start, end).run() if isinstance(token, Word)]
-    except ConfigUnreadable:
+    except Unclosed:
         return
     statement = (first, end) if len(words) == 1 else (-1, -1)
     for word in words:
@@ -177,7 +177,7 @@ def _read_or_skip(reader: CommandReader, start: int, end: int) -> None:
     """A line that is no shell says nothing; the rest of the file still does."""
     try:
         reader.read(start, end)
-    except ConfigUnreadable:
+    except Unclosed:
         return
 
 

@@ -6,12 +6,12 @@ import json
 import re
 
 from ..model import EditRefused, ReplaceText
-from . import ConfigText, Entry, Heredoc, Scalar
+from . import ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 from .delimited import Members
-from .lines import is_blank, line_end, line_start, newline_of, whole_lines
+from .lines import is_blank, line_end, line_start, newline_of, row_of, whole_lines
 from .shell_commands import CommandReader, Found
 from .shell_lines import read_dockerfile, read_env, read_makefile, read_notebook
-from .shell_words import cooked
+from .shell_words import Unclosed, cooked
 
 _SAFE = re.compile(r"[\w./:+,@%=~-]*")
 _CONTINUED = re.compile(r"[ \t]*\\\r?\n?")
@@ -21,10 +21,13 @@ _READERS = {"env": read_env, "makefile": read_makefile, "dockerfile": read_docke
 def open_shell(text: str, kind: str) -> ConfigText:
     """Read a shell-like text of the given kind. Raises ConfigUnreadable."""
     reader = CommandReader(text)
-    if kind == "shell":
-        reader.read(0, len(text))
-    else:
-        _READERS[kind](text, reader)
+    try:
+        if kind == "shell":
+            reader.read(0, len(text))
+        else:
+            _READERS[kind](text, reader)
+    except Unclosed as error:
+        raise ConfigUnreadable(row_of(text, error.offset), "a quote or bracket that is never closed") from error
     return ShellText(text, reader.finish(), tuple(reader.heredocs), kind)
 
 
@@ -169,7 +172,7 @@ class ShellText:
         while first > 0:
             end = first - (2 if text[:first].endswith("\r\n") else 1)
             above = text[line_start(text, end) : end]
-            if not above.endswith("\\") or above.endswith("\\\\"):
+            if not above.endswith("\\") or above.endswith("\\\\") or above.lstrip(" \t").startswith("#"):
                 break
             at = line_start(text, end) + len(above[:-1].rstrip(" \t"))
             if above[:-1].strip(" \t"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from . import MAX_DEPTH, ConfigUnreadable, Heredoc
-from .lines import row_of
+from . import MAX_DEPTH, Heredoc
 
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&|;;|;&|[;|&()]")
 _REDIRECT = re.compile(r"(?:\d+|&)?(?:<<<|<<-|<<|>>|>&|<&|>\||<>|<|>)|&>>|&>")
@@ -15,6 +14,14 @@ _PLAIN = re.compile(r"[^\s\"'\\$`;&|<>()]+")
 _NESTING = re.compile(r"[\"'\\$`(){}#]")
 _SPACES = " \t\f\v"
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\n]*\])?\+?=")
+
+
+class Unclosed(Exception):
+    """A quote or bracket opened at ``offset`` never closes."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class Tokenizer:
-    """Cuts ``text[start:end]`` into tokens. Raises ConfigUnreadable for quotes that never close."""
+    """Cuts ``text[start:end]`` into tokens. Raises Unclosed for quotes that never close."""
 
     text: str
     start: int
@@ -79,6 +86,12 @@ class Tokenizer:
             return self._newline(offset)
         if mark == "#":
             return self._line_end(offset)
+        if text.startswith("((", offset) and self.newline_ends:
+            # Arithmetic, as in ``for ((i=0; i<3; i++))``: its names and semicolons are no commands.
+            end = self._nested(offset + 1, ")")
+            if text[end - 2 : end] == "))":
+                self.tokens.append(Word(offset, end, "(("))
+                return end
         redirect = _REDIRECT.match(text, offset, self.end)
         if redirect is not None and not text.startswith(("<(", ">("), offset):
             return self._redirect(offset, redirect.end())
@@ -181,7 +194,7 @@ class Tokenizer:
     def _single(self, offset: int) -> int:
         closed = self.text.find("'", offset + 1, self.end)
         if closed < 0:
-            raise self._unclosed(offset)
+            raise Unclosed(offset)
         return closed + 1
 
     def _dollar(self, offset: int) -> int:
@@ -191,7 +204,7 @@ class Tokenizer:
             while closed < self.end and self.text[closed] != "'":
                 closed += 2 if self.text[closed] == "\\" else 1
             if closed >= self.end:
-                raise self._unclosed(offset)
+                raise Unclosed(offset)
             return closed + 1
         if following in {"(", "{"}:
             return self._nested(offset + 2, ")" if following == "(" else "}")
@@ -203,7 +216,7 @@ class Tokenizer:
         while stack:
             found = _NESTING.search(text, offset, self.end)
             if found is None or len(stack) > MAX_DEPTH:
-                raise self._unclosed(opened - 1)
+                raise Unclosed(opened - 1)
             at, mark, top = found.start(), found[0], stack[-1]
             offset = at + 1
             if mark == "\\":
@@ -237,7 +250,7 @@ class Tokenizer:
         while at < self.end and self.text[at] != ")":
             at = inner._next(at)
         if at >= self.end:
-            raise self._unclosed(offset)
+            raise Unclosed(offset)
         items = tuple(token for token in inner.tokens if isinstance(token, Word))
         return Word(start, at + 1, self.text[start:offset], items, is_array=True)
 
@@ -246,9 +259,6 @@ class Tokenizer:
         if feed < 0:
             return self.end
         return feed - 1 if feed > offset and self.text[feed - 1] == "\r" else feed
-
-    def _unclosed(self, offset: int) -> ConfigUnreadable:
-        return ConfigUnreadable(row_of(self.text, offset), "a quote or bracket that is never closed")
 
 
 _PIECE = re.compile(r"\$?'([^']*)'|\$?\"((?:[^\"\\]|\\.)*)\"|\\(\r?\n)|\\(.)|([^'\"\\]+|.)", re.DOTALL)

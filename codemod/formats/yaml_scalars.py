@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 
@@ -90,7 +89,17 @@ def _spell_number(value: int | float) -> str:
 def _spell_text(value: str, style: str) -> str:
     printable = all(" " <= char <= "~" or char.isprintable() for char in value)
     if style == "double" or not printable:
-        return json.dumps(value, ensure_ascii=not printable)
+        return '"' + "".join(map(_escaped, value)) + '"'
     if style == "single" or not is_plain_text(value):
         return "'" + value.replace("'", "''") + "'"
     return value
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if char.isprintable():
+        return char
+    if "\ud800" <= char <= "\udfff":
+        raise EditRefused("the text has characters that no file can hold")
+    return f"\\x{ord(char):02x}" if char <= "\xff" else f"\\U{ord(char):08x}"

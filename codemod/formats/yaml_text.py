@@ -71,6 +71,8 @@ class YamlText(TreeText):
         if tail.style == "block" and "+" in self._text[tail.start : tail.start + 3]:
             # Every newline behind a kept block is data, so the new key begins where the block ends.
             return ReplaceText(tail.end, tail.end, f"{indent}{pair}{newline}")
+        if tail.style == "block" and at == len(self._text) and "-" not in self._text[tail.start : tail.start + 3]:
+            raise EditRefused("the block of text before it would gain a newline")
         at = self._comment_end(at)
         return ReplaceText(at, at, f"{newline}{indent}{pair}")
 
@@ -79,11 +81,11 @@ class YamlText(TreeText):
         first = line_start(text, head, YAML_BREAKS)
         last = self._comment_end(self._content_end(node))
         if len(parent.children) == 1:
-            return ReplaceText(head, last, "{}" if parent.container == "mapping" else "[]")
+            return ReplaceText(head, last, self._emptied(parent, head - first))
         if is_blank(text, first, head):
             if node.container:
                 last = self._deeper_comments(last, head - first)
-            return ReplaceText(*whole_lines(text, first, last, YAML_BREAKS), "")
+            return ReplaceText(*self._lines(first, last), "")
         number = parent.children.index(node)
         if number + 1 == len(parent.children):
             raise EditRefused("the key shares its line with something else")
@@ -91,6 +93,22 @@ class YamlText(TreeText):
         if text[last:following].strip():
             raise EditRefused("a comment between this key and the next would be lost")
         return ReplaceText(head, following, "")
+
+    def _lines(self, first: int, last: int) -> tuple[int, int]:
+        """Like `whole_lines`, but the newline that ends a block of text above is data and stays."""
+        text = self._text
+        start, end = whole_lines(text, first, last, YAML_BREAKS)
+        above = any(
+            node.style == "block" and not node.container and node.start < first <= node.end for node in self._nodes
+        )
+        return (first if above else start), end
+
+    def _emptied(self, parent: Node, column: int) -> str:
+        """What stands for a block without members; dashes may stand right below their key, brackets may not."""
+        if parent.container == "mapping":
+            return "{}"
+        key_column = parent.item_start - line_start(self._text, parent.item_start, YAML_BREAKS)
+        return "  []" if parent.key_end > parent.key_start and key_column >= column else "[]"
 
     def _head(self, node: Node) -> int:
         """Where a block pair or item begins: its key, or its dash."""

@@ -145,7 +145,9 @@ class Editor(cst.CSTTransformer):
             return updated
         writer = self._writer(original, updated)
         block = writer.write(self.plan.wraps.get(original, ()), updated.header, updated.footer)
-        return updated.with_changes(body=block.body, footer=block.footer)
+        empty = not (block.body or block.footer or updated.header)
+        ends = updated.has_trailing_newline and not empty
+        return updated.with_changes(body=block.body, footer=block.footer, has_trailing_newline=ends)
 
     def _suite(self, original: _Inner, updated: _Inner) -> cst.BaseSuite:
         if not self._is_concerned(original):

@@ -43,19 +43,24 @@ def without_trailing_blanks(lines: Sequence[cst.EmptyLine]) -> Sequence[cst.Empt
     return _split_trailing_blanks(lines)[0]
 
 
-def own_comment(lines: Sequence[cst.EmptyLine]) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
-    """(what stands above, the comment lines directly above the statement at the same indentation)."""
+def own_comment(
+    lines: Sequence[cst.EmptyLine], indent: str = ""
+) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+    """(what stands above, the comment lines directly above the code at the same indentation).
+
+    ``indent`` is how much deeper than its statement the code stands (inside brackets).
+    """
     index = len(lines)
     while index and lines[index - 1].comment is not None and lines[index - 1].indent:
-        if lines[index - 1].whitespace.value:
+        if lines[index - 1].whitespace.value != indent:
             break
         index -= 1
     return list(lines[:index]), list(lines[index:])
 
 
-def kept_without(lines: Sequence[cst.EmptyLine], *, emptied: bool) -> list[cst.EmptyLine]:
+def kept_without(lines: Sequence[cst.EmptyLine], *, emptied: bool, indent: str = "") -> list[cst.EmptyLine]:
     """The lines that stay when the statement below them goes: all but a comment that plainly speaks of it."""
-    above, comment = own_comment(lines)
+    above, comment = own_comment(lines, indent)
     texts = [line.comment.value for line in comment if line.comment is not None]
     if any(is_pragma(text) for text in texts) or not (emptied or speaks_of_scaling(texts)):
         return list(lines)

@@ -68,7 +68,7 @@ class Listing:
 def _merged(before: Gap, after: Gap, *, first: bool, last: bool) -> Gap:
     """What stands between the neighbours of an item that goes."""
     if isinstance(before, cst.ParenthesizedWhitespace):
-        kept = kept_without(before.empty_lines, emptied=False)
+        kept = kept_without(before.empty_lines, emptied=False, indent=before.last_line.value)
         if isinstance(after, cst.ParenthesizedWhitespace):
             if first and last and before.first_line.comment is None and not (kept or after.empty_lines):
                 return _NO_GAP

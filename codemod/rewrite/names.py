@@ -16,8 +16,6 @@ def used_names(text: str) -> set[str]:
             names.add(node.id)
         elif isinstance(node, ast.Global):
             names.update(node.names)
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names.update(alias.name for alias in node.names if alias.asname == alias.name)  # a re-export (PEP 484)
         elif _holds_names(node):
             names.update(word for each in _strings(node) for word in _words(each))
     for line in text.split("\n"):

@@ -289,11 +289,15 @@ class _Planner:
             raise EditRefused(f"there is no import at {where(operation.span)}")
         if isinstance(node.names, cst.ImportStar) or self._is_guarded(node) or node in self.plan.removed:
             return
+        is_from = isinstance(node, cst.ImportFrom)
+        bound = [bound_name(alias, is_from=is_from) for alias in node.names]
+        again = any(alias.evaluated_alias == alias.evaluated_name == operation.name for alias in node.names)
+        if operation.name not in bound or again:  # "import a as a" hands the name on (PEP 484)
+            return
         names = self.plan.imports.setdefault(node, set())
         names.add(operation.name)
-        is_from = isinstance(node, cst.ImportFrom)
         self._touch(node)
-        if all(bound_name(alias, is_from=is_from) in names for alias in node.names):
+        if names.issuperset(bound):
             self.plan.removed.add(node)
 
     def _is_guarded(self, node: cst.CSTNode) -> bool:

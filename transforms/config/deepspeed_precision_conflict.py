@@ -141,7 +141,7 @@ def _both_enabled(project: Project, config: ConfigFile, home: Home) -> Iterator[
     if fp16 is None or bf16 is None:
         return
     word = word_for(project, config) if not home[1] else None
-    trainer = [_to_auto(config, home, fp16 if word.type == "bf16" else bf16, word.type)] if word else []
+    trainer = _to_auto(config, home, fp16 if word.type == "bf16" else bf16, word.type) if word else []
     yield rule.finding(
         "fp16 and bf16 are both enabled: DeepSpeed stops with an AssertionError",
         config.document.path,
@@ -174,16 +174,18 @@ def _against_trainer(project: Project, config: ConfigFile, home: Home) -> Iterat
         config.document.path,
         config.span(wrong),
         [word.place],
-        [_to_auto(config, home, wrong, word.type)],
+        _to_auto(config, home, wrong, word.type),
     )
 
 
-def _to_auto(config: ConfigFile, home: Home, wrong: Entry, wanted: str) -> Fix:
-    """``"auto"`` in both sections: the trainer fills them in from its own arguments."""
-    switches = [wrong, *(entry for entry in _members(config, home, wanted) if entry.name == "enabled")]
-    edits = tuple(config.edit(config.text.set(entry, "auto")) for entry in switches)
+def _to_auto(config: ConfigFile, home: Home, wrong: Entry, wanted: str) -> list[Fix]:
+    """``"auto"`` in both sections: the trainer fills them in. A section that is missing would stay switched off."""
+    right = [entry for entry in _members(config, home, wanted) if entry.name == "enabled"]
+    if not right:
+        return []
+    edits = tuple(config.edit(config.text.set(entry, "auto")) for entry in (wrong, *right))
     message = f'write "auto": the trainer fills in what its arguments say ({wanted})'
-    return Fix("auto", message, Applicability.SAFE, edits)
+    return [Fix("auto", message, Applicability.SAFE, edits)]
 
 
 def _switched_off(config: ConfigFile, name: str, section: str, switch: Entry) -> Fix:

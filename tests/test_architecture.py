@@ -1,0 +1,187 @@
+"""The order of imports and the weight of modules are as docs/architecture.md says; read from the source, not run."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from .fixture_cases import REPOSITORY
+
+LAYERS = (
+    ("model",),
+    ("profile", "decoding", "parsing", "reading", "word_search", "module_paths", "magics", "notebook_json", "notebook_cells"),
+    ("documents",),
+    ("ignoring", "discovery", "store"),
+    ("project",),
+    ("facts", "formats"),
+    ("rewrite",),
+    ("engine",),
+    ("report", "manual", "worktree", "replacing", "lock"),
+    ("journal",),
+    ("apply",),
+    ("settings",),
+    ("cli",),
+    ("__main__",),
+)
+"""codemod's modules and packages, lowest first: each imports only from its own layer's members or from below."""
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FOR_RULES = {"model", "project", "documents", "facts", "formats"}
+"""What transforms may use of codemod: the words, the project they are given, facts, and where values stand."""
+ONLY_IN = {"libcst": "codemod/rewrite", "typer": "codemod", "rich": "codemod"}
+LAZY = {"torch", "libcst", "rich", "yaml", "tomlkit", "typer", "pathspec", "numpy"}
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, as a dotted name below ``precfix`` or of another distribution."""
+
+    path: str
+    target: str
+    at_module_level: bool
+
+    def __str__(self) -> str:
+        return f"{self.path} imports {self.target}"
+
+
+def sources() -> list[Path]:
+    return sorted(path for folder in ("codemod", "transforms", "probes") for path in (REPOSITORY / folder).rglob("*.py"))
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    name = path.relative_to(REPOSITORY).as_posix()
+    package = ["precfix", *path.relative_to(REPOSITORY).parent.parts]
+    for node, lazy in _import_nodes(ast.parse(path.read_bytes()), False):
+        if isinstance(node, ast.Import):
+            yield from (Import(name, alias.name, not lazy) for alias in node.names)
+        elif node.level == 0:
+            yield Import(name, node.module or "", not lazy)
+        else:
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            yield from (Import(name, ".".join([*base, alias.name]), not lazy) for alias in node.names)
+
+
+def _import_nodes(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """The imports below a node, but for those under ``if TYPE_CHECKING``."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, lazy
+        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        else:
+            yield from _import_nodes(child, lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+ALL = [each for path in sources() for each in imports_of(path)]
+
+
+def unit_of(path: str) -> str:
+    """``codemod/facts/names.py`` -> ``facts``; ``codemod/model.py`` -> ``model``."""
+    return Path(path).parts[1].removesuffix(".py")
+
+
+def codemod_unit(target: str) -> str | None:
+    parts = target.split(".")
+    return parts[2] if parts[:2] == ["precfix", "codemod"] and len(parts) > 2 else None
+
+
+def test_every_module_of_codemod_has_its_layer() -> None:
+    units = {unit_of(path.relative_to(REPOSITORY).as_posix()) for path in sources() if "codemod" in path.parts}
+    assert units - {"__init__"} <= set(LEVEL), "put the new module into its layer of LAYERS"
+
+
+def test_codemod_imports_run_one_way() -> None:
+    wrong = [
+        str(each)
+        for each in ALL
+        if each.path.startswith("codemod/")
+        and (unit := codemod_unit(each.target)) is not None
+        and unit in LEVEL
+        and LEVEL[unit] > LEVEL.get(unit_of(each.path), 0)
+    ]
+    assert wrong == []
+
+
+def test_facts_and_formats_do_not_know_each_other_by_accident() -> None:
+    """formats stands on the text alone; facts may use it to find declarations."""
+    wrong = [each for each in ALL if each.path.startswith("codemod/formats/") and codemod_unit(each.target) == "facts"]
+    assert [str(each) for each in wrong] == []
+
+
+def test_only_the_command_line_knows_rules_and_probes() -> None:
+    wrong = [
+        str(each)
+        for each in ALL
+        if each.path.startswith("codemod/")
+        and each.target.startswith(("precfix.transforms", "precfix.probes"))
+        and unit_of(each.path) not in ("cli", "__main__")
+    ]
+    assert wrong == []
+
+
+def test_nobody_imports_the_command_line() -> None:
+    wrong = [str(each) for each in ALL if codemod_unit(each.target) == "cli" and unit_of(each.path) not in ("cli", "__main__")]
+    assert wrong == []
+
+
+def test_rules_use_words_and_facts_only() -> None:
+    wrong = [
+        str(each)
+        for each in ALL
+        if each.path.startswith("transforms/")
+        and (each.target.startswith("precfix.probes") or (codemod_unit(each.target) or "model") not in FOR_RULES)
+    ]
+    assert wrong == []
+
+
+def test_probes_use_the_profile_only() -> None:
+    wrong = [
+        str(each)
+        for each in ALL
+        if each.path.startswith("probes/")
+        and each.target.startswith("precfix.")
+        and not each.target.startswith(("precfix.probes", "precfix.codemod.profile", "precfix.codemod.model"))
+    ]
+    assert wrong == []
+
+
+def test_torch_is_imported_by_probes_alone_and_lazily() -> None:
+    loads = [each for each in ALL if each.target.partition(".")[0] == "torch"]
+    assert [str(each) for each in loads if each.at_module_level or not each.path.startswith("probes/")] == []
+
+
+@pytest.mark.parametrize(("module", "folder"), ONLY_IN.items())
+def test_heavy_libraries_keep_to_their_place(module: str, folder: str) -> None:
+    loads = [each for each in ALL if each.target.partition(".")[0] == module]
+    assert [str(each) for each in loads if not each.path.startswith(folder)] == []
+
+
+def test_the_engine_starts_without_heavy_libraries() -> None:
+    """Reading rules and engine must stay cheap: what is slow to import comes in when it is needed."""
+    program = (
+        "import sys\nimport precfix.codemod.engine, precfix.transforms\nprecfix.transforms.load()\n"
+        f"print(sorted({LAZY - {'pathspec'}!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_modules_and_functions_stay_readable() -> None:
+    """A coarse upper bound; the aim is 300 lines and 15."""
+    long = []
+    for path in sources():
+        text = path.read_text("utf-8")
+        if text.count("\n") > MAX_MODULE_LINES:
+            long.append(f"{path.name}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    long.append(f"{path.name}: {node.name} has {lines} lines")
+    assert long == []

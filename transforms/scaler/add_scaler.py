@@ -1,0 +1,135 @@
+"""The edits that put a GradScaler into a plain training loop."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from ...codemod.facts.autocast import Autocast
+from ...codemod.facts.clipping import clips_of
+from ...codemod.facts.names import ModuleNames
+from ...codemod.facts.paths import LoopNode, calls_of, guard_facts, loops, position
+from ...codemod.facts.pins import allowed
+from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement, Operation, ReplaceExpression
+from ...codemod.project import Project
+
+NAME = "scaler"
+DEVICE = '"cuda"'
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossStep:
+    """A float16 region, the backward of its loss, and the optimizer's steps in the same function."""
+
+    module: ModuleNames
+    function: ast.AST
+    region: Autocast
+    backward: ast.Call
+    steps: tuple[ast.Call, ...]
+
+
+def fix(project: Project, step: LossStep) -> Fix | None:
+    """The fix, or None where the loop is not plain enough to write it."""
+    loop = _outermost_loop(step)
+    if loop is None or not _is_plain(step):
+        return None
+    module, optimizer = step.module, step.steps[0]
+    clips = [clip.call for clip in clips_of(project, module, step.function)]
+    if any(not _is_right_before(step, clip) for clip in clips):
+        return None
+    arguments = _arguments(step, loop)
+    if arguments is None:
+        return None
+    torch = _name_of_torch(module)
+    receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
+    loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
+    span = module.document.span
+    made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
+    operations: list[Operation] = [
+        InsertStatement(span(loop), made),
+        ReplaceExpression(span(loss), (f"{NAME}.scale(", span(loss), ")")),
+        ReplaceExpression(span(optimizer), (f"{NAME}.step(", span(receiver), ")")),
+        InsertStatement(span(module.statement_of(optimizer)), f"{NAME}.update()", "after"),
+    ]
+    if clips:
+        unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
+        operations.append(InsertStatement(span(module.statement_of(clips[0])), unscale))
+    if torch is None:
+        operations.append(AddImport("import torch"))
+    path = module.document.path
+    return Fix(
+        "scaler",
+        "scale the loss with a GradScaler: small gradients survive float16, steps with inf or NaN gradients are skipped",
+        Applicability.UNSAFE,
+        tuple(Edit(path, operation) for operation in operations),
+    )
+
+
+def _outermost_loop(step: LossStep) -> LoopNode | None:
+    """The loop to make the scaler before: of at least two, or of a script, so that it is not made anew each epoch."""
+    around = loops(step.module, step.backward)
+    outer = loops(step.module, step.steps[0])
+    if not around or not outer or around[-1] is not outer[-1]:
+        return None
+    enough = min(len(around), len(outer)) >= 2 or isinstance(step.function, ast.Module)
+    return around[-1] if enough else None
+
+
+def _is_plain(step: LossStep) -> bool:
+    """One backward of a plain name, one step without a closure, no look at gradients, the scaler's name free."""
+    module = step.module
+    calls = calls_of(module, step.function)
+    backwards = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward"]
+    if len(backwards) != 1 or len(step.steps) != 1 or step.steps[0].args or step.steps[0].keywords:
+        return False
+    statements = all(isinstance(module.parents[call], ast.Expr) for call in (step.backward, step.steps[0]))
+    loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else None
+    free = not any(NAME in scope.bindings for scope in (module.module_scope, module.scope_of(step.backward)))
+    reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(step.function))
+    bf16 = "bfloat16" in module.document.text or "bf16" in module.document.text.lower()
+    return statements and isinstance(loss, ast.Name) and free and not reads and not bf16
+
+
+def _is_right_before(step: LossStep, clip: ast.Call) -> bool:
+    """Whether the clip stands between backward and step, and every clip is followed by the step."""
+    module, following = step.module, step.steps[0]
+    between = position(step.backward) < position(clip) < position(following)
+    same = loops(module, clip) == loops(module, following)
+    return between and same and guard_facts(module, following) <= guard_facts(module, clip)
+
+
+def _arguments(step: LossStep, loop: LoopNode) -> str | None:
+    enabled = step.region.enabled_node
+    if enabled is None or (isinstance(enabled, ast.Constant) and enabled.value is True):
+        return DEVICE
+    for node in ast.walk(enabled):
+        if isinstance(node, ast.Call):
+            return None
+        if isinstance(node, ast.Name) and not _is_bound_before(step, node, loop):
+            return None
+    return f"{DEVICE}, enabled={ast.unparse(enabled)}"
+
+
+def _class_of_scaler(project: Project, module: ModuleNames, torch: str, arguments: str) -> str:
+    """The constructor's call in the spelling that every allowed torch has (``torch.amp.GradScaler`` came with 2.3)."""
+    versions = allowed(project, "torch", module.document.path)
+    if versions is not None and versions.may_be_below("2.3"):
+        return f"{torch}.cuda.amp.GradScaler({arguments.removeprefix(DEVICE).removeprefix(', ')})"
+    return f"{torch}.amp.GradScaler({arguments})"
+
+
+def _is_bound_before(step: LossStep, name: ast.Name, loop: LoopNode) -> bool:
+    bindings = step.module.scope_of(name).lookup(name.id)
+    here = step.module.scope_of(step.backward)
+    if not bindings:
+        return False
+    if bindings[0].scope is not here:
+        return True
+    return all(item.kind == "parameter" or position(item.node) < position(loop) for item in bindings)
+
+
+def _name_of_torch(module: ModuleNames) -> str | None:
+    for name, bindings in module.module_scope.bindings.items():
+        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
+            return name
+    return None

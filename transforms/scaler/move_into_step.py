@@ -1,0 +1,71 @@
+"""The fix that moves unscaling and clipping into the ``if`` that steps and updates."""
+
+from __future__ import annotations
+
+import ast
+
+from ...codemod.facts.paths import Guard
+from ...codemod.facts.scaler_steps import ScalerStep
+from ...codemod.model import Applicability, Edit, Fix, InsertStatement, RemoveStatement
+
+
+def fix(step: ScalerStep, call: ast.Call, guard: Guard) -> Fix | None:
+    """The move of the statement around ``call`` (or of it and the clip below it); None where it is not that plain."""
+    module = step.module
+    target = next((node for node in module.ancestors(guard.test) if isinstance(node, ast.stmt)), None)
+    if guard.leaving is not None or not guard.holds or not isinstance(target, ast.If) or target.test is not guard.test:
+        return None
+    moved = _statements_between(step, call, target)
+    text = _lines_of(step, moved, target) if moved and _is_plain(step, moved) else None
+    if text is None:
+        return None
+    document = module.document
+    edits = [Edit(document.path, RemoveStatement(document.span(statement))) for statement in moved]
+    edits.append(Edit(document.path, InsertStatement(document.span(target.body[0]), text)))
+    message = "unscale and clip only where the optimizer steps; without accumulation nothing changes"
+    return Fix("move", message, Applicability.SAFE, tuple(edits))
+
+
+def _statements_between(step: ScalerStep, call: ast.Call, target: ast.If) -> list[ast.stmt]:
+    """The siblings from the one that holds ``call`` up to ``target``; empty when ``call`` stands elsewhere."""
+    block = getattr(step.module.parents[target], "body", [])
+    if target not in block:
+        return []
+    holders = {call, *step.module.ancestors(call)}
+    above: list[ast.stmt] = block[: block.index(target)]
+    first = next((index for index, statement in enumerate(above) if statement in holders), None)
+    return above[first:] if first is not None else []
+
+
+def _is_plain(step: ScalerStep, moved: list[ast.stmt]) -> bool:
+    """Whether the statements only unscale, clip and assert, and bind nothing that may be read elsewhere."""
+    inner = [node for statement in moved for node in ast.walk(statement)]
+    if any(isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load) for node in inner):
+        return False
+    if any(isinstance(node, ast.Return | ast.Continue | ast.Break | ast.Yield | ast.Await) for node in inner):
+        return False
+    unscaling = {id(item) for item in step.of("unscale_")}
+    calls = [node for node in inner if isinstance(node, ast.Call)]
+    return all(id(node) in unscaling or _belongs_to_a_clip(node) for node in calls)
+
+
+def _belongs_to_a_clip(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).lower()
+    return "clip" in name or name.endswith(("parameters", "trainable_params"))
+
+
+def _lines_of(step: ScalerStep, moved: list[ast.stmt], target: ast.If) -> str | None:
+    """The complete lines of ``moved``, not indented; None where a comment or another statement would be lost."""
+    document = step.module.document
+    first, last, following = (document.span(node) for node in (moved[0], moved[-1], target))
+    lines = document.text.splitlines()
+    indent = lines[first.row - 1][: first.column - 1]
+    around = [lines[first.row - 2] if first.row > 1 else "", *lines[last.end_row : following.row - 1]]
+    if indent.strip() or any("#" in line for line in around) or len(lines) < last.end_row:
+        return None
+    after = lines[last.end_row - 1][last.end_column - 1 :].strip()
+    constants = [node for statement in moved for node in ast.walk(statement) if isinstance(node, ast.Constant)]
+    several = any(node.end_lineno != node.lineno for node in constants)
+    if several or (after and not after.startswith("#")):
+        return None
+    return "\n".join(line.removeprefix(indent) for line in lines[first.row - 1 : last.end_row])
