@@ -36,9 +36,8 @@ class Oracle:
         self.text = text
         self.tree = ast.parse(text)
         self.operations = list(dict.fromkeys(operations))
-        self.spans = {
-            id(node): span_of(text, node) for node in ast.walk(self.tree) if isinstance(node, ast.stmt | ast.expr)
-        }
+        self._alive = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt | ast.expr)]
+        self.spans = {id(node): span_of(text, node) for node in self._alive}
 
     def expected(self) -> str:
         self.tree.body = self._body(self.tree.body)

@@ -8,14 +8,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import tomllib
 import yaml
 from precfix.codemod.formats import ConfigText, ConfigUnreadable, Entry, open_config, open_within
 from precfix.codemod.model import EditRefused, ReplaceText
 
+try:
+    from tomllib import loads as load_toml
+except ImportError:  # Python 3.10
+    import tomlkit
+
+    def load_toml(text: str) -> dict[str, Any]:
+        return dict(tomlkit.parse(text).unwrap())
+
+
 YAML = {
     "accelerate": "compute_environment: LOCAL_MACHINE\nbf16: no\nmixed_precision: no # why\nn: 8\n",
-    "nested": "trainer:\n  # up\n  precision: 16 # c\n  amp: {a: 1, 'b': [x, y], \"c\": on}\nlast:\n- a: 1\n  b: 2\n- c\n",
+    "nested": "trainer:\n  # up\n  prec: 16 # c\n  amp: {a: 1, 'b': [x, y], \"c\": on}\nlast:\n- a: 1\n  b: 2\n- c\n",
     "crlf": "a: 1\r\nb:\r\n  c: 'x' # é\r\n  d: |\r\n    t\r\n    u\r\ne: on\r\n",
     "no_final_newline": "a: 1\nb:\n  c: 2\n  d: 3",
     "empties": "bf16:\nfp16:   # none\nx: {p: , q: ''}\nl:\n-\n- 2\n",
@@ -43,7 +51,7 @@ TOML = {
     "crlf": 'a = 1\r\n\r\n[b]\r\nc = "\U0001f600" # \u00e9\r\nd = [\r\n  1,\r\n  2,\r\n]\r\n',
     "dotted": "a.b.c = 1\na.\"d e\" = 'x'\n3 = inf\n[z.y]\n",
 }
-LOADERS: dict[str, Callable[[str], Any]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}
+LOADERS: dict[str, Callable[[str], Any]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": load_toml}
 SAMPLES = [
     pytest.param(kind, text, id=f"{kind}-{name}")
     for kind, samples in (("yaml", YAML), ("json", JSON), ("toml", TOML))

@@ -7,6 +7,7 @@ from importlib import import_module
 from ..codemod.model import Rule
 
 MODULES = (
+    "autocast.deprecated_cuda_amp",
     "config.deepspeed_precision_conflict",
     "config.gradient_precision_conflict",
     "scaler.grad_scaler_under_bf16",

@@ -118,6 +118,11 @@ class Scaler:
     def uses_of(self, *kinds: str) -> list[Use]:
         return [use for use in self.uses if use.kind in kinds]
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is done with it but giving it a name."""
+        return bool(self.routes - {"attribute", "module-name"}) or any(use.kind != "assigned" for use in self.uses)
+
 
 def scalers(project: Project) -> tuple[Scaler, ...]:
     """Every scaler of the project, followed through its flow."""
@@ -321,6 +326,9 @@ class _Flow:
             bindings = module.scope_of(target).lookup(target.id)
             scope = bindings[0].scope if bindings else module.module_scope
             self._add(NameAlias(module, scope, target.id))
+            if isinstance(scope.node, ast.ClassDef):
+                self.scaler.routes.add("attribute")
+                self._add(AttributeAlias(module, scope, target.id))
             if isinstance(scope.node, ast.Module):
                 self.scaler.routes.add("module-name")
         elif isinstance(target, ast.Attribute):

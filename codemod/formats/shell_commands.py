@@ -112,11 +112,8 @@ class CommandReader:
         words, hole = without_reserved(command.words)
         assigned = self._leading_assignments(words)
         rest = words[assigned:]
-        while rest and rest[0].value == "env":
-            behind = 1 + self._leading_assignments(rest[1:])
-            for word in rest[1:behind]:
-                self._assign(word, False, (word.start, word.end), False)
-            rest = rest[behind:]
+        if rest and rest[0].value == "env":
+            rest = self._behind_env(rest)
         declared: list[Word] = []
         if rest and rest[0].value in _DECLARERS:
             declared = [word for word in rest[1:] if ASSIGNMENT.match(self.text, word.start, word.end)]
@@ -129,6 +126,17 @@ class CommandReader:
         joined = hole or leaves_hole(commands, number)
         for word in targets:
             self._assign(word, plain, (words[0].start, words[-1].end), joined)
+
+    def _behind_env(self, words: list[Word]) -> list[Word]:
+        """The command behind ``env A=b``, whose variables are noted."""
+        count = 0
+        for word in words:
+            if ASSIGNMENT.match(self.text, word.start, word.end):
+                self._assign(word, False, (word.start, word.end), False)
+            elif word.value != "env":
+                break
+            count += 1
+        return words[count:]
 
     def _leading_assignments(self, words: list[Word]) -> int:
         count = 0
@@ -185,7 +193,7 @@ class CommandReader:
             command, owner = roles.of(index)
             for name in _NAMED_REFERENCE.findall(self.text, word.start, word.end) if "$" in word.value else ():
                 self._uses.setdefault(name, (command, owner) if command else (place.inside, "variable"))
-        index = 1 if is_command else 0
+        index = 1 if is_command and not _FLAG.match(words[0].value) else 0
         while index < len(words):
             index += 1 + self._word(words, index, roles, place)
 

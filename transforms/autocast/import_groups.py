@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ...codemod.facts.gates import guarding_try, is_gated
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_of, project_module
+from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_of
 from ...codemod.model import AddImport, DropImport, InsertStatement, PythonOperation, RemoveStatement
 from ...codemod.project import Project
 from .deprecated_uses import DEPRECATED, WORDS, Use
+from .exports import exported_names, is_star_imported
 from .respelling import NotExact, respelled
 
 _REWRITABLE = ("call", "decorator", "partial")
@@ -80,7 +81,7 @@ def _plan(project: Project, group: Group) -> None:
     elif origin.startswith("torch."):
         _plan_import(project, group)
     else:
-        raise NotExact(f"the name comes from {origin.rpartition('.')[0]}, which has to change first")
+        raise NotExact(f"the name comes from another file ({origin})")
 
 
 def _respelled(project: Project, use: Use, name: str) -> PythonOperation:
@@ -154,7 +155,7 @@ def _check_all_names_known(group: Group) -> None:
     names = {binding.name for binding in group.bindings}
     for name in names:
         for load in group.module.name_loads.get(name, ()):
-            if load not in known and group.module.scope_of(load).lookup(name) is group.bindings_list:
+            if load not in known and group.module.scope_of(load).lookup(name) is group.bindings:
                 raise NotExact(f"it is also used in another way (line {load.lineno})")
 
 
@@ -169,7 +170,7 @@ def _plan_star(project: Project, group: Group) -> None:
         raise NotExact("several star imports may bring in the name")
     if guarding_try(module, statements[0]) is not None or "amp_definitely_not_available" in module.name_loads:
         raise NotExact("its star import cannot be replaced")
-    if module.document.path.endswith("__init__.py") or _is_star_imported(project, module):
+    if module.document.path.endswith("__init__.py") or is_star_imported(project, module):
         raise NotExact("the file offers the name to others")
     for use in group.uses:
         if use.form == "annotation":
@@ -210,64 +211,6 @@ def _assigned_name(use: Use) -> str | None:
     targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
     chain = attribute_chain(targets[0]) if len(targets) == 1 else None
     return chain[-1] if chain else None
-
-
-# --- names that leave their file --------------------------------------------------------------------------------------
-
-
-def exported_names(project: Project) -> frozenset[tuple[str, str]]:
-    """(path, name) of what files of the project take from other files of the project, as far as AMP is concerned."""
-    return project.fact(_exported_names)
-
-
-def _exported_names(project: Project) -> frozenset[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
-    for document in project.python_documents(containing=WORDS):
-        module = names_of(project, document)
-        for scope in module.scopes.values():
-            for bindings in scope.bindings.values():
-                for binding in bindings:
-                    if binding.kind == "import" and binding.qualified:
-                        found |= _taken(project, binding.qualified)
-        for name in ("autocast", "GradScaler", "custom_fwd", "custom_bwd", "amp"):
-            for node in module.attribute_loads.get(name, ()):
-                qualified = module.qualified(node)
-                if qualified and not qualified.startswith("torch."):
-                    found |= _taken(project, qualified)
-        for source in _star_sources(project, module):
-            unbound = {name for name in module.name_loads if not module.module_scope.lookup(name)}
-            found |= {(source.document.path, name) for name in unbound & source.module_scope.bindings.keys()}
-    return frozenset(found)
-
-
-def _taken(project: Project, qualified: str) -> set[tuple[str, str]]:
-    parts = qualified.split(".")
-    found = set()
-    for at in range(1, min(len(parts), 12)):
-        document = project_module(project, ".".join(parts[:at]))
-        if document is not None:
-            found.add((document.path, parts[at]))
-    return found
-
-
-def _star_sources(project: Project, module: ModuleNames) -> list[ModuleNames]:
-    """The project's modules whose names a file takes by ``from x import *``, directly or through others."""
-    found: list[ModuleNames] = []
-    waiting = list(module.star_imports)
-    while waiting and len(found) < 100:
-        document = project_module(project, waiting.pop())
-        other = names_of(project, document) if document is not None else None
-        if other is not None and other is not module and other not in found:
-            found.append(other)
-            waiting += other.star_imports
-    return found
-
-
-def _is_star_imported(project: Project, module: ModuleNames) -> bool:
-    for document in project.python_documents(containing=WORDS):
-        if module in _star_sources(project, names_of(project, document)):
-            return True
-    return False
 
 
 # --- import statements ------------------------------------------------------------------------------------------------

@@ -12,17 +12,28 @@ from ...codemod.facts.scalers import Scaler
 from ...codemod.model import AddImport, Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
 from ...codemod.project import Project
 
+ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
+ALWAYS_THERE = ("_enabled", "_device")
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
 
 def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     """``enabled=False`` (always bf16) or ``enabled=<dtype is float16>``; None where neither can be written."""
+    if reads_inner_state(scaler):
+        return None
     if regime.own_condition is not None:
         return _inverted(project, scaler, regime.own_condition)
     if scaler.kind == "wrapper" or (scaler.kind == "direct" and scaler.arguments is None):
         return None
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     return with_condition(scaler, condition) if condition is not None else None
+
+
+def reads_inner_state(scaler: Scaler) -> bool:
+    """Whether the project reads what a disabled scaler does not have (``_scale``): an AttributeError once disabled."""
+    members = [use.module.parents[use.node] for use in scaler.uses_of("private", "method", "bound-method")]
+    names = {item.attr for item in members if isinstance(item, ast.Attribute)}
+    return any(name in ENABLED_ONLY or (name.startswith("_") and name not in ALWAYS_THERE) for name in names)
 
 
 def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = ()) -> Fix:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.documents import Document
 from ...codemod.facts.dtypes import attribute_assignments
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
@@ -23,12 +24,15 @@ from ...codemod.project import Project
 
 FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
 UNDERSTOOD_USES = {"scale", "step", "unscale_", "update", "assigned"}
+REFLECTION = ("getattr", "hasattr", "setattr", "delattr")
 PURE_CALLS = {"len", "hasattr", "isinstance", "getattr", "bool", "int"}
 
 
 def fix(project: Project, scaler: Scaler) -> Fix | None:
     """The fix that removes ``scaler``, or None when it is not local enough to be removed."""
     if not _is_local(scaler) or not all(_is_simple(use) for use in scaler.uses):
+        return None
+    if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
     removal = _Removal(scaler)
     edits = tuple(Edit(scaler.module.document.path, operation) for operation in removal.operations())
@@ -46,12 +50,40 @@ def _is_local(scaler: Scaler) -> bool:
     if isinstance(statement, ast.Assign) and len(statement.targets) != 1:
         return False
     if isinstance(alias, NameAlias):
-        return len(alias.scope.bindings.get(alias.name, [])) == 1 and alias.name not in _exported(scaler.module)
+        once = len(alias.scope.bindings.get(alias.name, [])) == 1
+        return once and alias.name not in _exported(scaler.module) | _declared(scaler.module)
     return _is_only_assignment(alias)
 
 
 def _is_only_assignment(alias: AttributeAlias) -> bool:
-    return alias.owner is not None and len(attribute_assignments(alias.module, alias.owner, alias.name)) == 1
+    if alias.owner is None or alias.name in _declared(alias.module):
+        return False
+    return len(attribute_assignments(alias.module, alias.owner, alias.name)) == 1
+
+
+def _declared(module: ModuleNames) -> set[str]:
+    """The names in ``global``, ``nonlocal`` and ``del`` statements, which would be left without a variable."""
+    found: set[str] = set()
+    for node in module.nodes:
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            found.update(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Del):
+            found.add(node.attr)
+    return found
+
+
+def _named_otherwise(document: Document, scaler: Scaler) -> bool:
+    """Whether ``getattr(trainer, "scaler")`` or its like asks for the scaler's attribute by its name."""
+    names = {alias.name for alias in scaler.aliases if isinstance(alias, AttributeAlias)}
+    return bool(names) and any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in REFLECTION
+        and any(isinstance(item, ast.Constant) and item.value in names for item in node.args[1:2])
+        for node in ast.walk(document.tree)
+    )
 
 
 def _exported(module: ModuleNames) -> set[str]:
@@ -78,7 +110,8 @@ def _is_simple(use: Use) -> bool:
         return len(call.args) == 1 and not call.keywords
     if use.kind == "step":
         return len(call.args) >= 1
-    return isinstance(use.module.parents[call], ast.Expr)
+    arguments = [*call.args, *(item.value for item in call.keywords)]
+    return isinstance(use.module.parents[call], ast.Expr) and all(is_pure(item) for item in arguments)
 
 
 class _Removal:

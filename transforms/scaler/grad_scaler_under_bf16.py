@@ -21,7 +21,8 @@ leave empty, and so is the import. Clipping, closures and `retain_graph` stay.
 
 `disable` [safe]: where the scaler crosses files, is a parameter, is saved, passed as a value or tested for None, it is
 created with `enabled=False`; where the dtype is chosen at run time, with `enabled=<that dtype> == torch.float16`. A
-disabled scaler passes everything through. It is never replaced by None.
+disabled scaler passes everything through. It is never replaced by None. Where the project reads the scaler's inner
+state (`scaler._scale`, `get_growth_factor()`), which a disabled scaler does not have, the finding has no fix.
 
 What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler
 holds an empty scaler state, which an enabled scaler refuses to load.
@@ -29,7 +30,7 @@ holds an empty scaler state, which an enabled scaler refuses to load.
 ## Not flagged
 
 Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
-float16); quantised or float16 paths; a scaler whose regime cannot be told from the source.
+float16); quantised or float16 paths; a scaler that nothing uses; a scaler whose regime cannot be told from the source.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from . import disable_scaler, drop_scaler, follow_weights
 
 def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.switched_off:
+        if scaler.switched_off or not scaler.is_used:
             continue
         regime = regime_of(project, scaler)
         if regime.verdict in ("always-bf16", "run-time") and regime.active:

@@ -1,0 +1,79 @@
+"""Whether an ``autocast()`` without a dtype would compute in another dtype in the new spelling.
+
+``torch.cuda.amp.autocast()`` is float16 wherever it stands. ``torch.amp.autocast("cuda")`` asks for the current default,
+and inside another region that is the dtype of this region (checked with PyTorch 2.13 on the CPU).
+"""
+
+from __future__ import annotations
+
+import ast
+
+from ...codemod.facts.arguments import bind
+from ...codemod.facts.autocast import Autocast, autocasts, changes_default, dtype_scenarios
+from ...codemod.facts.dtypes import FP16, FP32
+from ...codemod.facts.names import names_of
+from ...codemod.project import Project
+from .deprecated_uses import OLD_AUTOCAST, Use
+
+LOOPS_OF_OTHERS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "composer", "deepspeed", "trl")
+"""Libraries that open an autocast region around the project's code, with a dtype from a configuration."""
+
+_BF16_WORDS = ("bf16", "bfloat16")
+
+
+def may_differ(project: Project, use: Use) -> bool:
+    """Whether ``use`` may run inside a region of another dtype than its own default."""
+    if use.entry.kind != "autocast" or use.call is None or use.form not in ("call", "partial"):
+        return False
+    skip = 1 if use.form == "partial" else 0
+    arguments = bind(OLD_AUTOCAST, use.call, skip) or {}
+    if "dtype" in arguments or _is_off(arguments.get("enabled")) or _decorates(use):
+        return False
+    if changes_default(project):
+        return True
+    return not _runs_the_loop(use) and project.fact(_has_other_regions)
+
+
+def _is_off(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _decorates(use: Use) -> bool:
+    """A decorator is made when its module is loaded, outside of any region."""
+    return use.call in getattr(use.module.parents[use.whole], "decorator_list", ())
+
+
+def _runs_the_loop(use: Use) -> bool:
+    """Whether the function around it also calls ``backward``: it opens the outermost region itself."""
+    if any(_is_autocast_with(use, parent) for parent in use.module.ancestors(use.whole)):
+        return False
+    scope = use.module.scope_of(use.whole).function
+    return any(
+        node.attr == "backward" and use.module.scope_of(node).function is scope
+        for node in use.module.attribute_loads.get("backward", ())
+    )
+
+
+def _is_autocast_with(use: Use, parent: ast.AST) -> bool:
+    if not isinstance(parent, ast.With | ast.AsyncWith):
+        return False
+    called = (item.context_expr.func for item in parent.items if isinstance(item.context_expr, ast.Call))
+    names = [use.module.qualified(node) or "" for node in called if node is not use.node]
+    return any(name.endswith("autocast") for name in names)
+
+
+def _has_other_regions(project: Project) -> bool:
+    if any(_may_be_of_other_dtype(project, region) for region in autocasts(project)):
+        return True
+    for document in project.python_documents(containing=_BF16_WORDS):
+        bindings = names_of(project, document).module_scope.bindings.values()
+        imported = {item.qualified or "" for group in bindings for item in group if item.kind == "import"}
+        if any(name.partition(".")[0] in LOOPS_OF_OTHERS for name in imported):
+            return True
+    return False
+
+
+def _may_be_of_other_dtype(project: Project, region: Autocast) -> bool:
+    if region.switched_off or region.dtype_node is None and region.understood:
+        return False
+    return any(scenario.value not in (FP16, FP32, None) for scenario in dtype_scenarios(project, region))
