@@ -10,7 +10,8 @@ from .model import Rule
 
 REQUIRED_SECTIONS = ("What goes wrong", "Why", "Fix", "Not flagged")
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_FIX_WORD = re.compile(r"`([a-z0-9-]+)` \[(safe|unsafe|display-only)\]")
+_NAME = re.compile(r"`([a-z0-9-]+)`")
+_FIX_NAMES = re.compile(r"(`[a-z0-9-]+`(?:(?:,|,? and|,? or)\s+`[a-z0-9-]+`)*)\s+\[(safe|unsafe|display-only)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +32,9 @@ def rules_table(rules: Iterable[Rule]) -> list[RuleRow]:
 
 
 def fixes_of(rule: Rule) -> tuple[tuple[str, str], ...]:
-    """(name, applicability) of the fixes in the ``Fix`` section, which names each as ``drop`` [safe]."""
-    found: list[tuple[str, str]] = []
-    for pair in _FIX_WORD.findall(sections_of(rule).get("Fix", "")):
-        if pair not in found:
-            found.append(pair)
-    return tuple(found)
+    """(name, applicability) of the fixes in the ``Fix`` section: ```drop` [safe]``, ```a` and `b` [unsafe]``."""
+    named = _FIX_NAMES.findall(sections_of(rule).get("Fix", ""))
+    return tuple(dict.fromkeys((name, level) for names, level in named for name in _NAME.findall(names)))
 
 
 def sections_of(rule: Rule) -> dict[str, str]:

@@ -65,13 +65,17 @@ class Project:
         """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
         return self._documents((kind,), tuple(containing))
 
-    def python_documents(self, containing: Iterable[str] = ()) -> Iterator[Document]:
+    def python_documents(
+        self, containing: Iterable[str] = (), where: Callable[[str], bool] | None = None
+    ) -> Iterator[Document]:
         """Python files and notebooks that hold any of the words (letter case aside) and parse, by path.
 
-        Without words: all of them. What does not parse is recorded in ``skipped``, and so is each cell of a notebook
-        that had to be left out.
+        Without words: all of them. ``where`` looks at the text before it is parsed, which is the costly part. What
+        does not parse is recorded in ``skipped``, and so is each cell of a notebook that had to be left out.
         """
         for document in self._documents((FileKind.PYTHON, FileKind.NOTEBOOK), tuple(containing)):
+            if where is not None and not where(document.text):
+                continue
             try:
                 document.tree  # noqa: B018 - parsing is what is asked for
             except Unparsable as error:

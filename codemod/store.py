@@ -68,10 +68,15 @@ class FileStore:
         return [path for path in paths if not wanted.isdisjoint(self._words.get(path, ()))]
 
     def _search(self, paths: list[str], others: tuple[str, ...]) -> None:
-        """Note which words each file holds: once for all precision words, and once for each other word."""
+        """Note which words each file holds: once for all precision words, and once for each other word.
+
+        A word that holds a precision word (``torch_dtype=torch.bfloat16``) is only looked for in files that hold that one.
+        """
+        within = {word: frozenset(part for part in PRECISION_WORDS if part in word) for word in others}
         for path in paths:
             asked = self._asked.get(path)
-            new = tuple(word for word in others if asked is None or word not in asked)
+            held = self._words.get(path, frozenset())
+            new = tuple(word for word in others if asked is None or (word not in asked and within[word] <= held))
             if asked is not None and not new:
                 continue
             data = self._read(path)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 _GROUPS: dict[str, tuple[str, ...]] = {
     # Files without the shorter key need not be searched for the words: half the time on real projects.
-    "scale": ("gradscaler", "nativescaler", "unscale_", "loss_scale"),
+    "scale": ("gradscaler", "nativescaler", "scaler", "unscale_", "loss_scale"),
     "16": ("bfloat16", "float16", "bf16", "fp16"),
     ".amp": (".amp", "cuda.amp", "cpu.amp"),
     "precision": ("precision", "mixed_precision"),

@@ -1,6 +1,6 @@
 """Fixture cases: where they lie, how one is run, and how its outcome is written down for review.
 
-A case is a folder with an ``input/`` tree; fixtures/README.md describes it. Nothing here asserts: test_fixtures.py does.
+A case is a folder with an ``input/`` tree; fixtures/README.md describes it. What must hold is in test_fixtures.py.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
 from precfix.codemod.manual import manual_page, markdown_table, rules_table
 from precfix.codemod.model import Rule
+
+from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
 
 BEGIN, END = "<!-- {}: written by python -m tests.regenerate -->", "<!-- end of {} -->"
 GENERATED = "<!-- Written by python -m tests.regenerate from the rule's docstring and its fixtures; do not edit. -->\n"

@@ -159,7 +159,7 @@ def _filled(tree: ast.expr, fills: list[ast.AST]) -> ast.AST:
 
 def comments(text: str) -> Counter[str]:
     """The comments of a text."""
-    reader = io.StringIO(text, newline="").readline
+    reader = io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n")).readline
     tokens = tokenize.generate_tokens(reader)
     return Counter(token.string.rstrip("\r\n") for token in tokens if token.type == tokenize.COMMENT)
 

@@ -10,11 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from .fixture_cases import REPOSITORY
 
 LAYERS = (
     ("model",),
-    ("profile", "decoding", "parsing", "reading", "word_search", "module_paths", "magics", "notebook_json", "notebook_cells"),
+    (
+        "profile",
+        "decoding",
+        "parsing",
+        "reading",
+        "word_search",
+        "module_paths",
+        "magics",
+        "notebook_json",
+        "notebook_cells",
+    ),
     ("documents",),
     ("ignoring", "discovery", "store"),
     ("project",),
@@ -51,7 +62,9 @@ class Import:
 
 
 def sources() -> list[Path]:
-    return sorted(path for folder in ("codemod", "transforms", "probes") for path in (REPOSITORY / folder).rglob("*.py"))
+    return sorted(
+        path for folder in ("codemod", "transforms", "probes") for path in (REPOSITORY / folder).rglob("*.py")
+    )
 
 
 def imports_of(path: Path) -> Iterator[Import]:
@@ -126,7 +139,11 @@ def test_only_the_command_line_knows_rules_and_probes() -> None:
 
 
 def test_nobody_imports_the_command_line() -> None:
-    wrong = [str(each) for each in ALL if codemod_unit(each.target) == "cli" and unit_of(each.path) not in ("cli", "__main__")]
+    wrong = [
+        str(each)
+        for each in ALL
+        if codemod_unit(each.target) == "cli" and unit_of(each.path) not in ("cli", "__main__")
+    ]
     assert wrong == []
 
 

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from .fixture_cases import REPOSITORY, all_rules, cases
-from .generated_docs import generated_docs
 from precfix.codemod.manual import REQUIRED_SECTIONS, fixes_of, manual_of, rules_table, sections_of
 from precfix.codemod.model import Rule
+
+from .fixture_cases import REPOSITORY, all_rules, cases
+from .generated_docs import generated_docs
 
 RULES = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")
@@ -25,7 +26,7 @@ def test_generated_documentation_is_fresh() -> None:
 
 
 def test_no_page_of_a_rule_that_is_gone() -> None:
-    assert {path for path in (REPOSITORY / "docs" / "rules").glob("*.md")} <= set(generated_docs())
+    assert set((REPOSITORY / "docs" / "rules").glob("*.md")) <= set(generated_docs())
 
 
 @RULES

@@ -13,17 +13,21 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+from precfix.codemod.apply import apply, undo
+from precfix.codemod.model import FileChange, Finding, Report
+from precfix.codemod.project import Project
+from precfix.codemod.report.diff import unified_diff
+
 from .byte_variants import ROWS_ADDED, VARIANTS, changed_files
 from .fixture_cases import (
     DIFF,
     FINDINGS,
     FIXTURES,
-    NOTHING,
     REPOSITORY,
     Case,
     Outcome,
@@ -35,10 +39,6 @@ from .fixture_cases import (
     outcome,
     write_files,
 )
-from precfix.codemod.apply import apply, undo
-from precfix.codemod.model import FileChange, Finding, Report
-from precfix.codemod.project import Project
-from precfix.codemod.report.diff import unified_diff
 
 EACH = pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
 WANT = re.compile(r"#\s*want\s+(PF\d+(?:\s*,\s*PF\d+)*)")
@@ -87,7 +87,7 @@ def test_no_rule_failed_and_nothing_was_refused(case: Case, ran: Mapping[str, tu
 @pytest.mark.parametrize("case", [case for case in cases() if case.mistake], ids=lambda case: case.id)
 def test_look_alikes_stay_silent(case: Case, ran: Mapping[str, tuple[Path, Outcome]]) -> None:
     silent = case.folder.name.startswith("silent-")
-    assert (ran[case.id][1].findings == NOTHING) == silent, "a case is silent if and only if it is called silent-*"
+    assert (ran[case.id][1].report.findings == ()) == silent, "a case is silent if and only if it is called silent-*"
 
 
 @EACH
@@ -123,15 +123,22 @@ def check_parses(change: FileChange) -> None:
     if change.path.endswith(".py"):
         ast.parse(change.after)
     elif change.path.endswith((".json", ".ipynb")):
-        json.loads(change.after.decode("utf-8-sig"))
+        check_json(change.before, change.after)
     elif change.path.endswith((".yaml", ".yml")):
         list(yaml.compose_all(change.after.decode("utf-8-sig"), Loader=yaml.SafeLoader))
 
 
+def check_json(before: bytes, after: bytes) -> None:
+    """What was JSON is JSON; a file with comments or trailing commas is held by its diff."""
+    try:
+        json.loads(before.decode("utf-8-sig"))
+    except ValueError:
+        return
+    json.loads(after.decode("utf-8-sig"))
+
+
 @EACH
-def test_second_run_changes_nothing(
-    case: Case, ran: Mapping[str, tuple[Path, Outcome]], tmp_path: Path
-) -> None:
+def test_second_run_changes_nothing(case: Case, ran: Mapping[str, tuple[Path, Outcome]], tmp_path: Path) -> None:
     root, first = ran[case.id]
     again = migrate(write_files(tmp_path, after_of(root, first.report)), case, case.rules())
     assert again.changes == ()
@@ -229,7 +236,7 @@ def test_facts_do_not_depend_on_which_rule_asks_first(case: Case, tmp_path: Path
 # --- other bytes, same result -----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=None)
+@cache
 def variant_pairs() -> tuple[tuple[Case, str], ...]:
     pairs = []
     for case in cases():

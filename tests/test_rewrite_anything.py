@@ -135,7 +135,7 @@ def _assert_only_its_lines_changed(text: str, result: str, operation: PythonOper
     last = operation.last if isinstance(operation, WrapStatements) else first
     before, after = text.split(newline), result.split(newline)
     start, stop = _first_row(text, first) - 1, last.end_row
-    while start and not before[start - 1].strip() or before[start - 1].lstrip().startswith("#"):
+    while start and (not before[start - 1].strip() or before[start - 1].lstrip().startswith("#")):
         start -= 1
     while stop < len(before) and (not before[stop].strip() or before[stop].lstrip().startswith("#")):
         stop += 1

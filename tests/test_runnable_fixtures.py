@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
 from .fixture_cases import Case, cases, copied, files_of, migrate, write_files
 
 pytest.importorskip("torch")
@@ -25,7 +26,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str]
         changes = migrate(root, case, case.rules()).changes
         after = folder / f"{root.name}--after"
         write_files(after, {**files_of(root), **{change.path: change.after for change in changes}})
-        jobs += [(f"{case.id} {state}", str(place), case.settings.run) for state, place in (("before", root), ("after", after))]
+        jobs += [
+            (f"{case.id} {state}", str(place), case.settings.run)
+            for state, place in (("before", root), ("after", after))
+        ]
     program = Path(__file__).with_name("run_cases.py")
     done = subprocess.run(
         [sys.executable, str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True

@@ -7,6 +7,8 @@ from importlib import import_module
 from ..codemod.model import Rule
 
 MODULES = (
+    "autocast.apex_amp",
+    "autocast.autocast_never_entered",
     "autocast.deprecated_cuda_amp",
     "config.deepspeed_precision_conflict",
     "config.gradient_precision_conflict",

@@ -7,6 +7,7 @@ So ``autocast()`` without a dtype on CUDA computes in float16.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from .names import ModuleNames, names_of, resolve
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""
+MAKES_AUTOCAST = re.compile(r"\bautocast\b")
+"""Nor does one that only asks ``is_autocast_enabled()``."""
 
 GENERIC = Signature(("device_type", "dtype", "enabled", "cache_enabled"))
 OF_DEVICE = Signature(("enabled", "dtype", "cache_enabled"))
@@ -98,7 +101,8 @@ def autocasts(project: Project) -> tuple[Autocast, ...]:
 
 
 def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
-    modules = (names_of(project, document) for document in project.python_documents(containing=WORDS))
+    documents = project.python_documents(WORDS, where=lambda text: MAKES_AUTOCAST.search(text) is not None)
+    modules = (names_of(project, document) for document in documents)
     return tuple(item for module in modules for item in autocasts_in(project, module))
 
 

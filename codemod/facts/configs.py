@@ -85,9 +85,8 @@ def config_files(
     for kind in kinds:
         for document in project.documents(kind, words):
             yield from opened(project, document)
-    for document in project.python_documents(words):
-        if document.shell_lines:
-            yield from _notebook_lines(document)
+    for document in project.documents(FileKind.NOTEBOOK, words):
+        yield from _notebook_lines(document)
 
 
 def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:

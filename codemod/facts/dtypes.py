@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..project import Project
+from .exits import earlier_tests
 from .functions import FunctionTarget, called_function, returns_of
 from .names import Binding, ModuleNames, Scope, attribute_chain, names_of, project_module, resolve
 
@@ -279,9 +280,10 @@ class DtypeValues:
         return tuple(found)
 
     def path_tests(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.expr, bool]]:
-        """The ``if``/``while`` tests around ``node`` up to its function, each with the outcome that leads to it."""
+        """The ``if`` tests around ``node`` up to its function, and the guards before it, with the outcome that leads to it."""
         child: ast.AST = node
         for parent in self.module.ancestors(node):
+            yield from earlier_tests(parent, child)
             if parent is scope.node:
                 return
             if isinstance(parent, ast.If) and child is not parent.test:

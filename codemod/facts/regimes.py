@@ -117,6 +117,8 @@ def _through_helpers(project: Project, scaler: Scaler) -> Iterator[Autocast]:
 
 def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region]) -> bool | None:
     """Whether the scaler works while a region computes in bf16; None when its conditions speak of precision."""
+    if any(isinstance(parent, ast.match_case) for parent in scaler.module.ancestors(scaler.call)):
+        return None
     outcomes: set[bool | None] = set()
     for region in regions:
         for scenario in region.scenarios:

@@ -129,11 +129,13 @@ def scalers(project: Project) -> tuple[Scaler, ...]:
     return project.fact(_all_scalers)
 
 
+def _may_make_scaler(text: str) -> bool:
+    return any(spelling in text for spelling in ("caler(", "caler (", "caler as "))
+
+
 def _all_scalers(project: Project) -> tuple[Scaler, ...]:
     found = []
-    for document in project.python_documents(containing=WORDS):
-        if not any(spelling in document.text for spelling in ("caler(", "caler (", "caler as ")):
-            continue
+    for document in project.python_documents(WORDS, where=_may_make_scaler):
         module = names_of(project, document)
         for call in module.calls:
             scaler = _birth(project, module, call)
@@ -221,8 +223,8 @@ class _Flow:
             yield from self._imports_of(alias)
 
     def _imports_of(self, alias: NameAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
-        for document in self.project.python_documents(containing=(*WORDS, "scaler")):
-            if document is alias.module.document or alias.name not in document.text:
+        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: alias.name in text):
+            if document is alias.module.document:
                 continue
             other = names_of(self.project, document)
             for node in other.name_loads.get(alias.name, []):
@@ -235,9 +237,8 @@ class _Flow:
         return self.project.python_path(qualified.rpartition(".")[0]) == module.document.path
 
     def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
-        for document in self.project.python_documents(containing=(*WORDS, "autocast", "scaler")):
-            if f".{alias.name}" not in document.text:
-                continue
+        member = f".{alias.name}"
+        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: member in text):
             module = names_of(self.project, document)
             for node in module.attribute_loads.get(alias.name, []):
                 if self._same_attribute(alias, module, node):
@@ -392,9 +393,8 @@ class _Flow:
         if function in self.returning:
             return
         self.returning.add(function)
-        for document in self.project.python_documents(containing=WORDS):
-            if function.name not in document.text:
-                continue
+        name = function.name
+        for document in self.project.python_documents(WORDS, where=lambda text: name in text):
             other = names_of(self.project, document)
             for call in other.calls:
                 chain = attribute_chain(call.func)

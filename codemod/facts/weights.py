@@ -19,7 +19,7 @@ from .scalers import Scaler
 
 LOADERS = ("from_pretrained", "from_config")
 LOAD_KEYS = ("torch_dtype", "dtype")
-WORDS = ("torch_dtype", "from_pretrained", "from_config")
+WORDS = ("bfloat16", "bf16")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +58,7 @@ def weight_choices(project: Project) -> tuple[WeightChoice, ...]:
 
 def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
     found: list[WeightChoice] = []
-    for document in project.python_documents(containing=WORDS):
+    for document in project.python_documents(WORDS, where=_loads_weights):
         module = names_of(project, document)
         values = values_of(project, module)
         for node in _load_dtypes(module):
@@ -67,6 +67,10 @@ def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
                 if scenario.value == BF16 and len(chosen) == 1:
                     found.append(WeightChoice(module, node, chosen[0]))
     return tuple(found)
+
+
+def _loads_weights(text: str) -> bool:
+    return any(loader in text for loader in LOADERS)
 
 
 def _names_bf16(item: Given) -> bool:

@@ -35,13 +35,15 @@ Annotations, `isinstance`, base classes: naming an old class does not warn. Loca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from packaging.version import Version
+
 from ...codemod.facts.names import names_of
 from ...codemod.facts.pins import allowed
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ...codemod.model import Applicability, Edit, Finding, Fix, Operation, Place, Rule
 from ...codemod.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
@@ -103,16 +105,12 @@ def _blocked(project: Project, group: Group) -> _Verdict | None:
 
 def _too_old(project: Project, group: Group) -> _Verdict | None:
     """Whether the project promises to run with a release that lacks the new spelling."""
-    range_ = allowed(project, "torch", near=group.module.document.path)
-    if range_ is None:
-        return None
-    needing = max((use.entry for use in group.warning), key=lambda entry: [int(part) for part in entry.since.split(".")])
-    pin = range_.pin_below(needing.since)
+    versions = allowed(project, "torch", near=group.module.document.path)
+    newest = max((use.entry.since for use in group.warning), key=Version)
+    pin = versions.pin_below(newest) if versions is not None else None
     if pin is None:
         return None
-    below = "torch" if needing.kind == "function" else "torch.amp"
-    where = f"{pin.place.path}:{pin.place.span.row}"
-    reason = f"{where} allows torch {pin.specifiers}, and {below}.{needing.name} needs {needing.since}"
+    reason = f"{pin.place.path}:{pin.place.span.row} allows torch {pin.specifiers}"
     return _Verdict(Applicability.DISPLAY_ONLY, reason, (pin.place,))
 
 
@@ -128,12 +126,14 @@ def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
     names = list(dict.fromkeys(use.api for use in uses))
     kind = "DeprecationWarning" if all(use.entry.kind == "function" for use in uses) else "FutureWarning"
     places = f" ({len(uses)} uses)" if len(uses) > 1 else ""
-    others = f"; so is {_listed(names[1:])}" if len(names) == 2 else f"; so are {_listed(names[1:])}" if names[1:] else ""
+    others = f"; so {'is' if len(names) == 2 else 'are'} {_listed(names[1:])}" if names[1:] else ""
     warning = f"{kind} since torch 2.4: {uses[0].entry.warning.removesuffix('.')}{others}{places}"
+    if verdict.applicability is Applicability.DISPLAY_ONLY:
+        needs = dict.fromkeys(f"{use.entry.new_name} needs {use.entry.since}" for use in uses)
+        return f"{warning} - not rewritten, as {verdict.reason}, but {_listed(list(needs))}"
     if not verdict.reason:
         return warning
-    no_fix = "not rewritten, as " if verdict.applicability in (None, Applicability.DISPLAY_ONLY) else ""
-    return f"{warning} - {no_fix}{verdict.reason}"
+    return f"{warning} - {'not rewritten, as ' if verdict.applicability is None else ''}{verdict.reason}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -141,17 +141,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _fix(applicability: Applicability, groups: Sequence[Group]) -> Fix:
-    operations = [operation for group in groups for operation in group.operations]
+    operations: list[Operation] = [operation for group in groups for operation in group.operations]
     operations += import_operations(groups)
     path = groups[0].module.document.path
-    message = "use torch.amp with the device as an argument: same dtype, same switches"
+    message = "name the device in an argument of the common interface: same dtype, same switches"
     if applicability is Applicability.UNSAFE:
-        message = "use torch.amp with the device as an argument; inside another autocast region its dtype is inherited"
-    return Fix("respell", message, applicability, tuple(Edit(path, item) for item in _unique(operations)))
-
-
-def _unique(operations: Iterable[object]) -> list:  # type: ignore[type-arg]
-    return list(dict.fromkeys(operations))
+        message = "name the device in an argument of torch.amp; inside another autocast region its dtype is inherited"
+    return Fix("respell", message, applicability, tuple(Edit(path, item) for item in dict.fromkeys(operations)))
 
 
 def _place(use: Use, message: str) -> Place:

@@ -29,6 +29,11 @@ class Deprecated:
     warning: str
     """The text of the warning that a use gives."""
 
+    @property
+    def new_name(self) -> str:
+        """The full new name."""
+        return f"torch.{self.name}" if self.kind == "function" else f"torch.amp.{self.name}"
+
 
 def _of_amp(kind: str, name: str, device: str, since: str) -> Deprecated:
     new = f"args..., device_type='{device}'" if kind == "custom" else f"'{device}', args..."

@@ -6,7 +6,8 @@ Loss-scale keys in the `bf16` section: `pydantic ValidationError: Extra inputs a
 on, even when the section is disabled; ignored before. Both types enabled: `AssertionError: bfloat16 and fp16 modes
 cannot be simultaneously enabled`. Unknown keys such as `opt_level` in the `fp16` section: the same ValidationError. A
 Hugging Face trainer told `bf16` with a file that enables fp16: `ValueError: Please correct the following DeepSpeed
-config values that mismatch TrainingArguments values`.
+config values that mismatch TrainingArguments values`. Code that reads `deepspeed_config["fp16"]["enabled"]`:
+`KeyError: 'fp16'` when the file leaves the section out, as a bf16 configuration does.
 
 ## Why
 
@@ -18,7 +19,7 @@ are strict pydantic models. They usually come from a copied `fp16` section.
 `delete-keys` [safe]: the keys are deleted; nothing read them, on any version. For two enabled types `keep-bf16` and
 `keep-fp16` [unsafe] switch the other one off: which of the two the run wants is the owner's word, so neither is the
 default without `--unsafe-fixes` or `--fix`. `auto` [safe]: where a trainer's own argument says the type, the file says
-`"auto"`, and the trainer fills it in.
+`"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`.
 
 ## Not flagged
 
@@ -34,7 +35,8 @@ from ...codemod.documents import FileKind
 from ...codemod.facts.configs import ConfigFile, Entry, config_files
 from ...codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Rule
 from ...codemod.project import Project
-from .deepspeed_trainer import word_for
+from .deepspeed_section_reads import tolerant, unguarded_reads
+from .deepspeed_trainer import TYPES, word_for
 
 LOSS_SCALE_KEYS = (
     "loss_scale",
@@ -76,6 +78,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _stray_keys(config, home, ("fp16",), UNKNOWN_FP16_KEYS, "fp16")
             yield from _both_enabled(project, config, home)
             yield from _against_trainer(project, config, home)
+    yield from _section_reads(project)
 
 
 Home = tuple[int, tuple[str | int, ...]]
@@ -162,8 +165,9 @@ def _switch(config: ConfigFile, home: Home, section: str) -> Entry | None:
 
 def _against_trainer(project: Project, config: ConfigFile, home: Home) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
-    word = word_for(project, config)
-    if word is None or home[1]:
+    one_is_on = any(_switch(config, home, name) is not None for name in TYPES)
+    word = word_for(project, config) if one_is_on and not home[1] else None
+    if word is None:
         return
     other = "fp16" if word.type == "bf16" else "bf16"
     wrong = _switch(config, home, other)
@@ -186,6 +190,18 @@ def _to_auto(config: ConfigFile, home: Home, wrong: Entry, wanted: str) -> list[
     edits = tuple(config.edit(config.text.set(entry, "auto")) for entry in (wrong, *right))
     message = f'write "auto": the trainer fills in what its arguments say ({wanted})'
     return [Fix("auto", message, Applicability.SAFE, edits)]
+
+
+def _section_reads(project: Project) -> Iterator[Finding]:
+    for module, node in unguarded_reads(project):
+        fix = Fix(
+            "tolerant-read",
+            "read the section with .get: a configuration without it means switched off",
+            Applicability.SAFE,
+            (tolerant(module, node),),
+        )
+        message = "reads a DeepSpeed precision section that the configuration may leave out: KeyError"
+        yield rule.finding(message, module.document.path, module.document.span(node), (), (fix,))
 
 
 def _switched_off(config: ConfigFile, name: str, section: str, switch: Entry) -> Fix:

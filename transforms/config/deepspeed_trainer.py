@@ -52,7 +52,7 @@ def _is_on(value: object) -> bool:
 
 
 def _calls(project: Project) -> Iterator[TrainerWord]:
-    for document in project.python_documents(containing=("deepspeed",)):
+    for document in project.python_documents(("deepspeed",), where=lambda text: "deepspeed=" in text):
         for call in names_of(project, document).calls:
             given = {item.arg: item.value for item in call.keywords if item.arg is not None}
             file = given.get("deepspeed")

@@ -6,34 +6,24 @@ import ast
 from collections.abc import Sequence
 
 from ...codemod.facts.dtypes import BF16, FP16, Dtype, Given, Scenario, as_dtype, reaching, values_of
-from ...codemod.facts.names import ModuleNames, Scope
+from ...codemod.facts.names import Binding, ModuleNames, Scope
 from ...codemod.facts.regimes import Regime, Region, bf16_givens
 from ...codemod.facts.scalers import Scaler
 from ...codemod.model import AddImport, Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
 from ...codemod.project import Project
+from .can_disable import can_disable
 
-ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
-ALWAYS_THERE = ("_enabled", "_device")
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
 
 def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     """``enabled=False`` (always bf16) or ``enabled=<dtype is float16>``; None where neither can be written."""
-    if reads_inner_state(scaler):
+    if not can_disable(project, scaler):
         return None
     if regime.own_condition is not None:
         return _inverted(project, scaler, regime.own_condition)
-    if scaler.kind == "wrapper" or (scaler.kind == "direct" and scaler.arguments is None):
-        return None
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     return with_condition(scaler, condition) if condition is not None else None
-
-
-def reads_inner_state(scaler: Scaler) -> bool:
-    """Whether the project reads what a disabled scaler does not have (``_scale``): an AttributeError once disabled."""
-    members = [use.module.parents[use.node] for use in scaler.uses_of("private", "method", "bound-method")]
-    names = {item.attr for item in members if isinstance(item, ast.Attribute)}
-    return any(name in ENABLED_ONLY or (name.startswith("_") and name not in ALWAYS_THERE) for name in names)
 
 
 def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = ()) -> Fix:
@@ -69,7 +59,7 @@ def _operand(module: ModuleNames, node: ast.expr | None) -> str:
 def _inverted(project: Project, scaler: Scaler, test: ast.expr) -> Fix | None:
     """``enabled=(dtype == "bfloat16")`` compares with the wrong type: compare with float16 instead."""
     if test is not scaler.enabled_node or not isinstance(test, ast.Compare):
-        return with_condition(scaler, "False") if scaler.arguments is not None and scaler.kind != "wrapper" else None
+        return with_condition(scaler, "False")
     right = test.comparators[0]
     spelling = _half_spelling(values_of(project, scaler.module).operand_values(right), right, scaler.module)
     if spelling is None:
@@ -181,13 +171,19 @@ def is_available(scaler: Scaler, module: ModuleNames, node: ast.expr, text: str 
     here, there = scope.lookup(root), module.scope_of(node).lookup(root)
     if not here or here is not there:
         return False
-    if root == "self":
+    if root == "self" or not _same_value(scaler, here, node):
         return False
     if here[0].scope is not scope or isinstance(here[0].node, ast.arg):
         return True
     return any(
         item.node is not None and _line(item.node) < scaler.call.lineno for item in reaching(module, here, scaler.call)
     )
+
+
+def _same_value(scaler: Scaler, bindings: list[Binding], node: ast.AST) -> bool:
+    """Whether no assignment between the scaler's creation and ``node`` gives the name another value."""
+    made, used = (reaching(scaler.module, bindings, place) for place in (scaler.call, node))
+    return {id(item) for item in made} == {id(item) for item in used}
 
 
 def _line(node: ast.AST) -> int:

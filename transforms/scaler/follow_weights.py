@@ -11,12 +11,13 @@ from ...codemod.facts.scalers import Scaler
 from ...codemod.facts.weights import WeightChoice
 from ...codemod.model import AddImport, Edit, Fix, SetArgument
 from ...codemod.project import Project
+from .can_disable import can_disable
 from .disable_scaler import with_condition
 
 
 def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoice) -> list[Fix]:
     """One fix: ``enabled=<setting is not bfloat16>`` and the matching dtype in every autocast of the same switch."""
-    if scaler.kind == "wrapper" or scaler.arguments is None or len(weights.given.values) != 1:
+    if not can_disable(project, scaler) or len(weights.given.values) != 1:
         return []
     setting, value = weights.given.text, f'"{weights.given.values[0]}"'
     dtype = f"torch.bfloat16 if {setting} == {value} else torch.float16"

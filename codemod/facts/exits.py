@@ -1,0 +1,38 @@
+"""What must hold for a statement to be reached because an earlier one would have left: guard clauses and asserts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+BLOCKS = ("body", "orelse", "finalbody")
+
+
+def earlier_tests(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests before ``child`` in its block of ``parent``, each with the outcome that does not leave the block."""
+    for name in BLOCKS:
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and child in block:
+            for statement in block[: block.index(child)]:
+                yield from _passed(statement)
+
+
+def _passed(statement: ast.stmt) -> Iterator[tuple[ast.expr, bool]]:
+    if isinstance(statement, ast.Assert):
+        yield statement.test, True
+    elif isinstance(statement, ast.If):
+        if leaves(statement.body):
+            yield statement.test, False
+        elif leaves(statement.orelse):
+            yield statement.test, True
+
+
+def leaves(block: Sequence[ast.stmt]) -> bool:
+    """Whether control certainly does not run past the end of ``block``."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ast.If):
+        return leaves(last.body) and leaves(last.orelse)
+    return isinstance(last, LEAVING)

@@ -1,0 +1,99 @@
+"""A GradScaler unscales the gradients of float16 parameters.
+
+## What goes wrong
+
+`ValueError: Attempting to unscale FP16 gradients.` at the first `scaler.step` or `unscale_`. Or, in the middle of a run, right
+after the first validation: its pipeline was built from the live model and `pipeline.to(dtype=torch.float16)` halved the
+weights that are being trained.
+
+## Why
+
+Mixed precision keeps float32 weights; autocast makes the float16 copies. Gradients have the dtype of their parameters,
+and a GradScaler refuses to unscale float16 ones, because the division happens in float16 and loses what scaling saved
+(torch/amp/grad_scaler.py, `allow_fp16=False`). `Module.to` changes a module in place, and a pipeline's `to` is that of its parts.
+
+## Fix
+
+`keep-dtype` [unsafe]: the dtype argument of the validation pipeline's `to` is dropped, so that the live weights keep theirs;
+the pipeline's speed and memory then follow them. A model that is cast to float16 before it is trained is reported:
+whether the cast goes, or the scaler and autocast do, is the owner's choice.
+
+## Not flagged
+
+`.half()` on anything but the object whose parameters the optimizer gets (copies, EMA, teacher, VAE, inputs); parameters
+that are cast back to float32 or wrapped by an adapter afterwards; a scaler subclass of the project; patched `_unscale_grads_`;
+pipelines that are not built from the live model, or after training.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.facts.names import ModuleNames
+from ...codemod.facts.scaler_steps import steps_of
+from ...codemod.facts.scalers import Scaler, scalers
+from ...codemod.model import Applicability, Edit, Finding, Fix, Place, RemoveArgument, Rule
+from ...codemod.project import Project
+from .half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
+
+ERROR = "'Attempting to unscale FP16 gradients'"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off or scaler.kind != "direct" or scaler.uses_of("private"):
+            continue
+        for step in steps_of(scaler):
+            for call in step.of("step")[:1]:
+                optimizer = step.optimizer(call)
+                half = half_model_of(project, step.module, optimizer) if optimizer is not None else None
+                if half is not None:
+                    yield _cast_model(scaler, step.module, call, half)
+    for half in prepared_half_models(project):
+        yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')")
+    for pipeline in live_pipelines(project):
+        yield _halved_pipeline(pipeline)
+
+
+def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:
+    document, birth = module.document, scaler.module.document
+    return _finding(
+        half,
+        "a GradScaler steps its optimizer",
+        Place(document.path, document.span(step), "the scaler steps the optimizer here"),
+        Place(birth.path, birth.span(scaler.call), "the scaler is made here"),
+    )
+
+
+def _finding(half: HalfModel, why: str, *more: Place) -> Finding:
+    document = half.module.document
+    evidence = [Place(document.path, document.span(half.optimizer), "the optimizer gets its parameters here"), *more]
+    return rule.finding(
+        f"{half.name} is float16 and {why}: the first step raises {ERROR}; keep trainable parameters in float32",
+        document.path,
+        document.span(half.cast),
+        evidence,
+    )
+
+
+def _halved_pipeline(pipeline: LivePipeline) -> Finding:
+    document = pipeline.module.document
+    edit = Edit(document.path, RemoveArgument(document.span(pipeline.cast), pipeline.argument))
+    fix = Fix(
+        "keep-dtype",
+        "move the pipeline without changing its dtype: the weights being trained keep theirs",
+        Applicability.UNSAFE,
+        (edit,),
+    )
+    return rule.finding(
+        f"the pipeline holds the live {pipeline.part}, and this call casts it to float16 in the middle of training: "
+        f"the next step raises {ERROR}",
+        document.path,
+        document.span(pipeline.cast),
+        (Place(document.path, document.span(pipeline.made), "the pipeline is built from the live model here"),),
+        [fix],
+    )
+
+
+rule = Rule.of("PF107", check)
