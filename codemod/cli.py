@@ -219,9 +219,6 @@ def explain(
 
 def main() -> None:
     """Run the command line; every failure is one clear message and the right exit code."""
-    if sys.argv[1:] == ["--version"]:
-        print(version_line())
-        return
     # Syntax trees are large and hold no garbage: at the usual threshold the collector doubles the time of a run.
     gc.set_threshold(100_000, 50, 100)
     try:

@@ -228,7 +228,7 @@ def live_pipelines(project: Project) -> Iterator[LivePipeline]:
 def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[LivePipeline]:
     argument = _half_argument(project, module, call)
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    if argument is None or len(call.args) + len(call.keywords) < 2 or not isinstance(receiver, ast.Name):
+    if argument is None or not isinstance(receiver, ast.Name):
         return
     bindings = module.scope_of(receiver).lookup(receiver.id)
     for binding in bindings:
@@ -244,10 +244,10 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Ite
 def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str | int | None:
     values = values_of(project, module)
     for index, node in enumerate(call.args):
-        if not isinstance(node, ast.Starred) and {item.value for item in values.scenarios(node)} == {FP16}:
+        if not isinstance(node, ast.Starred) and FP16 in {item.value for item in values.scenarios(node)}:
             return index
     for item in call.keywords:
-        if item.arg == "dtype" and {found.value for found in values.scenarios(item.value)} == {FP16}:
+        if item.arg == "dtype" and FP16 in {found.value for found in values.scenarios(item.value)}:
             return "dtype"
     return None
 

@@ -33,7 +33,18 @@ from collections.abc import Iterator
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.scaler_steps import steps_of
 from ...codemod.facts.scalers import Scaler, scalers
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, RemoveArgument, Rule
+from ...codemod.model import (
+    Applicability,
+    Edit,
+    Finding,
+    Fix,
+    Operation,
+    Place,
+    RemoveArgument,
+    RemoveStatement,
+    ReplaceExpression,
+    Rule,
+)
 from ...codemod.project import Project
 from .half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
 
@@ -79,12 +90,11 @@ def _finding(half: HalfModel, why: str, *more: Place) -> Finding:
 
 def _halved_pipeline(pipeline: LivePipeline) -> Finding:
     document = pipeline.module.document
-    edit = Edit(document.path, RemoveArgument(document.span(pipeline.cast), pipeline.argument))
     fix = Fix(
         "keep-dtype",
         "move the pipeline without changing its dtype: the weights being trained keep theirs",
         Applicability.UNSAFE,
-        (edit,),
+        (Edit(document.path, _without_dtype(pipeline)),),
     )
     return rule.finding(
         f"the pipeline holds the live {pipeline.part}, and this call casts it to float16 in the middle of training: "
@@ -94,6 +104,18 @@ def _halved_pipeline(pipeline: LivePipeline) -> Finding:
         (Place(document.path, document.span(pipeline.made), "the pipeline is built from the live model here"),),
         [fix],
     )
+
+
+def _without_dtype(pipeline: LivePipeline) -> Operation:
+    """The call without its dtype; a call with nothing else in it goes."""
+    module, cast = pipeline.module, pipeline.cast
+    document = module.document
+    if len(cast.args) + len(cast.keywords) > 1:
+        return RemoveArgument(document.span(cast), pipeline.argument)
+    if isinstance(module.parents[cast], ast.Expr):
+        return RemoveStatement(document.span(module.statement_of(cast)))
+    receiver = cast.func.value if isinstance(cast.func, ast.Attribute) else cast.func
+    return ReplaceExpression(document.span(cast), (document.span(receiver),))
 
 
 rule = Rule.of("PF107", check)
