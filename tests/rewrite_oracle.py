@@ -1,4 +1,4 @@
-"""The operations once more, on bare `ast` trees: what the rewritten text must mean. And random operations to compare."""
+"""The operations once more, on bare `ast` trees (what the rewritten text must mean), and random ones to compare."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from precfix.codemod.model import (
     UnwrapBlock,
     WrapStatements,
 )
+
 from .rewrite_targets import span_of
 
 Body = list[ast.stmt]

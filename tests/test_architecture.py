@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import tomlkit
 
 from .fixture_cases import REPOSITORY
 
@@ -202,3 +203,15 @@ def test_modules_and_functions_stay_readable() -> None:
                 if lines > MAX_FUNCTION_LINES:
                     long.append(f"{path.name}: {node.name} has {lines} lines")
     assert long == []
+
+
+def test_every_package_is_installed() -> None:
+    """A folder that pyproject.toml does not name is missing from the wheel, while an editable install hides it."""
+    pyproject = tomlkit.parse((REPOSITORY / "pyproject.toml").read_text("utf-8")).unwrap()
+    listed = set(pyproject["tool"]["setuptools"]["packages"])
+    present = {
+        ".".join(("precfix", *path.parent.relative_to(REPOSITORY).parts))
+        for path in sources()
+        if path.name == "__init__.py"
+    }
+    assert present == listed

@@ -14,6 +14,7 @@ from precfix.codemod.model import (
     SetArgument,
     Span,
 )
+
 from .rewrite_targets import call, code, edited, expr, stmt
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 from precfix.codemod.model import AddImport, DropImport, EditRefused, RemoveStatement, ReplaceExpression
+
 from .rewrite_targets import code, edited, expr, stmt
 
 ADDED: dict[str, tuple[str, str, str]] = {
-    "after the imports": ("import os\nimport sys\n\nx = 1\n", "import torch", "import os\nimport sys\nimport torch\n\nx = 1\n"),
+    "after the imports": (
+        "import os\nimport sys\n\nx = 1\n",
+        "import torch",
+        "import os\nimport sys\nimport torch\n\nx = 1\n",
+    ),
     "near the same package": (
         "import torch\nimport torch.nn as nn\nimport os\n\nx = 1\n",
         "from torch.amp import autocast",
@@ -18,7 +23,11 @@ ADDED: dict[str, tuple[str, str, str]] = {
         "import torch.nn as nn",
         "import os\nos.environ['A'] = '1'\nimport torch\nimport torch.nn as nn\nx = torch\n",
     ),
-    "merged": ("from torch.amp import GradScaler\n", "from torch.amp import autocast", "from torch.amp import GradScaler, autocast\n"),
+    "merged": (
+        "from torch.amp import GradScaler\n",
+        "from torch.amp import autocast",
+        "from torch.amp import GradScaler, autocast\n",
+    ),
     "not merged into brackets": (
         "from torch.amp import (\n    GradScaler,\n)\n",
         "from torch.amp import autocast",
@@ -58,15 +67,27 @@ ADDED: dict[str, tuple[str, str, str]] = {
         "from __future__ import annotations\nimport torch\nx = 1\n",
     ),
     "below the licence": ("# licence\n\nx = 1\n", "import torch", "# licence\n\nimport torch\n\nx = 1\n"),
-    "below a touching licence": ("# licence\n@d\ndef f(): pass\n", "import torch", "# licence\nimport torch\n\n@d\ndef f(): pass\n"),
-    "above a comment of the code": ("# licence\n\n# x\nx = 1\n", "import torch", "# licence\n\nimport torch\n\n# x\nx = 1\n"),
+    "below a touching licence": (
+        "# licence\n@d\ndef f(): pass\n",
+        "import torch",
+        "# licence\nimport torch\n\n@d\ndef f(): pass\n",
+    ),
+    "above a comment of the code": (
+        "# licence\n\n# x\nx = 1\n",
+        "import torch",
+        "# licence\n\nimport torch\n\n# x\nx = 1\n",
+    ),
     "an empty file": ("", "import torch", "import torch\n"),
     "a file of comments": ("# c", "import torch", "# c\nimport torch"),
     "CRLF": ("import os\r\n\r\nx = 1\r\n", "import torch", "import os\r\nimport torch\r\n\r\nx = 1\r\n"),
     "CR": ("import os\rx = 1\r", "import torch", "import os\rimport torch\rx = 1\r"),
     "no newline at the end": ("import os", "import torch", "import os\nimport torch"),
     "a shared line": ("import os; import sys\nx\n", "import torch", "import os; import sys\nimport torch\nx\n"),
-    "a shared line that goes on": ("import os; x = (\n1)\ny\n", "import torch", "import os; x = (\n1)\nimport torch\ny\n"),
+    "a shared line that goes on": (
+        "import os; x = (\n1)\ny\n",
+        "import torch",
+        "import os; x = (\n1)\nimport torch\ny\n",
+    ),
     "past an optional import": (
         "import os\ntry:\n    import a\nexcept ImportError:\n    a = None\nimport sys\nx = 1\n",
         "import torch",
@@ -242,4 +263,6 @@ def test_add_and_drop_with_other_edits() -> None:
         AddImport("from torch.amp import autocast"),
         _drop_from(before),
     )
-    assert edited(before, *operations) == "import torch\nfrom torch.amp import autocast\n\nwith autocast():\n    x = 1\n"
+    assert (
+        edited(before, *operations) == "import torch\nfrom torch.amp import autocast\n\nwith autocast():\n    x = 1\n"
+    )

@@ -11,6 +11,7 @@ from precfix.codemod.model import (
     UnwrapBlock,
     WrapStatements,
 )
+
 from .rewrite_targets import code, edited, expr, stmt
 
 REMOVED = {

@@ -280,7 +280,7 @@ class DtypeValues:
         return tuple(found)
 
     def path_tests(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.expr, bool]]:
-        """The ``if`` tests around ``node`` up to its function, and the guards before it, with the outcome that leads to it."""
+        """The ``if`` tests around ``node`` up to its function and the guards before it, each with its outcome."""
         child: ast.AST = node
         for parent in self.module.ancestors(node):
             yield from earlier_tests(parent, child)

@@ -36,6 +36,11 @@ class ScalerStep:
         first = call.args[0] if call.args else named[0] if named else None
         return None if isinstance(first, ast.Starred) else first
 
+    def text_of_optimizer(self, call: ast.Call) -> str:
+        """The source of ``optimizer(call)``, normalised; "" when there is none."""
+        node = self.optimizer(call)
+        return ast.unparse(node) if node is not None else ""
+
     def name_of_scaler(self, call: ast.Call) -> str:
         """The expression that ``call`` is a method of."""
         return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else "scaler"

@@ -43,9 +43,7 @@ def without_trailing_blanks(lines: Sequence[cst.EmptyLine]) -> Sequence[cst.Empt
     return _split_trailing_blanks(lines)[0]
 
 
-def own_comment(
-    lines: Sequence[cst.EmptyLine], indent: str = ""
-) -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
+def own_comment(lines: Sequence[cst.EmptyLine], indent: str = "") -> tuple[list[cst.EmptyLine], list[cst.EmptyLine]]:
     """(what stands above, the comment lines directly above the code at the same indentation).
 
     ``indent`` is how much deeper than its statement the code stands (inside brackets).

@@ -336,6 +336,9 @@ def _ast_argument(call: ast.Call, operation: RemoveArgument) -> ast.expr:
 
 def _cst_argument(call: cst.Call, operation: RemoveArgument) -> cst.Arg:
     if isinstance(operation.argument, str):
-        return next(arg for arg in call.args if arg.keyword and arg.keyword.value == operation.argument)
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value == operation.argument:
+                return arg
+        raise EditRefused(f"the argument {operation.argument} at {where(operation.span)} is spelled in another way")
     positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
     return positional[operation.argument]

@@ -31,7 +31,9 @@ def may_differ(project: Project, use: Use) -> bool:
         return False
     if changes_default(project):
         return True
-    return not _runs_the_loop(use) and project.fact(_has_other_regions)
+    if _runs_the_loop(use):
+        return False
+    return project.fact(_loop_is_elsewhere) or any(node is not use.call for node in project.fact(_other_regions))
 
 
 def _is_off(node: ast.expr | None) -> bool:
@@ -62,18 +64,22 @@ def _is_autocast_with(use: Use, parent: ast.AST) -> bool:
     return any(name.endswith("autocast") for name in names)
 
 
-def _has_other_regions(project: Project) -> bool:
-    if any(_may_be_of_other_dtype(project, region) for region in autocasts(project)):
-        return True
+def _other_regions(project: Project) -> tuple[ast.expr, ...]:
+    """The autocast regions whose dtype is not certainly the default of CUDA, float16."""
+    return tuple(region.node for region in autocasts(project) if _may_be_of_other_dtype(project, region))
+
+
+def _may_be_of_other_dtype(project: Project, region: Autocast) -> bool:
+    if region.switched_off or (region.dtype_node is None and region.understood):
+        return False
+    return any(scenario.value not in (FP16, FP32, None) for scenario in dtype_scenarios(project, region))
+
+
+def _loop_is_elsewhere(project: Project) -> bool:
+    """Whether a library that is told a precision runs the project's code, and bfloat16 is spoken of at all."""
     for document in project.python_documents(containing=_BF16_WORDS):
         bindings = names_of(project, document).module_scope.bindings.values()
         imported = {item.qualified or "" for group in bindings for item in group if item.kind == "import"}
         if any(name.partition(".")[0] in LOOPS_OF_OTHERS for name in imported):
             return True
     return False
-
-
-def _may_be_of_other_dtype(project: Project, region: Autocast) -> bool:
-    if region.switched_off or region.dtype_node is None and region.understood:
-        return False
-    return any(scenario.value not in (FP16, FP32, None) for scenario in dtype_scenarios(project, region))

@@ -84,7 +84,7 @@ class _Call:
             return
         at = self._after_blanks(opening, self._starts()[0])
         line = self._text(opening, at).rpartition("\n")
-        separator = f"\n{line[2]}" if line[1] and not line[2].strip() else " "
+        separator = f"{self.document.newline}{line[2]}" if line[1] and not line[2].strip() else " "
         self.changes.append((at, at, f"{text},{separator}"))
 
     def name_argument(self, index: int, name: str) -> None:

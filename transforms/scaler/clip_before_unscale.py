@@ -16,8 +16,8 @@ only then. Whoever looks at gradients in between has to call `scaler.unscale_(op
 
 `unscale` [unsafe]: `scaler.unscale_(optimizer)` is inserted directly before the clip, behind the same conditions. Clipping
 then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be chosen anew.
-Written only where the function steps exactly one optimizer with this scaler and each clip is followed by a step; a
-clip that also runs on micro-batches without a step, or one inside another function, is reported without a fix.
+An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer with this scaler
+and each clip is followed by a step; a clip that also runs on micro-batches without a step is reported without a fix.
 
 ## Not flagged
 
@@ -56,7 +56,7 @@ def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator
         return
     scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
     if scaled:
-        yield _finding(project, scaler, step, scaled)
+        yield _finding(scaler, step, scaled)
 
 
 def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | None:
@@ -83,19 +83,15 @@ def _is_never_unscaled(scaler: Scaler) -> bool:
 
 def _is_unscaled(step: ScalerStep, clip: ast.Call, following: ast.Call) -> bool:
     """Whether an ``unscale_`` for the optimizer stepped next stands before the clip and after the last step."""
-    wanted = _text(step.optimizer(following))
-    stepped = {_text(step.optimizer(item)) for item in step.of("step")}
+    wanted = step.text_of_optimizer(following)
+    stepped = {step.text_of_optimizer(item) for item in step.of("step")}
     for call in step.of("unscale_"):
         if position(call) > position(clip) or exclusive(step.module, call, clip):
             continue
-        optimizer = _text(step.optimizer(call))
+        optimizer = step.text_of_optimizer(call)
         if optimizer == wanted or optimizer not in stepped:
             return True
     return False
-
-
-def _text(node: ast.expr | None) -> str:
-    return ast.unparse(node) if node is not None else ""
 
 
 def _has_plain_backward(step: ScalerStep) -> bool:
@@ -107,7 +103,7 @@ def _has_plain_backward(step: ScalerStep) -> bool:
             continue
         receiver = node.func.value
         inner = set(ast.walk(receiver))
-        plain = not any(scale in inner for scale in scales) and _text(receiver) not in names
+        plain = not any(scale in inner for scale in scales) and ast.unparse(receiver) not in names
         if plain and not (scales and all(exclusive(step.module, node, scale) for scale in scales)):
             return bool(scales) or not _is_scaled_elsewhere(node)
     return False
@@ -127,11 +123,11 @@ def _scaled_names(step: ScalerStep) -> set[str]:
     return names
 
 
-def _finding(project: Project, scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
+def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     document = step.module.document
     first = clips[0]
-    edits = [unscale_before(step, clip, clips) for clip in clips[:1]]
-    fixes = [_fix(step, edit) for edit in edits if edit is not None]
+    edits = unscale_before(step, first, clips)
+    fixes = [_fix(step, edits)] if edits is not None else []
     evidence = [Place(document.path, document.span(call), "the loss is scaled here") for call in step.of("scale")[:1]]
     evidence += [
         Place(document.path, document.span(call), "gradients are unscaled only here") for call in step.of("step")[:1]
@@ -149,13 +145,13 @@ def _finding(project: Project, scaler: Scaler, step: ScalerStep, clips: list[Cli
     )
 
 
-def _fix(step: ScalerStep, edit: Edit) -> Fix:
+def _fix(step: ScalerStep, edits: tuple[Edit, ...]) -> Fix:
     return Fix(
         "unscale",
         f"call {step.name_of_scaler(step.of('step')[0])}.unscale_ before the clip: clipping is then in true units, so "
         "updates become larger and the threshold may have to be chosen anew",
         Applicability.UNSAFE,
-        (edit,),
+        edits,
     )
 
 

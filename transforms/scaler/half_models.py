@@ -14,7 +14,8 @@ from ...codemod.project import Project
 
 LOADERS = ("from_pretrained", "from_config")
 CHANGES_BACK = (
-    "float",
+    "float32",
+    "fp32",
     "cast_training_params",
     "get_peft_model",
     "prepare_model_for_kbit_training",
@@ -96,7 +97,7 @@ def _half_cast(project: Project, module: ModuleNames, model: ast.expr, before: a
         cast = None if late else _casts(project, module, statement, name)
         if cast is not None and not _is_certain(project, module, cast, before):
             return None
-        if cast is None and _may_change_back(module, statement, name):
+        if cast is None and _may_change_back(statement, name):
             return None
         found = cast or found
     return found
@@ -146,22 +147,23 @@ def _is_certain(project: Project, module: ModuleNames, cast: ast.Call, before: a
     return guard_facts(module, cast) <= guard_facts(module, before)
 
 
-def _may_change_back(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
+def _may_change_back(statement: ast.stmt, name: str) -> bool:
     """Whether the statement may give the model, or its parameters, another dtype or other parameters."""
-    if isinstance(statement, ast.For):
-        return True  # a loop over its parameters
-    for node in ast.walk(statement):
-        if not isinstance(node, ast.Call):
-            continue
-        last = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
-        if any(word in last for word in CHANGES_BACK[1:]) or last == "float":
-            return True
-        mentions = any(ast.unparse(argument) == name for argument in node.args)
-        if last in ("to", "type", "bfloat16", "double") and ast.unparse(node.func).startswith(name + "."):
-            return not _moves_only(node)
-        if mentions and isinstance(node.func, ast.Name) and "float" in last + "32":
-            return "32" in last or "upcast" in last
-    return False
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        return any(ast.unparse(node) == name for node in ast.walk(statement.iter) if isinstance(node, ast.expr))
+    return any(_changes_dtype(node, name) for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _changes_dtype(call: ast.Call, name: str) -> bool:
+    chain = attribute_chain(call.func)
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else (chain or [""])[-1]
+    on_model = chain is not None and f"{'.'.join(chain[:-1])}.".startswith(f"{name}.")
+    if on_model and last in ("to", "type"):
+        return not _moves_only(call)
+    if on_model and last in ("float", "bfloat16", "double"):
+        return True
+    given = any(name in ast.unparse(argument) for argument in call.args)
+    return (on_model or given) and any(word in last for word in CHANGES_BACK)
 
 
 def _moves_only(call: ast.Call) -> bool:

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from ...codemod.facts.clipping import Clip
 from ...codemod.facts.paths import Guard, guards, loops, position
 from ...codemod.facts.scaler_steps import ScalerStep
-from ...codemod.model import Edit, InsertStatement
+from ...codemod.model import Edit, InsertStatement, RemoveStatement
 
 
-def unscale_before(step: ScalerStep, clip: Clip, clips: Sequence[Clip]) -> Edit | None:
-    """The edit before ``clip``, the first of ``clips``; None where one inserted line would not be right on every path."""
-    optimizers = {ast.unparse(node) if (node := step.optimizer(call)) else "" for call in step.of("step")}
+def unscale_before(step: ScalerStep, clip: Clip, clips: Sequence[Clip]) -> tuple[Edit, ...] | None:
+    """The edits that unscale before ``clip``, the first of ``clips``; None where that is not right on every path.
+
+    An ``unscale_`` that stands after the clip, in the same block, moves up.
+    """
+    optimizers = {step.text_of_optimizer(call) for call in step.of("step")}
     steps = step.of("step")
-    if len(optimizers) != 1 or len(steps) != 1 or step.of("unscale_") or "" in optimizers:
+    if len(optimizers) != 1 or len(steps) != 1 or "" in optimizers:
         return None
     following = steps[0]
     target = _statement_for(step, clip.call, following)
@@ -26,11 +29,25 @@ def unscale_before(step: ScalerStep, clip: Clip, clips: Sequence[Clip]) -> Edit 
         return None
     line = f"{step.name_of_scaler(following)}.unscale_({optimizers.pop()})"
     header = _header(step, target, following)
-    if header is None:
+    late = _late(step, target, following)
+    if header is None or late is None:
         return None
     text = f"if {header}:\n    {line}" if header else line
     document = step.module.document
-    return Edit(document.path, InsertStatement(document.span(target), text))
+    removed = [Edit(document.path, RemoveStatement(document.span(statement))) for statement in late]
+    return Edit(document.path, InsertStatement(document.span(target), text)), *removed
+
+
+def _late(step: ScalerStep, target: ast.stmt, following: ast.Call) -> list[ast.stmt] | None:
+    """The statements below ``target`` that unscale too late and have to go; None where they cannot simply go."""
+    statements = [step.module.statement_of(call) for call in step.of("unscale_")]
+    for statement, call in zip(statements, step.of("unscale_"), strict=True):
+        same = step.module.parents[statement] is step.module.parents[target]
+        between = position(target) < position(call) < position(following)
+        alone = isinstance(statement, ast.Expr) and statement.value is call
+        if not (same and between and alone) or step.text_of_optimizer(call) != step.text_of_optimizer(following):
+            return None
+    return statements if len(statements) < 2 else None
 
 
 def _statement_for(step: ScalerStep, clip: ast.Call, following: ast.Call) -> ast.stmt | None:

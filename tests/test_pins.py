@@ -1,0 +1,176 @@
+"""What versions of torch a project's manifests allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.facts.pins import VersionRange, allowed
+
+from .rule_runs import written
+
+
+def pins(folder: Path, files: dict[str, str], near: str | None = None, package: str = "torch") -> VersionRange | None:
+    return allowed(written(folder, files), package, near)
+
+
+ONE_LINE = [
+    ("torch==1.6.0", "1.6", "1.7"),
+    ("torch>=1.6,<3", "1.6", "1.7"),
+    ("torch~=2.1", "2.1", "2.2"),
+    ("torch >= 2.0  # the reason", "2.0", "2.1"),
+    ("torch==1.7.1+cu110", "1.7.1", "1.8"),
+    ("torch>=1.7.*", "1.7", "1.8"),
+    ('torch==1.9.0 ; python_version < "3.9"', "1.9", "1.10"),
+    ("torch[opt-einsum]>=2.3", "2.3", "2.4"),
+    ("torch==2.1.0 --hash=sha256:00 \\", "2.1", "2.2"),
+    ("Torch===2.1.0", "2.1", "2.2"),
+    ("torch==1.13.*", "1.13", "1.14"),
+]
+
+
+@pytest.mark.parametrize(("line", "not_below", "below"), ONE_LINE)
+def test_requirements_lines(tmp_path: Path, line: str, not_below: str, below: str) -> None:
+    found = pins(tmp_path, {"requirements.txt": f"numpy\n{line}\n"})
+    assert found is not None
+    assert not found.may_be_below(not_below)
+    assert found.may_be_below(below)
+    assert (found.places[0].path, found.places[0].span.row) == ("requirements.txt", 2)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch",
+        "torchvision==0.9",
+        "torch @ https://example.invalid/torch-1.8.0.whl",
+        "git+https://example.invalid/torch.git@v1.8",
+        "# torch==1.6",
+        "-r more.txt",
+        "torch=1.6",
+        "torch==",
+        "\x00torch==1",
+        "torch==" + "1" * 5000,
+        "(((",
+        "./torch==1.6",
+    ],
+)
+def test_lines_that_pin_nothing(tmp_path: Path, line: str) -> None:
+    assert pins(tmp_path, {"requirements.txt": line + "\n", "setup.cfg": "[options\n", "pyproject.toml": "x = ["}) is None
+
+
+def test_no_lower_bound_allows_everything_old(tmp_path: Path) -> None:
+    found = pins(tmp_path, {"requirements.txt": "torch<3,!=2.0.0\n"})
+    assert found is not None
+    assert found.may_be_below("1.0")
+    assert found.may_reach("2.9")
+    assert not found.may_reach("3.0")
+
+
+@pytest.mark.parametrize(
+    ("specifier", "reaches", "not_reached"),
+    [("==1.6.0", "1.6.0", "1.6.1"), ("~=2.1", "2.9", "3.0"), ("==1.13.*", "1.13.9", "1.14"), ("<=2.2", "2.2", "2.3")],
+)
+def test_upper_bounds(tmp_path: Path, specifier: str, reaches: str, not_reached: str) -> None:
+    found = pins(tmp_path, {"requirements.txt": f"torch{specifier}\n"})
+    assert found is not None
+    assert found.may_reach(reaches)
+    assert not found.may_reach(not_reached)
+
+
+def test_the_loosest_of_several_run_time_pins_counts(tmp_path: Path) -> None:
+    found = pins(tmp_path, {"requirements.txt": "torch>=2.1\n", "setup.py": "setup(install_requires=['torch>=1.9'])\n"})
+    assert found is not None
+    pin = found.pin_below("2.3")
+    assert pin is not None
+    assert (pin.place.path, str(pin.specifiers)) == ("setup.py", ">=1.9")
+
+
+def test_development_and_lock_files_count_only_where_nothing_else_does(tmp_path: Path) -> None:
+    files = {
+        "requirements-dev.txt": "torch==1.8\n",
+        "docs/requirements.txt": "torch==1.8\n",
+        "poetry.lock": '[[package]]\nname = "torch"\nversion = "2.1.0"\n\n[[package]]\nname = "other"\nversion = "1.0"\n',
+        "requirements.txt": "torch\n",
+    }
+    found = pins(tmp_path, files)
+    assert found is not None
+    assert [pin.place.path for pin in found.pins] == ["poetry.lock"]
+    assert not found.may_be_below("2.1")
+
+
+PYPROJECT = """
+[project]
+dependencies = ["torch>=2.1", 'numpy']
+[project.optional-dependencies]
+old = ["torch>=1.8"]
+[dependency-groups]
+dev = ["torch==1.7", {include-group = "x"}]
+"""
+POETRY = """
+[tool.poetry.dependencies]
+python = "^3.10"
+torch = {version = "^1.10", extras = ["x"]}
+[tool.poetry.group.dev.dependencies]
+torch = "*"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lower", "upper"),
+    [
+        ("pyproject.toml", PYPROJECT, "2.1", "9"),
+        ("pyproject.toml", POETRY, "1.10", "1.99"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^2.4.0+cu124"\n', "2.4", "2.99"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "~2.1.2"\n', "2.1.2", "2.1.9"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "2.0.1"\n', "2.0.1", "2.0.1"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = "^0.4.1"\n', "0.4.1", "0.4.9"),
+        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch>=1.9; python_version>'3'\n", "1.9", "9"),
+        ("setup.py", "NEEDS = ['torch>=1.9']\nsetup(name='x', install_requires=NEEDS + ['y'])\n", "1.9", "9"),
+        ("setup.py", "import setuptools\nsetuptools.setup(extras_require={'all': ['torch>=1.9']})\n", "1.9", "9"),
+        ("setup.py", "_deps = [\n    'torch>=1.9',\n]\nsetup(install_requires=[d for d in _deps])\n", "1.9", "9"),
+        ("environment.yml", "dependencies:\n  - pytorch=1.7.1=py3.7_cuda10\n", "1.7.1", "1.7.1.5"),
+        ("environment.yml", "dependencies:\n  - pytorch::pytorch>=1.7,<2\n", "1.7", "1.9"),
+        ("environment.yaml", "dependencies:\n  - pip:\n    - torch==2.0.1\n", "2.0.1", "2.0.1"),
+        ("meta.yaml", "requirements:\n  run:\n    - pytorch >=1.10,<2\n", "1.10", "1.99"),
+        ("Pipfile", '[packages]\ntorch = "==2.2.0+cu118"\n', "2.2.0", "2.2.0"),
+        ("Pipfile.lock", '{"default": {\n"torch": {\n"hashes": [],\n"version": "==2.1.0"\n}}}', "2.1", "2.1"),
+        ("uv.lock", '[[package]]\nname = "torch"\nversion = "2.1.0"\nsource = {}\n', "2.1", "2.1"),
+        ("Dockerfile", "FROM --platform=x pytorch/pytorch:2.1.0-cuda12.1-cudnn8-devel AS a\n", "2.1", "2.1"),
+        ("requirements/base.txt", "torch>=2.2\n", "2.2", "9"),
+    ],
+)
+def test_manifests(tmp_path: Path, name: str, text: str, lower: str, upper: str) -> None:
+    found = pins(tmp_path, {name: text})
+    assert found is not None
+    assert not found.may_be_below(lower)
+    assert found.may_be_below(f"{lower}.1") or found.may_be_below(upper)
+    assert found.may_reach(upper)
+
+
+def test_a_manifest_elsewhere_does_not_count_for_a_file(tmp_path: Path) -> None:
+    files = {"requirements.txt": "torch>=2.4\n", "examples/old/requirements.txt": "torch==1.4\n", "src/a.py": "x = 1\n"}
+    assert not pins(tmp_path, files, near="src/a.py").may_be_below("2.4")  # type: ignore[union-attr]
+    assert pins(tmp_path, files, near="examples/old/a.py").may_be_below("2.4")  # type: ignore[union-attr]
+    assert pins(tmp_path, files).may_be_below("2.4")  # type: ignore[union-attr]
+
+
+def test_setup_py_is_not_executed(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    text = f"open({str(marker)!r}, 'w')\nsetup(install_requires=['torch>=2'])\nraise SystemExit\n"
+    assert pins(tmp_path, {"setup.py": text}) is not None
+    assert not marker.exists()
+
+
+def test_strange_manifests_are_survived(tmp_path: Path) -> None:
+    nested = "[" * 3000
+    files = {
+        "pyproject.toml": "a = " + nested,
+        "setup.py": "setup(install_requires=" + "[" * 150 + "'torch>=2'" + "]" * 150 + ")\n",
+        "setup.cfg": "[options]\ninstall_requires: %(x)s\n",
+        "poetry.lock": 'name = "torch"\n' + "x = 1\n" * 100 + 'version = "1.0"\n',
+        "environment.yml": "- " * 500 + "\n&a [*a]\n",
+        "Dockerfile": "FROM\nFROM pytorch/pytorch\nFROM pytorch/pytorch:latest\n",
+    }
+    found = pins(tmp_path, files)
+    assert found is None or [pin.place.path for pin in found.pins] == ["setup.py"]
