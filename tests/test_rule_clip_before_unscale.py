@@ -9,6 +9,9 @@ import pytest
 from .scaler_snippets import findings, fixed, rule_named, run
 
 RULE = rule_named("clip_before_unscale")
+SCALED = "scaler.scale(model(x)).backward()\n"
+CLIP = "clip_grad_norm_(model.parameters(), 1.0)\n"
+STEP = "scaler.step(opt)\nscaler.update()"
 HEAD = """
 import torch
 from torch.nn.utils import clip_grad_norm_
@@ -17,21 +20,22 @@ from torch.nn.utils import clip_grad_norm_
 
 def loop(body: str, head: str = "", signature: str = "model, loader, opt, clip=1.0, amp=True") -> str:
     lines = "\n".join("        " + line for line in body.strip("\n").splitlines())
-    return f"{HEAD}\n{head}\ndef train({signature}):\n    scaler = torch.amp.GradScaler('cuda')\n    for x in loader:\n{lines}\n"
+    made = "scaler = torch.amp.GradScaler('cuda')"
+    return f"{HEAD}\n{head}\ndef train({signature}):\n    {made}\n    for x in loader:\n{lines}\n"
 
 
 WRONG = {
-    "direct": "scaler.scale(model(x)).backward()\nclip_grad_norm_(model.parameters(), 1.0)\nscaler.step(opt)\nscaler.update()",
+    "direct": SCALED + CLIP + STEP,
     "in a condition": (
         "scaler.scale(model(x)).backward()\nif clip:\n    torch.nn.utils.clip_grad_value_(model.parameters(), clip)\n"
         "scaler.step(opt)\nscaler.update()"
     ),
-    "fsdp": "scaler.scale(model(x)).backward()\nmodel.clip_grad_norm_(1.0)\nscaler.step(opt)\nscaler.update()",
+    "fsdp": SCALED + "model.clip_grad_norm_(1.0)\n" + STEP,
     "by hand": (
         "scaler.scale(model(x)).backward()\nfor p in model.parameters():\n    p.grad.data.clamp_(-1, 1)\n"
         "scaler.step(opt)\nscaler.update()"
     ),
-    "named loss": "loss = scaler.scale(model(x))\nloss.backward()\nclip_grad_norm_(model.parameters(), 1)\nscaler.step(opt)\nscaler.update()",
+    "named loss": "loss = scaler.scale(model(x))\nloss.backward()\nclip_grad_norm_(model.parameters(), 1)\n" + STEP,
 }
 
 
@@ -44,7 +48,7 @@ def test_is_found_and_fixed(name: str, tmp_path: Path) -> None:
 
 
 RIGHT = {
-    "unscaled": "scaler.scale(model(x)).backward()\nscaler.unscale_(opt)\nclip_grad_norm_(model.parameters(), 1.0)\nscaler.step(opt)\nscaler.update()",
+    "unscaled": SCALED + "scaler.unscale_(opt)\n" + CLIP + STEP,
     "unscaled in a condition": (
         "scaler.scale(model(x)).backward()\nif clip:\n    scaler.unscale_(opt)\n    clip_grad_norm_(model.parameters(), clip)\n"
         "scaler.step(opt)\nscaler.update()"
@@ -65,7 +69,7 @@ RIGHT = {
         "scaler.scale(model(x)).backward()\nmodel.aux(x).backward()\nclip_grad_norm_(model.aux.parameters(), 1.0)\n"
         "scaler.step(opt)\nscaler.update()"
     ),
-    "after the step": "scaler.scale(model(x)).backward()\nscaler.step(opt)\nclip_grad_norm_(model.parameters(), 1.0)\nscaler.update()",
+    "after the step": SCALED + "scaler.step(opt)\n" + CLIP + "scaler.update()",
     "threshold in scaled units": (
         "scaler.scale(model(x)).backward()\nclip_grad_norm_(model.parameters(), 1.0 * scaler.get_scale())\n"
         "scaler.step(opt)\nscaler.update()"
@@ -74,9 +78,9 @@ RIGHT = {
         "scaler.scale(model(x)).backward()\nsome.library.prepare(scaler, opt)\nclip_grad_norm_(model.parameters(), 1)\n"
         "scaler.step(opt)\nscaler.update()"
     ),
-    "accelerate clips": "scaler.scale(model(x)).backward()\naccelerator.clip_grad_norm_(model.parameters(), 1)\nscaler.step(opt)\nscaler.update()",
+    "accelerate clips": SCALED + "accelerator.clip_grad_norm_(model.parameters(), 1)\n" + STEP,
     "plain training": "model(x).backward()\nclip_grad_norm_(model.parameters(), 1.0)\nopt.step()",
-    "weights clipped": "scaler.scale(model(x)).backward()\nfor p in model.parameters():\n    p.data.clamp_(-1, 1)\nscaler.step(opt)\nscaler.update()",
+    "weights clipped": SCALED + "for p in model.parameters():\n    p.data.clamp_(-1, 1)\n" + STEP,
 }
 
 
@@ -93,7 +97,7 @@ HELPERS = {
 
 @pytest.mark.parametrize("name", HELPERS)
 def test_helper_that_is_right(name: str, tmp_path: Path) -> None:
-    body = "scaler.scale(model(x)).backward()\nclip_all(scaler, opt, model)\nscaler.step(opt)\nscaler.update()"
+    body = SCALED + "clip_all(scaler, opt, model)\n" + STEP
     assert findings(RULE, tmp_path, loop(body, HELPERS[name])) == ()
 
 
@@ -144,9 +148,10 @@ scaler.step(model.opt_g)
 scaler.update()
 """
     (finding,) = findings(RULE, tmp_path, loop(body))
-    assert finding.span.row == loop(body).lstrip("\n").splitlines().index(
-        "        clip_grad_norm_(model.g.parameters(), 1.0)"
-    ) + 1
+    assert (
+        finding.span.row
+        == loop(body).lstrip("\n").splitlines().index("        clip_grad_norm_(model.g.parameters(), 1.0)") + 1
+    )
 
 
 def test_always_bf16_belongs_to_another_rule(tmp_path: Path) -> None:

@@ -61,11 +61,15 @@ RIGHT = {
     "no grad": script("torch.no_grad(), torch.autocast('cuda')"),
     "scaled by hand": script(backward="(loss * 1024).backward()"),
     "scaled by name": script(backward="loss = loss * loss_scale; loss.backward()"),
-    "scaled by a power": script("torch.autocast('cuda')", "model(x.cuda()).mean()", "loss = loss * 2 ** 16; loss.backward()"),
+    "scaled by a power": script(
+        "torch.autocast('cuda')", "model(x.cuda()).mean()", "loss = loss * 2 ** 16; loss.backward()"
+    ),
     "accelerate": script(backward="accelerator.backward(loss)"),
     "accelerate nearby": script(setup="from accelerate import Accelerator\n"),
     "a scaler": script(setup="def make(scaler):\n    pass\n"),
-    "own optimizer": script().replace("torch.optim.SGD", "Scaling").replace("import torch", "import torch\nclass Scaling:\n    pass"),
+    "own optimizer": script()
+    .replace("torch.optim.SGD", "Scaling")
+    .replace("import torch", "import torch\nclass Scaling:\n    pass"),
     "another loss": script(backward="other.backward()"),
 }
 
@@ -76,7 +80,9 @@ def test_stays_silent(name: str, tmp_path: Path) -> None:
 
 
 REPORT_ONLY = {
-    "one pass per call": script().replace("  for epoch in range(3):\n    for x in loader:", "  for epoch in range(1):\n    if True:"),
+    "one pass per call": script().replace(
+        "  for epoch in range(3):\n    for x in loader:", "  for epoch in range(1):\n    if True:"
+    ),
     "two backwards": script(backward="loss.backward()\n        model(x).mean().backward()"),
     "bfloat16 nearby": script(setup="WANTED = torch.bfloat16\n"),
     "closure": script().replace("optimizer.step()", "optimizer.step(lambda: loss)"),

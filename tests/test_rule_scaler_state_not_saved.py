@@ -13,7 +13,9 @@ SAVE = 'torch.save({"model": model.state_dict(), "optimizer": opt.state_dict()},
 LOAD = 'checkpoint = torch.load("ckpt.pt")\nopt.load_state_dict(checkpoint["optimizer"])'
 
 
-def script(save: str = SAVE, load: str = LOAD, made: str = "scaler = torch.amp.GradScaler('cuda')", signature: str = "") -> str:
+def script(
+    save: str = SAVE, load: str = LOAD, made: str = "scaler = torch.amp.GradScaler('cuda')", signature: str = ""
+) -> str:
     def at(text: str, by: int) -> str:
         return "\n".join(" " * by + line for line in text.splitlines())
 
@@ -52,9 +54,7 @@ def test_line_endings_are_kept(tmp_path: Path) -> None:
     from precfix.codemod.model import Target
     from precfix.codemod.project import Project
 
-    report = engine.migrate(
-        Project.open([tmp_path]), [RULE], Target("auto", "test"), engine.Options(unsafe_fixes=True)
-    )
+    report = engine.migrate(Project.open([tmp_path]), [RULE], Target("auto", "test"), engine.Options(unsafe_fixes=True))
     (change,) = report.changes
     assert b"'scaler': scaler.state_dict(),\r\n" in change.after
     assert change.after.count(b"\n") == change.after.count(b"\r\n")
@@ -101,12 +101,14 @@ def load(path, model, optimizer):
 
 def test_helpers_in_another_file_are_reported_only(tmp_path: Path) -> None:
     source = script("helpers.save('c.pt', model, opt)", "helpers.load('c.pt', model, opt)")
-    (finding,) = findings(RULE, tmp_path, source.replace("import torch", "import torch\nimport helpers", 1), helpers=HELPERS)
+    (finding,) = findings(
+        RULE, tmp_path, source.replace("import torch", "import torch\nimport helpers", 1), helpers=HELPERS
+    )
     assert finding.fixes == ()
 
 
 RIGHT = {
-    "saved": script(SAVE.replace('opt.state_dict()', 'opt.state_dict(), "scaler": scaler.state_dict()')),
+    "saved": script(SAVE.replace("opt.state_dict()", 'opt.state_dict(), "scaler": scaler.state_dict()')),
     "never resumed": script(load="pass"),
     "never saved": script(save="pass"),
     "weights only": script(save='torch.save(model.state_dict(), "m.pt")'),
@@ -130,10 +132,13 @@ NO_FIX = {
     "made after the load": script(made="pass", load=LOAD + "\nscaler = torch.amp.GradScaler('cuda')").replace(
         "    for epoch", "    scaler = torch.amp.GradScaler('cuda')\n    for epoch", 1
     ),
-    "made under a condition": script(made="scaler = None\nif torch.cuda.is_available():\n    scaler = torch.amp.GradScaler('cuda')"),
-    "a dictionary by call": script(save='state = {"optimizer": opt.state_dict()}; torch.save(state, "c.pt")', load=(
-        'opt.load_state_dict(torch.load("c.pt")["optimizer"])'
-    )),
+    "made under a condition": script(
+        made="scaler = None\nif torch.cuda.is_available():\n    scaler = torch.amp.GradScaler('cuda')"
+    ),
+    "a dictionary by call": script(
+        save='state = {"optimizer": opt.state_dict()}; torch.save(state, "c.pt")',
+        load=('opt.load_state_dict(torch.load("c.pt")["optimizer"])'),
+    ),
 }
 
 

@@ -20,7 +20,11 @@ print("done")
 """
 
 
-def script(model: str, optimizer: str = "torch.optim.SGD(model.parameters(), lr=0.1)", scaler: str = "torch.amp.GradScaler('DEVICE')") -> str:
+def script(
+    model: str,
+    optimizer: str = "torch.optim.SGD(model.parameters(), lr=0.1)",
+    scaler: str = "torch.amp.GradScaler('DEVICE')",
+) -> str:
     return f"import copy\nimport torch\n{model}\nopt = {optimizer}\nscaler = {scaler}\n{TRAIN}".replace("DEVICE", "cpu")
 
 
@@ -63,7 +67,9 @@ def test_stays_silent(name: str, tmp_path: Path) -> None:
 
 SILENT = {
     "switched off": script(WRONG["half"], scaler="torch.amp.GradScaler('cpu', enabled=False)"),
-    "adapter": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel = get_peft_model(model, config)"),
+    "adapter": script(
+        "model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel = get_peft_model(model, config)"
+    ),
     "adapter added": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel.add_adapter(config)"),
     "upcast": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\ncast_training_params(model)"),
     "quantised": script("model = Net.from_pretrained('x', torch_dtype=torch.float16, load_in_8bit=True)"),

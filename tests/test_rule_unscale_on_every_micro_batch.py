@@ -34,7 +34,11 @@ TWICE = {
     "accumulation behind a name": (
         "last = (i + 1) % accum == 0\n" + SCALED + UNSCALE + CLIP + "if last:\n" + indented(STEP)
     ),
-    "clip in a condition": SCALED + "if clip:\n" + indented(UNSCALE + CLIP) + "if (i + 1) % accum == 0:\n" + indented(STEP),
+    "clip in a condition": SCALED
+    + "if clip:\n"
+    + indented(UNSCALE + CLIP)
+    + "if (i + 1) % accum == 0:\n"
+    + indented(STEP),
     "early continue": SCALED + UNSCALE + "if (i + 1) % accum:\n    continue\n" + STEP,
     "inner loop": "for _ in range(accum):\n" + indented(SCALED + UNSCALE) + STEP,
     "no update after a bad gradient": (
@@ -63,7 +67,11 @@ def test_the_move_ends_the_crash(name: str, tmp_path: Path) -> None:
 
 def test_the_move_keeps_lines_and_comments(tmp_path: Path) -> None:
     body = (
-        SCALED + "if clip:  # only then\n    # in true units\n" + indented(UNSCALE + CLIP) + "if (i + 1) % accum == 0:\n" + indented(STEP)
+        SCALED
+        + "if clip:  # only then\n    # in true units\n"
+        + indented(UNSCALE + CLIP)
+        + "if (i + 1) % accum == 0:\n"
+        + indented(STEP)
     )
     after = fixed(RULE, tmp_path, script(body))
     moved = indented("if clip:  # only then\n    # in true units\n" + indented(UNSCALE + CLIP), 8)
@@ -111,7 +119,13 @@ RIGHT = {
         SCALED + UNSCALE + "norm = " + CLIP + "if torch.isfinite(norm):\n    scaler.step(opt)\nscaler.update()\n"
     ),
     "update in both arms": (
-        SCALED + UNSCALE + "norm = " + CLIP + "if torch.isfinite(norm):\n" + indented(STEP) + "else:\n    scaler.update()\n"
+        SCALED
+        + UNSCALE
+        + "norm = "
+        + CLIP
+        + "if torch.isfinite(norm):\n"
+        + indented(STEP)
+        + "else:\n    scaler.update()\n"
     ),
     "update before the continue": (
         SCALED + UNSCALE + "norm = " + CLIP + "if torch.isnan(norm):\n    scaler.update()\n    continue\n" + STEP

@@ -174,7 +174,8 @@ class BlockWriter:
         if self._open_entry is not None and self._open_entry.line != entry.line:
             self._flush()
         gone = node in self.plan.removed
-        if entry.line in self._gone_lines and lines and node not in self.plan.before:  # else it is replaced
+        respelled = isinstance(node, cst.Import | cst.ImportFrom) and node in self.plan.before
+        if entry.line in self._gone_lines and lines and not respelled:
             only = len({each.line for each in self.entries}) == len(self._gone_lines)
             lines = kept_without(lines, emptied=only)
         if before := self.plan.before.get(node, ()):

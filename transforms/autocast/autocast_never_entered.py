@@ -35,8 +35,18 @@ from collections.abc import Iterator
 
 from ...codemod.facts.autocast import Autocast, autocasts
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.model import Applicability, Edit, Finding, Fix, Operation, RemoveStatement, ReplaceExpression, Rule
-from ...codemod.model import WrapStatements
+from ...codemod.model import (
+    Applicability,
+    Edit,
+    Finding,
+    Fix,
+    InsertStatement,
+    Operation,
+    RemoveStatement,
+    ReplaceExpression,
+    Rule,
+    WrapStatements,
+)
 from ...codemod.project import Project
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
@@ -173,10 +183,10 @@ def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -
     if not isinstance(statement, ast.Expr):
         return []
     span = document.span(statement)
-    header = f"with {document.source(document.span(yielded))}:"
-    edits = _edits(autocast, WrapStatements(span, span, header), ReplaceExpression(document.span(expression), ("yield",)))
-    text = "enter it around the yield; what callers do then runs in mixed precision"
-    return [Fix("with", text, Applicability.UNSAFE, edits)]
+    text = f"with {document.source(document.span(yielded))}:\n    yield"
+    edits = _edits(autocast, InsertStatement(span, text), RemoveStatement(span))
+    message = "enter it around the yield; what callers do then runs in mixed precision"
+    return [Fix("with", message, Applicability.UNSAFE, edits)]
 
 
 rule = Rule.of("PF305", check)

@@ -2,22 +2,24 @@
 
 ## What goes wrong
 
-No error. `clip_grad_norm_(parameters, 1.0)` sees gradients that are 65536 times too large (the scale a GradScaler starts
-with), so every step is clipped; after `scaler.step` has divided by the scale, the update is thousands of times too
-small. Training crawls or stalls, and the threshold that seems to work changes its meaning whenever the scale moves.
+No error. `clip_grad_norm_(parameters, 1.0)` sees gradients that are 65536 times too large (the scale a GradScaler
+starts with), so every step is clipped; after `scaler.step` has divided by the scale, the update is thousands of times
+too small. Training crawls or stalls, and the threshold that seems to work changes its meaning whenever the scale
+moves.
 
 ## Why
 
-`scaler.scale(loss).backward()` leaves scaled gradients behind. `scaler.step(optimizer)` divides them by the scale, but
-only then. Whoever looks at gradients in between has to call `scaler.unscale_(optimizer)` first (PyTorch's AMP examples,
-"Working with Unscaled Gradients"); `step` notices and does not divide twice.
+`scaler.scale(loss).backward()` leaves scaled gradients behind. `scaler.step(optimizer)` divides them by the scale,
+but only then. Whoever looks at gradients in between has to call `scaler.unscale_(optimizer)` first (PyTorch's AMP
+examples, "Working with Unscaled Gradients"); `step` notices and does not divide twice.
 
 ## Fix
 
-`unscale` [unsafe]: `scaler.unscale_(optimizer)` is inserted directly before the clip, behind the same conditions. Clipping
-then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be chosen anew.
-An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer with this scaler
-and each clip is followed by a step; a clip that also runs on micro-batches without a step is reported without a fix.
+`unscale` [unsafe]: `scaler.unscale_(optimizer)` is inserted directly before the clip, behind the same conditions.
+Clipping then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be
+chosen anew. An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer
+with this scaler and each clip is followed by a step; a clip that also runs on micro-batches without a step is
+reported without a fix.
 
 ## Not flagged
 

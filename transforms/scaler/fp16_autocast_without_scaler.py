@@ -7,22 +7,22 @@ loss curve flattens early or the run ends worse than in float32.
 
 ## Why
 
-`autocast` without a dtype computes in float16 on CUDA (`torch.get_autocast_dtype("cuda")` in PyTorch 2.13). The backward of
-a float16 operation is float16 as well. Loss scaling (`GradScaler`) is what keeps those gradients representable; it is
-part of every float16 recipe and is needed by no bfloat16 one.
+`autocast` without a dtype computes in float16 on CUDA (`torch.get_autocast_dtype("cuda")` in PyTorch 2.13). The
+backward of a float16 operation is float16 as well. Loss scaling (`GradScaler`) is what keeps those gradients
+representable; it is part of every float16 recipe and is needed by no bfloat16 one.
 
 ## Fix
 
-`scaler` [unsafe]: in a plain loop (one `loss.backward()`, one `optimizer.step()`, both below a nested loop that does not
-start anew) a `torch.amp.GradScaler("cuda")` is made before the outermost loop, the loss is scaled, the step goes through
-the scaler, and gradients are unscaled before a clip. Small gradients survive then, so training changes; steps with inf
-or NaN gradients are skipped. Everything else is reported; `dtype=torch.bfloat16` is the other way out.
+`scaler` [unsafe]: in a plain loop (one `loss.backward()`, one `optimizer.step()`, both below a nested loop that does
+not start anew) a `torch.amp.GradScaler("cuda")` is made before the outermost loop, the loss is scaled, the step goes
+through the scaler, and gradients are unscaled before a clip. Small gradients survive then, so training changes; steps
+with inf or NaN gradients are skipped. Everything else is reported; `dtype=torch.bfloat16` is the other way out.
 
 ## Not flagged
 
-Any sign of loss scaling in the file (a scaler, `loss_scale`, accelerate, Fabric, Lightning, DeepSpeed, apex); autocast
-whose dtype or switch is decided elsewhere by precision; bfloat16; regions on the CPU, under `no_grad` or switched off;
-regions whose loss is not the one that `backward` is called on.
+Any sign of loss scaling in the file (a scaler, `loss_scale`, accelerate, Fabric, Lightning, DeepSpeed, apex);
+autocast whose dtype or switch is decided elsewhere by precision; bfloat16; regions on the CPU, under `no_grad` or
+switched off; regions whose loss is not the one that `backward` is called on.
 """
 
 from __future__ import annotations

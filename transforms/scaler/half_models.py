@@ -179,7 +179,11 @@ def prepared_half_models(project: Project) -> Iterator[HalfModel]:
     for document in project.python_documents(containing=("mixed_precision",)):
         module = names_of(project, document)
         for call in module.calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "prepare" and _is_fp16(module, call.func.value):
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "prepare"
+                and _is_fp16(module, call.func.value)
+            ):
                 yield from _prepared(project, module, call)
 
 

@@ -2,9 +2,9 @@
 
 ## What goes wrong
 
-After a resume, after each epoch, the scale starts at 65536 again: the first steps overflow and are skipped (a log full of
-"skipped step", a bump in the loss), or a scale that had grown for hours is lost and gradients underflow for thousands of
-steps. No error.
+After a resume, after each epoch, the scale starts at 65536 again: the first steps overflow and are skipped (a log
+full of "skipped step", a bump in the loss), or a scale that had grown for hours is lost and gradients underflow for
+thousands of steps. No error.
 
 ## Why
 
@@ -13,15 +13,15 @@ documentation saves model, optimizer and scaler together). A new GradScaler know
 
 ## Fix
 
-`save` [unsafe]: where the checkpoint is a dictionary written and read beside the scaler, it gets
-`"scaler": scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has
-one (older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one).
-`hoist` [unsafe]: a scaler made in the body of the epoch loop is made before it. Everything else is reported.
+`save` [unsafe]: where the checkpoint is a dictionary written and read beside the scaler, it gets `"scaler":
+scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has one
+(older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `hoist`
+[unsafe]: a scaler made in the body of the epoch loop is made before it. Everything else is reported.
 
 ## Not flagged
 
-Projects without a way to resume the optimizer; any sign that the state is kept (`scaler.state_dict`, a key or a helper
-that is given the scaler); a scaler that only ever runs under bfloat16; an optimizer that is made anew as well.
+Projects without a way to resume the optimizer; any sign that the state is kept (`scaler.state_dict`, a key or a
+helper that is given the scaler); a scaler that only ever runs under bfloat16; an optimizer that is made anew as well.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
-    stepped = {ast.unparse(node) for step in steps_of(scaler) for call in step.of("step") if (node := step.optimizer(call))}
+    stepped = {
+        ast.unparse(node) for step in steps_of(scaler) for call in step.of("step") if (node := step.optimizer(call))
+    }
     transfers = [item for item in transfers_of(project, scaler) if item.optimizer in stepped]
     saves = [item for item in transfers if item.kind == "save"]
     loads = [item for item in transfers if item.kind == "load" and any(item.optimizer == x.optimizer for x in saves)]
@@ -124,8 +126,8 @@ def _made_anew(scaler: Scaler) -> Iterator[Finding]:
 
 
 def _is_made_in(loop: LoopNode, optimizer: ast.expr | None) -> bool:
-    root = (attribute_chain(optimizer) or [None])[0] if optimizer is not None else None
-    return root is None or any(
+    root = (attribute_chain(optimizer) or [""])[0] if optimizer is not None else ""
+    return not root or any(
         isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == root for node in ast.walk(loop)
     )
 

@@ -2,27 +2,28 @@
 
 ## What goes wrong
 
-`ValueError: Attempting to unscale FP16 gradients.` at the first `scaler.step` or `unscale_`. Or, in the middle of a run, right
-after the first validation: its pipeline was built from the live model and `pipeline.to(dtype=torch.float16)` halved the
-weights that are being trained.
+`ValueError: Attempting to unscale FP16 gradients.` at the first `scaler.step` or `unscale_`. Or, in the middle of a
+run, right after the first validation: its pipeline was built from the live model and
+`pipeline.to(dtype=torch.float16)` halved the weights that are being trained.
 
 ## Why
 
-Mixed precision keeps float32 weights; autocast makes the float16 copies. Gradients have the dtype of their parameters,
-and a GradScaler refuses to unscale float16 ones, because the division happens in float16 and loses what scaling saved
-(torch/amp/grad_scaler.py, `allow_fp16=False`). `Module.to` changes a module in place, and a pipeline's `to` is that of its parts.
+Mixed precision keeps float32 weights; autocast makes the float16 copies. Gradients have the dtype of their
+parameters, and a GradScaler refuses to unscale float16 ones, because the division happens in float16 and loses what
+scaling saved (torch/amp/grad_scaler.py, `allow_fp16=False`). `Module.to` changes a module in place, and a pipeline's
+`to` is that of its parts.
 
 ## Fix
 
-`keep-dtype` [unsafe]: the dtype argument of the validation pipeline's `to` is dropped, so that the live weights keep theirs;
-the pipeline's speed and memory then follow them. A model that is cast to float16 before it is trained is reported:
-whether the cast goes, or the scaler and autocast do, is the owner's choice.
+`keep-dtype` [unsafe]: the dtype argument of the validation pipeline's `to` is dropped, so that the live weights keep
+theirs; the pipeline's speed and memory then follow them. A model that is cast to float16 before it is trained is
+reported: whether the cast goes, or the scaler and autocast do, is the owner's choice.
 
 ## Not flagged
 
-`.half()` on anything but the object whose parameters the optimizer gets (copies, EMA, teacher, VAE, inputs); parameters
-that are cast back to float32 or wrapped by an adapter afterwards; a scaler subclass of the project; patched `_unscale_grads_`;
-pipelines that are not built from the live model, or after training.
+`.half()` on anything but the object whose parameters the optimizer gets (copies, EMA, teacher, VAE, inputs);
+parameters that are cast back to float32 or wrapped by an adapter afterwards; a scaler subclass of the project;
+patched `_unscale_grads_`; pipelines that are not built from the live model, or after training.
 """
 
 from __future__ import annotations

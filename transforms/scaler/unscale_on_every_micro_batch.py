@@ -2,11 +2,10 @@
 
 ## What goes wrong
 
-With gradient accumulation the second micro-batch dies:
-`RuntimeError: unscale_() has already been called on this optimizer since the last update().` The same happens in the batch
-after one that left the loop early (`if not torch.isfinite(norm): continue`) between `unscale_` and `update`. The other way
-round, `update()` in a pass without `unscale_` or `step` ends with
-`AssertionError: No inf checks were recorded prior to update.`
+With gradient accumulation the second micro-batch dies: `RuntimeError: unscale_() has already been called on this
+optimizer since the last update().` The same happens in the batch after one that left the loop early (`if not
+torch.isfinite(norm): continue`) between `unscale_` and `update`. The other way round, `update()` in a pass without
+`unscale_` or `step` ends with `AssertionError: No inf checks were recorded prior to update.`
 
 ## Why
 
@@ -16,15 +15,15 @@ A GradScaler keeps, per optimizer, whether this step's gradients are unscaled al
 
 ## Fix
 
-`move` [safe]: where the block that unscales and clips stands directly before the `if` that steps and updates, it moves
-into that `if`. Without accumulation nothing changes; with it, a certain crash goes away and clipping sees the whole
-accumulated gradient. Everything else is reported.
+`move` [safe]: where the block that unscales and clips stands directly before the `if` that steps and updates, it
+moves into that `if`. Without accumulation nothing changes; with it, a certain crash goes away and clipping sees the
+whole accumulated gradient. Everything else is reported.
 
 ## Not flagged
 
-Guards that are the same for the whole run (`if scaler is not None`, `if clip_grad > 0`); `update` that runs in every pass
-that unscales, also when `step` is skipped for a bad gradient; a loop over optimizers around `unscale_`; a parameter
-that every caller leaves at its default.
+Guards that are the same for the whole run (`if scaler is not None`, `if clip_grad > 0`); `update` that runs in every
+pass that unscales, also when `step` is skipped for a bad gradient; a loop over optimizers around `unscale_`; a
+parameter that every caller leaves at its default.
 """
 
 from __future__ import annotations

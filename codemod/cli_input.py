@@ -1,0 +1,87 @@
+"""What the command line's words mean: paths, rules, options and the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .model import Report, Rule, Target, UsageError
+
+if TYPE_CHECKING:
+    from .engine import Options
+    from .project import Project
+
+
+def open_project(paths: list[Path], exclude: list[str] | None) -> Project:
+    """The project at ``paths``; raises UsageError when one cannot be read."""
+    from .project import Project
+
+    return Project.open(paths, excludes=exclude or ())
+
+
+def selected_rules(select: str, ignore: str) -> list[Rule]:
+    """The rules whose codes are selected and not ignored; raises UsageError for a code that no rule has."""
+    from ..transforms import load
+
+    known = load()
+    wanted, unwanted = _codes(select, known), _codes(ignore, known)
+    return [
+        rule
+        for rule in known
+        if (not wanted or rule.code.startswith(wanted)) and not (unwanted and rule.code.startswith(unwanted))
+    ]
+
+
+def _codes(text: str, known: tuple[Rule, ...]) -> tuple[str, ...]:
+    codes = tuple(code.strip().upper() for code in text.split(",") if code.strip())
+    for code in codes:
+        if not any(rule.code.startswith(code) for rule in known):
+            raise UsageError(f"no rule {code!r}; {_similar(code, [rule.code for rule in known])}")
+    return codes
+
+
+def rule_named(text: str) -> Rule:
+    """The rule with this code or name; raises UsageError with the closest one."""
+    from ..transforms import load
+
+    known = load()
+    for rule in known:
+        if text.upper() == rule.code or text.lower() == rule.name:
+            return rule
+    raise UsageError(f"no rule {text!r}; {_similar(text, [word for rule in known for word in (rule.code, rule.name)])}")
+
+
+def _similar(word: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.upper(), known, 1) or get_close_matches(word.lower(), known, 1)
+    return f"did you mean {close[0]}?" if close else "`precfix rules` lists them"
+
+
+def options_of(unsafe_fixes: bool, fix: list[str] | None, step: Callable[[str], None] | None) -> Options:
+    """What the user allows; raises UsageError for a ``--fix`` that is not CODE=NAME."""
+    from .engine import Options
+
+    chosen: dict[str, str] = {}
+    for item in fix or []:
+        code, equals, name = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--fix {item!r}: write CODE=NAME, for example PF101=disable")
+        chosen[rule_named(code).code] = name
+    return Options(unsafe_fixes, chosen, step)
+
+
+def check_chosen(report: Report, options: Options) -> None:
+    """An alternative that no finding of its rule offers is a typing error."""
+    for code, name in options.chosen.items():
+        offered = sorted({fix.name for finding in report.findings if finding.code == code for fix in finding.fixes})
+        if offered and name not in offered:
+            raise UsageError(f"--fix {code}={name}: {code} offers {', '.join(offered)} here")
+
+
+def target_of(project: Project) -> Target:
+    """The regime the project itself declares."""
+    from .facts.declared import SOURCE, declared_regime
+
+    return Target(declared_regime(project), SOURCE)
