@@ -11,6 +11,7 @@ from pathlib import Path
 from .documents import kind_of
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
 from .model import Skipped, UsageError
+from .sourced import sourced_files
 
 EXCLUDED_DIRECTORIES = frozenset(
     {
@@ -80,6 +81,7 @@ def discover(paths: Sequence[Path], excludes: Iterable[str], limits: Limits) -> 
             walker.walk(start)
         else:
             walker.add_named(start)
+    found.paths.update(sourced_files(root, found.paths))
     _drop_links_to_found_files(found)
     return found
 

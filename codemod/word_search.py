@@ -11,6 +11,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     ".amp": (".amp", "cuda.amp", "cpu.amp"),
     "precision": ("precision", "mixed_precision"),
     "autocast": ("autocast",),
+    "custom_": ("custom_fwd", "custom_bwd"),
     "apex": ("apex",),
     ".half(": (".half(",),
     "deepspeed": ("deepspeed",),

@@ -28,7 +28,7 @@ LAYERS = (
         "notebook_cells",
     ),
     ("documents",),
-    ("ignoring", "discovery", "store"),
+    ("ignoring", "sourced", "discovery", "store"),
     ("project",),
     ("facts", "formats"),
     ("rewrite",),

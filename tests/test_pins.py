@@ -56,7 +56,9 @@ def test_requirements_lines(tmp_path: Path, line: str, not_below: str, below: st
     ],
 )
 def test_lines_that_pin_nothing(tmp_path: Path, line: str) -> None:
-    assert pins(tmp_path, {"requirements.txt": line + "\n", "setup.cfg": "[options\n", "pyproject.toml": "x = ["}) is None
+    assert (
+        pins(tmp_path, {"requirements.txt": line + "\n", "setup.cfg": "[options\n", "pyproject.toml": "x = ["}) is None
+    )
 
 
 def test_no_lower_bound_allows_everything_old(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_development_and_lock_files_count_only_where_nothing_else_does(tmp_path:
     files = {
         "requirements-dev.txt": "torch==1.8\n",
         "docs/requirements.txt": "torch==1.8\n",
-        "poetry.lock": '[[package]]\nname = "torch"\nversion = "2.1.0"\n\n[[package]]\nname = "other"\nversion = "1.0"\n',
+        "poetry.lock": '[[package]]\nname = "torch"\nversion = "2.1.0"\n\n[[package]]\nname = "b"\nversion = "1.0"\n',
         "requirements.txt": "torch\n",
     }
     found = pins(tmp_path, files)

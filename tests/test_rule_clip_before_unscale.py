@@ -50,7 +50,8 @@ def test_is_found_and_fixed(name: str, tmp_path: Path) -> None:
 RIGHT = {
     "unscaled": SCALED + "scaler.unscale_(opt)\n" + CLIP + STEP,
     "unscaled in a condition": (
-        "scaler.scale(model(x)).backward()\nif clip:\n    scaler.unscale_(opt)\n    clip_grad_norm_(model.parameters(), clip)\n"
+        "scaler.scale(model(x)).backward()\nif clip:\n    scaler.unscale_(opt)\n"
+        "    clip_grad_norm_(model.parameters(), clip)\n"
         "scaler.step(opt)\nscaler.update()"
     ),
     "other branch": (
@@ -58,7 +59,8 @@ RIGHT = {
         "else:\n    model(x).backward()\n    clip_grad_norm_(model.parameters(), 1.0)\n    opt.step()"
     ),
     "other branch by an early exit": (
-        "if not amp:\n    model(x).backward()\n    clip_grad_norm_(model.parameters(), 1.0)\n    opt.step()\n    continue\n"
+        "if not amp:\n    model(x).backward()\n"
+        "    clip_grad_norm_(model.parameters(), 1.0)\n    opt.step()\n    continue\n"
         "scaler.scale(model(x)).backward()\nscaler.step(opt)\nscaler.update()"
     ),
     "guarded by the negation": (
@@ -90,8 +92,12 @@ def test_stays_silent(name: str, tmp_path: Path) -> None:
 
 
 HELPERS = {
-    "unscales itself": "def clip_all(scaler, opt, model):\n    scaler.unscale_(opt)\n    clip_grad_norm_(model.parameters(), 1.0)\n",
-    "trains by itself": "def clip_all(scaler, opt, model):\n    model(1).backward()\n    clip_grad_norm_(model.parameters(), 1.0)\n",
+    "unscales itself": (
+        "def clip_all(scaler, opt, model):\n    scaler.unscale_(opt)\n    clip_grad_norm_(model.parameters(), 1.0)\n"
+    ),
+    "trains by itself": (
+        "def clip_all(scaler, opt, model):\n    model(1).backward()\n    clip_grad_norm_(model.parameters(), 1.0)\n"
+    ),
 }
 
 

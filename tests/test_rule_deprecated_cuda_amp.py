@@ -1,4 +1,4 @@
-"""PF301: what is found, what stays silent, and that each rewritten program runs without the warning, with the same dtype."""
+"""PF301: what is found, what stays silent, and that each rewritten program runs as before, without the warning."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def show(made):
     seen.append((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
 
 def scaler_facts(made):
-    seen.append((made._device, made._init_scale if made._enabled else None, made._growth_factor if made._enabled else None))
+    numbers = (made._init_scale, made._growth_factor) if made._enabled else None
+    seen.append((made._device, numbers))
 
 def inside(made):
     with made:
@@ -97,7 +98,8 @@ PROGRAMS = {
         'from torch.amp import *\nshow(autocast("cuda", enabled=False, dtype=torch.float16, cache_enabled=False))',
     ),
     "inside a function": (
-        "import torch\ndef f():\n    from torch.cuda.amp import autocast\n    show(autocast(True, torch.bfloat16))\nf()",
+        "import torch\ndef f():\n    from torch.cuda.amp import autocast\n"
+        "    show(autocast(True, torch.bfloat16))\nf()",
         '    from torch.amp import autocast\n    show(autocast("cuda", enabled=True, dtype=torch.bfloat16))',
     ),
     "cpu": ("import torch\ninside(torch.cpu.amp.autocast())", 'torch.amp.autocast("cpu")'),
@@ -124,11 +126,13 @@ PROGRAMS = {
         '@torch.amp.autocast("cpu")\ndef f',
     ),
     "partial": (
-        "import torch\nfrom functools import partial\nctx = partial(torch.cpu.amp.autocast, dtype=torch.float16)\ninside(ctx())",
+        "import torch\nfrom functools import partial\n"
+        "ctx = partial(torch.cpu.amp.autocast, dtype=torch.float16)\ninside(ctx())",
         'partial(torch.amp.autocast, "cpu", dtype=torch.float16)',
     ),
     "annotation of a rewritten import": (
-        "import torch\nfrom torch.cuda.amp import GradScaler\ndef f(s: GradScaler | None = None) -> GradScaler: return s\n"
+        "import torch\nfrom torch.cuda.amp import GradScaler\n"
+        "def f(s: GradScaler | None = None) -> GradScaler: return s\n"
         "f(GradScaler(enabled=False))",
         'f(GradScaler("cuda", enabled=False))',
     ),
@@ -167,7 +171,8 @@ PROGRAMS = {
     "layout and comments": (
         "import torch\nif True:\n    show(torch.cuda.amp.autocast(  # why\n        enabled=(1 > 0),  # on\n"
         "        dtype=torch.float16,\n    ))",
-        '    show(torch.amp.autocast(  # why\n        "cuda",\n        enabled=(1 > 0),  # on\n        dtype=torch.float16,\n    ))',
+        '    show(torch.amp.autocast(  # why\n        "cuda",\n        enabled=(1 > 0),  # on\n'
+        "        dtype=torch.float16,\n    ))",
     ),
     "positional over several lines": (
         "import torch\nshow(torch.cuda.amp.autocast(\n    (1 > 2),\n    (torch.bfloat16),\n))",
@@ -342,7 +347,10 @@ def test_silent(tmp_path: Path, name: str) -> None:
 
 NOT_REWRITTEN = {
     "handed on": ("import torch\namp_autocast = torch.cuda.amp.autocast\nwith amp_autocast(): pass\n", "handed on"),
-    "chosen": ("import torch\nfrom contextlib import nullcontext\nc = torch.cuda.amp.autocast if 1 else nullcontext\n", "handed"),
+    "chosen": (
+        "import torch\nfrom contextlib import nullcontext\nc = torch.cuda.amp.autocast if 1 else nullcontext\n",
+        "handed",
+    ),
     "star arguments": ("import torch\ndef f(*a): return torch.cuda.amp.autocast(*a)\n", "*args"),
     "told apart": (
         "import torch\ns = torch.cuda.amp.GradScaler()\nassert isinstance(s, torch.cuda.amp.GradScaler)\n",
@@ -369,7 +377,7 @@ NOT_REWRITTEN = {
     "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "offers"),
     "comment in parentheses": ("import torch\ns = torch.cuda.amp.GradScaler(  # c\n)\n", "comment"),
     "old side of an old test": (
-        'import torch\nif torch.__version__ >= "1.6":\n    s = torch.cuda.amp.GradScaler(*a, **{})\n    c = torch.cuda.amp.autocast\n',
+        'import torch\nif torch.__version__ >= "1.6":\n    c = torch.cuda.amp.autocast\n',
         "handed on",
     ),
 }
@@ -386,7 +394,7 @@ def test_reported_without_a_fix(tmp_path: Path, name: str) -> None:
 
 def test_a_name_that_other_files_import_stays(tmp_path: Path) -> None:
     files = {
-        "common.py": "from torch.cuda.amp import autocast\nfrom torch.cuda import amp\nc = autocast()\nd = amp.autocast()\n",
+        "common.py": "from torch.cuda.amp import autocast\nfrom torch.cuda import amp\nautocast()\namp.autocast()\n",
         "train.py": "from common import autocast\nwith autocast(False): pass\n",
         "star.py": "from common import *\nwith amp.autocast(False): pass\n",
     }
@@ -423,7 +431,9 @@ def test_pins_decide_what_may_be_written(tmp_path: Path, pin: str, scaler: str, 
         "c.py": "import torch\n@torch.cuda.amp.custom_bwd\ndef f(): ...\n",
     }
     found = findings(RULE, written(tmp_path, files))
-    assert [item.fixes[0].applicability for item in found] == [Applicability(word) for word in (scaler, autocast, custom)]
+    assert [item.fixes[0].applicability for item in found] == [
+        Applicability(word) for word in (scaler, autocast, custom)
+    ]
     assert all("requirements.txt:1" in item.message for item in found if item.fixes[0].applicability == "display-only")
 
 
@@ -462,13 +472,16 @@ def test_a_region_that_may_be_inside_another(tmp_path: Path, arguments: str, app
 
 
 def test_the_training_loop_opens_the_outermost_region(tmp_path: Path) -> None:
-    source = NESTED.format("") + """
+    source = (
+        NESTED.format("")
+        + """
         def train(model, loader):
             for x in loader:
                 with torch.cuda.amp.autocast():
                     loss = model(x)
                 loss.backward()
     """.replace("\n    ", "\n")
+    )
     found = findings(RULE, written(tmp_path, {"a.py": source}))
     assert sorted(item.fixes[0].applicability.value for item in found) == ["safe", "unsafe"]
 

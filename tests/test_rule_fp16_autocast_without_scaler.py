@@ -21,7 +21,8 @@ def script(
     middle = f"        {between}\n" if between else ""
     return (
         "import torch\nmodel = torch.nn.Linear(4, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
-        f"{setup}def train(loader, use_amp=True):\n  for epoch in range(3):\n    for x in loader:\n        optimizer.zero_grad()\n"
+        f"{setup}def train(loader, use_amp=True):\n  for epoch in range(3):\n"
+        f"    for x in loader:\n        optimizer.zero_grad()\n"
         f"        with {region}:\n            loss = {loss}\n        {backward}\n{middle}        optimizer.step()\n"
     )
 

@@ -20,7 +20,8 @@ def script(
         return "\n".join(" " * by + line for line in text.splitlines())
 
     return (
-        f"import torch\n\ndef train(model, opt, loader, resume=False{signature}):\n{at(made, 4)}\n    if resume:\n{at(load, 8)}\n"
+        f"import torch\n\ndef train(model, opt, loader, resume=False{signature}):\n"
+        f"{at(made, 4)}\n    if resume:\n{at(load, 8)}\n"
         "    for epoch in range(3):\n        for x in loader:\n            scaler.scale(model(x)).backward()\n"
         f"            scaler.step(opt)\n            scaler.update()\n{at(save, 8)}\n"
     )
@@ -40,10 +41,14 @@ def test_one_line_dictionary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("comma", ["", ","])
 def test_dictionary_over_several_lines(comma: str, tmp_path: Path) -> None:
-    save = f"state = {{\n    'model': model.state_dict(),\n    'optimizer': opt.state_dict(){comma}  # with moments\n}}\ntorch.save(state, 'c.pt')"
+    save = (
+        f"state = {{\n    'model': model.state_dict(),\n"
+        f"    'optimizer': opt.state_dict(){comma}  # with moments\n}}\ntorch.save(state, 'c.pt')"
+    )
     after = fixed(RULE, tmp_path, script(save))
     assert (
-        "            'optimizer': opt.state_dict(),  # with moments\n            'scaler': scaler.state_dict(),\n        }\n"
+        "            'optimizer': opt.state_dict(),  # with moments\n"
+        "            'scaler': scaler.state_dict(),\n        }\n"
     ) in after
 
 
@@ -118,7 +123,8 @@ RIGHT = {
     "switched off": script(made="scaler = torch.amp.GradScaler('cuda', enabled=False)"),
     "bfloat16": script().replace(
         "scaler.scale(model(x)).backward()",
-        "with torch.autocast('cuda', dtype=torch.bfloat16):\n                loss = model(x)\n            scaler.scale(loss).backward()",
+        "with torch.autocast('cuda', dtype=torch.bfloat16):\n"
+        "                loss = model(x)\n            scaler.scale(loss).backward()",
     ),
 }
 
@@ -165,7 +171,7 @@ def train(model, opt, loader):
 
 def test_made_each_epoch(tmp_path: Path) -> None:
     after = fixed(RULE, tmp_path, ANEW)
-    assert '    scaler = torch.amp.GradScaler("cuda")\n    for epoch in range(3):\n' in after
+    assert '    # scales the loss\n    scaler = torch.amp.GradScaler("cuda")\n    for epoch in range(3):\n' in after
     assert after.count("GradScaler") == 1
 
 

@@ -52,9 +52,14 @@ RIGHT = {
     "a copy first": "model = torch.nn.Linear(4, 1)\nteacher = model\nteacher2 = torch.nn.Linear(4, 1).half()",
     "cast back": "model = torch.nn.Linear(4, 1).half()\nmodel = model.float()",
     "cast back by to": "model = torch.nn.Linear(4, 1).half()\nmodel.to(torch.float32)",
-    "cast back in a loop": "model = torch.nn.Linear(4, 1).half()\nfor p in model.parameters():\n    p.data = p.data.float()",
+    "cast back in a loop": (
+        "model = torch.nn.Linear(4, 1).half()\nfor p in model.parameters():\n    p.data = p.data.float()"
+    ),
     "in a branch": "model = torch.nn.Linear(4, 1)\nif torch.cuda.is_available():\n    model = model.half()",
-    "chosen elsewhere": "import os\nwanted = getattr(torch, os.environ.get('DTYPE', 'float32'))\nmodel = torch.nn.Linear(4, 1).to(wanted)",
+    "chosen elsewhere": (
+        "import os\nwanted = getattr(torch, os.environ.get('DTYPE', 'float32'))\n"
+        "model = torch.nn.Linear(4, 1).to(wanted)"
+    ),
 }
 
 

@@ -93,10 +93,12 @@ def test_a_norm_that_is_used_elsewhere_stays(tmp_path: Path) -> None:
 BARE = {
     "update on every micro-batch": SCALED + "if (i + 1) % accum == 0:\n    scaler.step(opt)\nscaler.update()\n",
     "step only when finite": (
-        "loss = model(x).sum()\nscaler.scale(loss).backward()\nif torch.isfinite(loss):\n    scaler.step(opt)\nscaler.update()\n"
+        "loss = model(x).sum()\nscaler.scale(loss).backward()\n"
+        "if torch.isfinite(loss):\n    scaler.step(opt)\nscaler.update()\n"
     ),
     "asked by a helper": (
-        "loss = model(x).sum()\nscaler.scale(loss).backward()\nif usable(loss):\n    scaler.step(opt)\nscaler.update()\n"
+        "loss = model(x).sum()\nscaler.scale(loss).backward()\n"
+        "if usable(loss):\n    scaler.step(opt)\nscaler.update()\n"
     ),
 }
 

@@ -12,7 +12,12 @@ MODULES = (
     "autocast.deprecated_cuda_amp",
     "config.deepspeed_precision_conflict",
     "config.gradient_precision_conflict",
+    "scaler.clip_before_unscale",
+    "scaler.fp16_autocast_without_scaler",
     "scaler.grad_scaler_under_bf16",
+    "scaler.scaler_state_not_saved",
+    "scaler.scaler_with_16_bit_parameters",
+    "scaler.unscale_on_every_micro_batch",
 )
 """The rule modules, below this package."""
 

@@ -15,6 +15,7 @@ from .names import ModuleNames, attribute_chain
 FALLBACK_ERRORS = {"ImportError", "ModuleNotFoundError", "AttributeError", "TypeError", "Exception", "BaseException"}
 """What a missing or older API raises."""
 
+_ASKING_WORDS = ("greater", "at_least", "_ge_", "newer")
 _JUMPS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -29,9 +30,7 @@ def is_gated(module: ModuleNames, node: ast.AST) -> bool:
             chosen = child is parent.body if isinstance(parent, ast.IfExp) else child in parent.body
             if is_gate(module, parent.test) and not _is_newer_side(parent.test, chosen):
                 return True
-        elif isinstance(parent, ast.ExceptHandler) and _catches_missing_api(parent):
-            return True
-        elif isinstance(parent, ast.Try) and child in parent.orelse and any(map(_catches_missing_api, parent.handlers)):
+        if _is_fallback(parent, child):
             return True
         if isinstance(child, ast.stmt) and any(_leaves(module, item) for item in _before(parent, child)):
             return True
@@ -58,10 +57,17 @@ def is_gate(module: ModuleNames, test: ast.expr, hops: int = 2) -> bool:
             return True
         if isinstance(node, ast.Call) and _asks_for_attribute(module, node):
             return True
-        if isinstance(node, ast.Name) and hops:
-            if any(is_gate(module, value, hops - 1) for value in _values_of(module, node)):
-                return True
+        values = _values_of(module, node) if isinstance(node, ast.Name) and hops else []
+        if any(is_gate(module, value, hops - 1) for value in values):
+            return True
     return False
+
+
+def _is_fallback(parent: ast.AST, child: ast.AST) -> bool:
+    """Whether ``child`` runs depending on how an attempt to use something went."""
+    if isinstance(parent, ast.ExceptHandler):
+        return _catches_missing_api(parent)
+    return isinstance(parent, ast.Try) and child in parent.orelse and any(map(_catches_missing_api, parent.handlers))
 
 
 def _is_newer_side(test: ast.expr, chosen: bool) -> bool:
@@ -125,8 +131,7 @@ def _names_version(node: ast.Name | ast.Attribute) -> bool:
     if "version" in name:
         return True
     library = "torch" in name or name.startswith(("pt_", "pt1", "pt2"))
-    asks = any(char.isdigit() for char in name) or any(word in name for word in ("greater", "at_least", "_ge_", "newer"))
-    return library and asks
+    return library and (any(char.isdigit() for char in name) or any(word in name for word in _ASKING_WORDS))
 
 
 def _asks_for_attribute(module: ModuleNames, call: ast.Call) -> bool:

@@ -16,7 +16,8 @@ from packaging.version import InvalidVersion, Version
 
 from ..model import Place
 from ..project import Project
-from .manifests import Pin, Tier, directory_of, is_manifest, pins_in
+from .manifests import directory_of, is_manifest, pins_in
+from .requirements import Pin, Tier
 
 __all__ = ["Pin", "Tier", "VersionRange", "allowed"]
 
@@ -96,8 +97,8 @@ def _lower(specifiers: SpecifierSet) -> Version | None:
 
 def _upper(specifiers: SpecifierSet) -> Version | None:
     """The version that none can pass (itself allowed or not); None when there is no upper bound."""
-    uppers: list[Version] = list(_bounds([item for item in specifiers if not item.version.endswith(".*")], ("==", "===")))
-    uppers += _bounds(specifiers, ("<=",))
+    exact = [item for item in specifiers if not item.version.endswith(".*")]
+    uppers = [*_bounds(exact, ("==", "===")), *_bounds(specifiers, ("<=",))]
     uppers += [_just_below(version) for version in _bounds(specifiers, ("<",))]
     for item in specifiers:
         if item.operator == "~=" or (item.operator == "==" and item.version.endswith(".*")):

@@ -2,7 +2,7 @@
 
 ## What goes wrong
 
-`apex.amp` (`amp.initialize`, `amp.scale_loss`, `FP16_Optimizer`, `apex.fp16_utils`) needs an extension built against one
+`apex.amp` (`amp.initialize`, `amp.scale_loss`, `FP16_Optimizer`, `apex.fp16_utils`) needs an extension built for one
 release of PyTorch and CUDA. It knows float16 only, patches functions of PyTorch when it is initialised, and current
 releases of apex warn or no longer build.
 
@@ -12,15 +12,15 @@ NVIDIA's apex marks its amp as deprecated in favour of `torch.amp`, which has be
 
 ## Fix
 
-None is written. `O1` with one loss becomes `torch.autocast("cuda")` around forward pass and loss, and `torch.amp.GradScaler`
-for `scale`, `unscale_` (before clipping `amp.master_params`), `step`, `update`. `O2` and `O3` keep the model itself in
-float16, and several losses have a scaler each (`num_losses`, `loss_id`): these must be ported by hand, and so must
-checkpoints that hold `amp.state_dict()`.
+None is written. `O1` with one loss becomes `torch.autocast("cuda")` around forward pass and loss, with
+`torch.amp.GradScaler` for `scale`, `unscale_` (before clipping `amp.master_params`), `step`, `update`. `O2` and `O3`
+keep the model itself in float16, and several losses have a scaler each (`num_losses`, `loss_id`): these must be ported
+by hand, and so must checkpoints that hold `amp.state_dict()`.
 
 ## Not flagged
 
-`apex.optimizers`, `apex.normalization`, `apex.parallel`; a package of the project that is called apex; apex as one choice
-that may be missing (`except ImportError`), in a project that has torch's own autocast or GradScaler as well.
+`apex.optimizers`, `apex.normalization`, `apex.parallel`; a package of the project that is called apex; apex as one
+choice that may be missing (`except ImportError`), in a project that has torch's own autocast or GradScaler as well.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _hard_to_port(call: ast.AST) -> str:
         return "O2 and several losses"
     given = {item.arg: item.value for item in call.keywords}
     level = given.get("opt_level")
-    text = level.value if isinstance(level, ast.Constant) else None
+    text = level.value if isinstance(level, ast.Constant) and isinstance(level.value, str) else None
     parts = [] if text in ("O0", "O1") else [f"opt_level {text}" if text else "an opt_level of O2"]
     return " and ".join([*parts, *(["several losses"] if "num_losses" in given or text is None else [])])
 

@@ -2,30 +2,30 @@
 
 ## What goes wrong
 
-`autocast("cuda")` as a statement makes an object and drops it: the code after it computes in float32, without any error.
+`autocast("cuda")` as a statement makes an object and drops it: the code after it computes in float32, without an error.
 `yield autocast(...)` in a context manager hands the object to a caller that never enters it: the same.
 `with torch.cuda.amp.autocast:` stops with `TypeError: 'type' object does not support the context manager protocol`
 (before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
-`enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`, and a bare `@torch.autocast` stops
+`enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`. A bare `@torch.autocast` stops
 at once: `ValueError: Expected device_type of type str`.
 
 ## Why
 
-autocast does its work in `__enter__` and `__exit__`; making the object changes nothing. As a decorator it must be called.
+autocast does its work in `__enter__` and `__exit__`; making the object changes nothing. A decorator must be called.
 
 ## Fix
 
 `call` [safe]: `autocast` becomes `autocast()` where the bare name is a certain crash and the device is part of the API.
 For `torch.autocast` the device cannot be told; the finding has no fix.
 
-`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself. From then on
-the code really runs in mixed precision: its numerics, memory and speed change. Not offered where the rest of the block
-runs `backward` or an optimizer, which belong outside.
+`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself. From then
+on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where the rest of the
+block runs `backward` or an optimizer, which belong outside.
 
 ## Not flagged
 
-`return autocast(...)`, autocast stored in a variable or handed to `enter_context`, `autocast(...).__enter__()`, a generator
-that is no context manager, a test that expects the constructor to raise.
+`return autocast(...)`, autocast stored in a variable or handed to `enter_context`, `autocast(...).__enter__()`, a
+generator that is no context manager, a test that expects the constructor to raise.
 """
 
 from __future__ import annotations
@@ -166,15 +166,20 @@ def _is_entered_by_callers(project: Project, name: str) -> bool:
     """Whether a caller takes the object (``with f() as context:``) and may enter it."""
     for document in project.python_documents(containing=(name,)):
         for node in names_of(project, document).nodes:
-            if isinstance(node, ast.withitem) and node.optional_vars is not None:
-                expression = node.context_expr
-                chain = attribute_chain(expression.func) if isinstance(expression, ast.Call) else None
-                if chain is not None and chain[-1] == name:
-                    return True
-            elif isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] == "enter_context":
-                if any(isinstance(item, ast.Call) and (attribute_chain(item.func) or [""])[-1] == name for item in node.args):
-                    return True
+            if isinstance(node, ast.withitem) and node.optional_vars is not None and _calls(node.context_expr, name):
+                return True
+            if _calls_enter_context(node, name):
+                return True
     return False
+
+
+def _calls_enter_context(node: ast.AST, name: str) -> bool:
+    entered = isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] == "enter_context"
+    return isinstance(node, ast.Call) and entered and any(_calls(item, name) for item in node.args)
+
+
+def _calls(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] == name
 
 
 def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -> list[Fix]:

@@ -1,7 +1,7 @@
 """Whether an ``autocast()`` without a dtype would compute in another dtype in the new spelling.
 
-``torch.cuda.amp.autocast()`` is float16 wherever it stands. ``torch.amp.autocast("cuda")`` asks for the current default,
-and inside another region that is the dtype of this region (checked with PyTorch 2.13 on the CPU).
+``torch.cuda.amp.autocast()`` is float16 wherever it stands. ``torch.amp.autocast("cuda")`` asks for the current
+default, and inside another region that is the dtype of this region (checked with PyTorch 2.13 on the CPU).
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 
 from ...codemod.facts.arguments import bind
-from ...codemod.facts.autocast import Autocast, autocasts, changes_default, dtype_scenarios
-from ...codemod.facts.dtypes import FP16, FP32
+from ...codemod.facts.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
 from ...codemod.facts.names import names_of
 from ...codemod.project import Project
 from .deprecated_uses import OLD_AUTOCAST, Use
@@ -33,7 +32,10 @@ def may_differ(project: Project, use: Use) -> bool:
         return True
     if _runs_the_loop(use):
         return False
-    return project.fact(_loop_is_elsewhere) or any(node is not use.call for node in project.fact(_other_regions))
+    return project.fact(_loop_is_elsewhere) or any(
+        region.call is not use.call and _may_differ_from_default(project, region, use.entry.device)
+        for region in project.fact(_regions_with_dtype)
+    )
 
 
 def _is_off(node: ast.expr | None) -> bool:
@@ -64,15 +66,19 @@ def _is_autocast_with(use: Use, parent: ast.AST) -> bool:
     return any(name.endswith("autocast") for name in names)
 
 
-def _other_regions(project: Project) -> tuple[ast.expr, ...]:
-    """The autocast regions whose dtype is not certainly the default of CUDA, float16."""
-    return tuple(region.node for region in autocasts(project) if _may_be_of_other_dtype(project, region))
+def _regions_with_dtype(project: Project) -> tuple[Autocast, ...]:
+    return tuple(
+        region
+        for region in autocasts(project)
+        if not region.switched_off and (region.dtype_node is not None or not region.understood)
+    )
 
 
-def _may_be_of_other_dtype(project: Project, region: Autocast) -> bool:
-    if region.switched_off or (region.dtype_node is None and region.understood):
+def _may_differ_from_default(project: Project, region: Autocast, device: str) -> bool:
+    """Whether the region may set another default for ``device``: each device has its own."""
+    if region.device not in (None, device):
         return False
-    return any(scenario.value not in (FP16, FP32, None) for scenario in dtype_scenarios(project, region))
+    return any(scenario.value not in (DEFAULT_DTYPE[device], None) for scenario in dtype_scenarios(project, region))
 
 
 def _loop_is_elsewhere(project: Project) -> bool:

@@ -9,7 +9,7 @@ for `torch.get_autocast_gpu_dtype()` and its like.
 
 ## Why
 
-Since PyTorch 2.4 there is one interface for all devices, `torch.amp`, whose first argument is the device (pytorch#126527).
+Since PyTorch 2.4 one interface serves all devices: `torch.amp`, whose first argument is the device (pytorch#126527).
 The order of arguments differs: the old `autocast(enabled, dtype, cache_enabled)` is the new
 `autocast(device_type, dtype, enabled, cache_enabled)`, so a plain exchange of names breaks `autocast(False)`.
 
@@ -18,8 +18,8 @@ The order of arguments differs: the old `autocast(enabled, dtype, cache_enabled)
 `respell` [safe]: the same call through `torch.amp`, in the file's own style of import, with positional arguments turned
 into keywords where the order changed. All uses that hang on one import are rewritten together or not at all.
 
-It is [unsafe] for an `autocast()` without a dtype that may run inside a bfloat16 region: the old one is float16 (on CUDA)
-wherever it stands, the new one takes the dtype of the region around it.
+It is [unsafe] for an `autocast()` without a dtype that may run inside a bfloat16 region: the old one is float16 (on
+CUDA) wherever it stands, the new one takes the dtype of the region around it.
 
 It is [display-only] where the project's own pins allow a release of PyTorch that lacks the new spelling
 (`torch.amp.autocast` 1.12, `torch.amp.GradScaler` 2.3, `torch.amp.custom_fwd` and `torch.get_autocast_dtype` 2.4).

@@ -11,7 +11,7 @@ from ...codemod.facts.gates import is_gated
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.project import Project
 
-WORDS = ("autocast", "gradscaler", "cuda.amp", "cpu.amp")
+WORDS = ("autocast", "gradscaler", "custom_fwd", "custom_bwd", "cuda.amp", "cpu.amp")
 """A file without any of these words uses none of it (letter case aside)."""
 
 
@@ -221,7 +221,7 @@ def _is_compared(module: ModuleNames, node: ast.AST) -> bool:
 
 
 def class_tests(project: Project) -> dict[str, Use]:
-    """Kind of API -> a place where objects of the old class are told apart from others: they must stay of that class."""
+    """Kind of API -> a place where objects of the old class are told apart from others: they must keep their class."""
     found: dict[str, Use] = {}
     for use in all_uses(project):
         if use.form == "type" and not use.gated and not _accepts_new(use):

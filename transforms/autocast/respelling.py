@@ -83,16 +83,18 @@ class _Call:
             self.changes.append((opening, opening, text))
             return
         at = self._after_blanks(opening, self._starts()[0])
-        line = self._text(opening, at).rpartition("\n")
+        line = self._text(opening, at).rpartition(self._end_of_line)
         separator = f"{self.document.newline}{line[2]}" if line[1] and not line[2].strip() else " "
         self.changes.append((at, at, f"{text},{separator}"))
 
     def name_argument(self, index: int, name: str) -> None:
         """Turn a positional argument into a keyword."""
         start = self._start(self.call.args[index])
-        before = self._end(self.call.args[index - 1]) if index else self._opening()
-        comma = self._text(before, start).find(",") + 1
-        at = self._after_blanks(before + comma, start)
+        if index:
+            comma = self._after_blanks(self._end(self.call.args[index - 1]), start, skipped=")")
+            at = self._after_blanks(comma + 1, start)
+        else:
+            at = self._after_blanks(self._opening(), start)
         self.changes.append((at, at, f"{name}="))
 
     def append(self, text: str) -> None:
@@ -108,14 +110,19 @@ class _Call:
         """The new source; the editor adds the block's ``indentation`` to every line again."""
         start = self._start(self.call)
         parts, at = [], start
-        # The sort is stable: what was asked for first at the same place comes last there (names before the device).
-        for begin, end, text in sorted(reversed(self.changes), key=lambda change: change[0]):
+        # At the same place, what was asked for last stands first: the device before the name of the old first argument.
+        for _, (begin, end, text) in sorted(enumerate(self.changes), key=lambda pair: (pair[1][0], -pair[0])):
             parts += [self._text(at, begin), text]
             at = end
         source = "".join([*parts, self._text(at, self._end(self.call))])
         if '"""' in source or "'''" in source:
             raise NotExact("a text of several lines stands in it")
-        return source.replace(f"\n{indentation}", "\n")
+        return source.replace(f"{self._end_of_line}{indentation}", self._end_of_line)
+
+    @property
+    def _end_of_line(self) -> str:
+        """The character that ends each line of the file."""
+        return self.document.newline[-1]
 
     def _starts(self) -> list[int]:
         return sorted(map(self._start, [*self.call.args, *self.call.keywords]))
@@ -125,11 +132,13 @@ class _Call:
         end = self._end(self.call.func)
         return end + self._text(end, self._end(self.call)).index("(") + 1
 
-    def _after_blanks(self, begin: int, end: int) -> int:
-        """The first offset that is no blank, comment lines skipped; parentheses of an argument are not passed."""
-        between = self._text(begin, end)
-        skipped = between.rfind("\n") + 1 if "#" in between else 0
-        return begin + skipped + len(between[skipped:]) - len(between[skipped:].lstrip())
+    def _after_blanks(self, begin: int, end: int, skipped: str = "") -> int:
+        """The first offset that is no blank, comment or one of ``skipped``: parentheses of an argument are not passed."""
+        text, at = self.document.text, begin
+        while at < end and (text[at].isspace() or text[at] in f"#\\{skipped}"):
+            at = max(text.find(self._end_of_line, at), at) if text[at] == "#" else at
+            at += 1
+        return at
 
     def _start(self, node: ast.AST) -> int:
         span = self.document.span(node)

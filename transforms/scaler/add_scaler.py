@@ -59,7 +59,7 @@ def fix(project: Project, step: LossStep) -> Fix | None:
     path = module.document.path
     return Fix(
         "scaler",
-        "scale the loss with a GradScaler: small gradients survive float16, steps with inf or NaN gradients are skipped",
+        "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
         Applicability.UNSAFE,
         tuple(Edit(path, operation) for operation in operations),
     )

@@ -23,7 +23,7 @@ class Transfer:
     optimizer: str
     """The optimizer's expression, in the function that holds the scaler."""
     call: ast.Call
-    """``optimizer.state_dict()`` or ``optimizer.load_state_dict(...)``, or the helper's call when ``direct`` is False."""
+    """``optimizer.state_dict()`` or ``optimizer.load_state_dict(...)``, or else the helper's call."""
     direct: bool
     table: ast.Dict | None = None
     """For a direct save: the dictionary that is written."""

@@ -121,7 +121,7 @@ def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         if cast_dtype(project, module, value) == FP16:
             inner = value.func.value
-            return value if assigned and not _is_copy(inner) or ast.unparse(inner) == name else None
+            return value if (assigned and not _is_copy(inner)) or ast.unparse(inner) == name else None
         if value.func.attr in LOADERS:
             return value if assigned and _loads_half(project, module, value) else None
         if value.func.attr not in KEEPS_OBJECT or cast_dtype(project, module, value) is not None:
@@ -224,11 +224,20 @@ def _value_before(module: ModuleNames, node: ast.expr, before: ast.Call) -> ast.
 
 def live_pipelines(project: Project) -> Iterator[LivePipeline]:
     """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
-    for document in project.python_documents(containing=("pipeline",)):
+    for document in project.python_documents(containing=("unwrap",)):
+        if "ipeline" not in document.text or "backward" not in document.text:
+            continue
         module = names_of(project, document)
         for call in module.calls:
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_in_training(module, call):
+            named = (
+                isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_named_pipeline(call.func.value)
+            )
+            if named and _is_in_training(module, call):
                 yield from _cast_pipeline(project, module, call)
+
+
+def _is_named_pipeline(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and "pipe" in node.id.lower()
 
 
 def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[LivePipeline]:

@@ -58,14 +58,13 @@ def _lines_of(step: ScalerStep, moved: list[ast.stmt], target: ast.If) -> str | 
     """The complete lines of ``moved``, not indented; None where a comment or another statement would be lost."""
     document = step.module.document
     first, last, following = (document.span(node) for node in (moved[0], moved[-1], target))
-    lines = document.text.splitlines()
-    indent = lines[first.row - 1][: first.column - 1]
-    around = [lines[first.row - 2] if first.row > 1 else "", *lines[last.end_row : following.row - 1]]
-    if indent.strip() or any("#" in line for line in around) or len(lines) < last.end_row:
+    indent = document.line(first.row)[: first.column - 1]
+    around = [document.line(first.row - 1), *map(document.line, range(last.end_row + 1, following.row))]
+    if indent.strip() or any("#" in line for line in around):
         return None
-    after = lines[last.end_row - 1][last.end_column - 1 :].strip()
+    after = document.line(last.end_row)[last.end_column - 1 :].strip()
     constants = [node for statement in moved for node in ast.walk(statement) if isinstance(node, ast.Constant)]
     several = any(node.end_lineno != node.lineno for node in constants)
     if several or (after and not after.startswith("#")):
         return None
-    return "\n".join(line.removeprefix(indent) for line in lines[first.row - 1 : last.end_row])
+    return "\n".join(document.line(row).removeprefix(indent) for row in range(first.row, last.end_row + 1))

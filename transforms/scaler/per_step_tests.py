@@ -32,7 +32,7 @@ MAX_DEPTH = 3
 
 
 def changes_per_step(project: Project, step: ScalerStep, test: ast.expr, depth: int = 0) -> bool:
-    """Whether ``test`` certainly depends on the batch: its index, its gradients, its loss, or an accumulation switch."""
+    """Whether ``test`` certainly depends on the batch: index, gradients, loss, an accumulation switch."""
     losses = {ast.unparse(call.args[0]) for call in step.of("scale") if call.args}
     for node in ast.walk(test):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):

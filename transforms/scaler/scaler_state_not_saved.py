@@ -29,6 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.documents import Document
 from ...codemod.facts.names import attribute_chain
 from ...codemod.facts.paths import LoopNode, exclusive, function_of, loop_names, loops, position
 from ...codemod.facts.regimes import regime_of
@@ -138,13 +139,27 @@ def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
     direct = isinstance(statement, ast.Assign) and statement.value is scaler.call and statement in loop.body
     names = {node.id for node in ast.walk(scaler.call) if isinstance(node, ast.Name)}
     stored = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    alone = document.line(document.span(statement).end_row)[document.span(statement).end_column - 1 :].strip()
+    if alone and not alone.startswith("#"):
+        return None
     if not direct or names & stored or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
         return None
     edits = (
-        Edit(document.path, InsertStatement(document.span(loop), document.source(document.span(statement)))),
+        Edit(document.path, InsertStatement(document.span(loop), _with_comments(document, statement))),
         Edit(document.path, RemoveStatement(document.span(statement))),
     )
     return Fix("hoist", "make the scaler once, before the epochs", Applicability.UNSAFE, edits)
+
+
+def _with_comments(document: Document, statement: ast.stmt) -> str:
+    """The line of a statement to its end, and the comment lines right above it; nothing indented."""
+    span = document.span(statement)
+    lines = [document.line(span.row)[span.column - 1 :].rstrip()]
+    row = span.row - 1
+    while document.line(row).strip().startswith("#"):
+        lines.insert(0, document.line(row).strip())
+        row -= 1
+    return "\n".join(lines)
 
 
 def _made_after_load(scaler: Scaler) -> Iterator[Finding]:
@@ -162,7 +177,7 @@ def _made_after_load(scaler: Scaler) -> Iterator[Finding]:
         if before and not any(position(item.node) > position(scaler.call) for item in loads):
             document = module.document
             yield rule.finding(
-                "the scaler is made after the checkpoint was loaded: the loaded state belongs to the scaler it replaces",
+                "the scaler is made after the checkpoint was loaded: the state went to the scaler it replaces",
                 document.path,
                 document.span(scaler.call),
                 (Place(document.path, document.span(use.node), "the state is loaded here"),),

@@ -1,0 +1,53 @@
+"""Files that git ignores but a launch script of the project reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.project import Project
+
+from .project_tree import write_tree
+
+
+def paths_of(root: Path, files: dict[str, str]) -> tuple[str, ...]:
+    return Project.open([write_tree(root, {".git/HEAD": "", ".gitignore": "*.env\n", **files})]).paths
+
+
+def test_an_ignored_file_is_read_when_a_script_sources_it(tmp_path: Path) -> None:
+    files = {"config/config.env": "A=1\n", "config/other.env": "A=1\n", "train.sh": "source config/config.env\n"}
+    assert paths_of(tmp_path, files) == ("config/config.env", "train.sh")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[ -f "config.env" ] && source config.env',
+        ". ./config.env",
+        'if true; then source "config.env"; fi',
+        "    source 'config.env' # mine",
+    ],
+)
+def test_every_usual_spelling_counts(tmp_path: Path, line: str) -> None:
+    assert "config.env" in paths_of(tmp_path, {"config.env": "A=1\n", "run.sh": line + "\n"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["# source config.env", "source $HOME/config.env", "echo source config.env", "cat config.env", "source ../x.env"],
+)
+def test_other_mentions_do_not_count(tmp_path: Path, line: str) -> None:
+    assert "config.env" not in paths_of(tmp_path / "project", {"config.env": "A=1\n", "run.sh": line + "\n"})
+
+
+def test_a_path_is_also_relative_to_its_script(tmp_path: Path) -> None:
+    assert "scripts/my.env" in paths_of(tmp_path, {"scripts/my.env": "A=1\n", "scripts/run.sh": "source my.env\n"})
+
+
+def test_nothing_outside_the_project_is_read(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"outside.env": "A=1\n"})
+    project = write_tree(
+        tmp_path / "project", {".git/HEAD": "", ".gitignore": "*.env\n", "run.sh": "source link.env\n"}
+    )
+    (project / "link.env").symlink_to(tmp_path / "outside.env")
+    assert Project.open([project]).paths == ("run.sh",)
