@@ -73,6 +73,8 @@ def kind_of(path: str) -> FileKind | None:
         return FileKind.ENV if name == ".env" or name.startswith(".env.") else _KIND_BY_SUFFIX.get(_suffix(name))
     if name == "pipfile":
         return FileKind.TOML
+    if name.startswith(("readme", "install")) and name.endswith((".md", ".rst")):
+        return FileKind.TEXT
     if name in _SHELL_NAMES or name.startswith(("dockerfile.", "makefile.")):
         return FileKind.SHELL
     return _KIND_BY_SUFFIX.get(_suffix(name))

@@ -15,19 +15,27 @@ class ModulePaths:
         for path in sorted(self._paths):
             self._by_tail.setdefault(_tail(path), []).append(path)
 
-    def find(self, module: str) -> str | None:
-        """The file of ``module``, or None when there is none or no telling which."""
-        if not module or not all(part.isidentifier() for part in module.split(".")):
+    def find(self, module: str, importer: str = "") -> str | None:
+        """The file of ``module``, or None when there is none or no telling which.
+
+        ``importer`` is the file that imports it: a script's own folder comes first on ``sys.path``, and of several
+        folders that hold such a module the nearest one around the importer is meant.
+        """
+        if not module or not all(_is_name(part) for part in module.split(".")):
             return None
         stem = module.replace(".", "/")
         candidates = (f"{stem}/__init__.py", f"{stem}.py")  # Python prefers the package
-        for prefix in ("", "src/"):
+        around = _folders_around(importer)
+        own = [folder for folder in around[:1] if f"{folder}__init__.py" not in self._paths]
+        for prefix in (*own, "", "src/"):
             for candidate in candidates:
-                if prefix + candidate in self._paths:
+                if prefix + candidate in self._paths and prefix + candidate != importer:
                     return prefix + candidate
-        if module.partition(".")[0] in sys.stdlib_module_names:
+        if module.partition(".")[0] in sys.stdlib_module_names or not module.replace(".", "").isidentifier():
             return None
-        return self._below_one_directory(candidates)
+        near = (prefix + candidate for prefix in around for candidate in candidates)
+        found = next((path for path in near if path in self._paths and path != importer), None)
+        return found or self._below_one_directory(candidates)
 
     def _below_one_directory(self, candidates: tuple[str, str]) -> str | None:
         """The only match below some directory that could be on ``sys.path``; a package's inside is not."""
@@ -38,6 +46,17 @@ class ModulePaths:
                 if parent.endswith("/") and parent != path and f"{parent}__init__.py" not in self._paths:
                     found.setdefault(parent, path)
         return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_name(part: str) -> bool:
+    """Whether a part of a dotted name can be a folder or file; folders need not be identifiers (relative imports)."""
+    return bool(part) and not {"/", "\\"} & set(part)
+
+
+def _folders_around(path: str) -> list[str]:
+    """The folders that hold a file, innermost first, the root left out: ``a/b/``, ``a/``."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:count]) + "/" for count in range(len(parts), 0, -1)]
 
 
 def _tail(path: str) -> str:

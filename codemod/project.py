@@ -106,12 +106,13 @@ class Project:
 
     # --- names --------------------------------------------------------------------------------------------------------
 
-    def python_path(self, module: str) -> str | None:
+    def python_path(self, module: str, importer: str = "") -> str | None:
         """The file of an absolute module name (``pkg.sub.mod``), if this project has exactly one candidate for it.
 
-        Tried in order: below the root, below ``src/``, below any one directory that is not itself a package.
+        Tried in order: beside the file ``importer`` where that is a script, below the root, below ``src/``, below the
+        folders around ``importer``, below any one directory that is not itself a package.
         """
-        return self.fact(_module_paths).find(module)
+        return self.fact(_module_paths).find(module, importer)
 
     @property
     def parsed_count(self) -> int:

@@ -176,3 +176,23 @@ def test_strange_manifests_are_survived(tmp_path: Path) -> None:
     }
     found = pins(tmp_path, files)
     assert found is None or [pin.place.path for pin in found.pins] == ["setup.py"]
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("    pip install torch==1.11.0 torchvision==0.12.0", "1.11.0"),
+        ("$ conda install pytorch=1.12 cudatoolkit -c pytorch", "1.12"),
+        ("1. `pip install torch==2.1.0`", "2.1.0"),
+    ],
+)
+def test_an_install_line_of_a_readme_pins_where_nothing_else_does(tmp_path: Path, line: str, version: str) -> None:
+    found = allowed(written(tmp_path, {"README.md": f"# x\n\n{line}\n"}), "torch")
+    assert found is not None
+    assert str(found.pins[0].specifiers).startswith(f"=={version}")
+    assert found.pins[0].place.span.row == 3
+
+
+def test_prose_about_versions_pins_nothing(tmp_path: Path) -> None:
+    files = {"README.md": "We install torch==1.0 never.\nNeeds torch==1.11.0.\npip install mytorch==1.0\n"}
+    assert allowed(written(tmp_path, files), "torch") is None

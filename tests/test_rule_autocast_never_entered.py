@@ -40,7 +40,7 @@ FOUND = {
 }
 SILENT = {
     "with": "import torch\nwith torch.autocast('cpu'): pass\n",
-    "called decorator": "import torch\n@torch.cuda.amp.autocast()\ndef f(): ...\n@torch.autocast('cpu')\ndef g(): ...\n",
+    "called decorator": "import torch\n@torch.cuda.amp.autocast()\ndef f(): ...\n@torch.autocast('cpu')\ndef g(): 1\n",
     "returned": "import torch\ndef f():\n    return torch.autocast('cpu')\n",
     "kept": "import torch\nctx = torch.autocast('cpu')\nwith ctx: pass\n",
     "entered by hand": "import torch\ntorch.autocast('cpu').__enter__()\n",

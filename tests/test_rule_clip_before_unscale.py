@@ -81,6 +81,24 @@ RIGHT = {
         "scaler.step(opt)\nscaler.update()"
     ),
     "accelerate clips": SCALED + "accelerator.clip_grad_norm_(model.parameters(), 1)\n" + STEP,
+    "two scalers": (
+        "other.scale(model.d(x)).backward()\n" + SCALED + "other.unscale_(model.opt)\n"
+        "clip_grad_norm_(model.d.parameters(), 1.0)\nscaler.unscale_(opt)\n" + CLIP + "other.step(model.opt)\n" + STEP
+    ),
+    "two optimizers stepped in the other order": (
+        SCALED + "scaler.unscale_(model.opt)\nclip_grad_norm_(model.d.parameters(), 1.0)\nscaler.unscale_(opt)\n"
+        "" + CLIP + "scaler.step(opt)\nscaler.step(model.opt)\nscaler.update()"
+    ),
+    "switches of several parts": (
+        "if amp and clip:\n    scaler.scale(model(x)).backward()\nelse:\n    model(x).backward()\n"
+        "if not amp or not clip:\n    clip_grad_norm_(model.parameters(), 1.0)\n    opt.step()\n"
+        "else:\n    scaler.step(opt)\n    scaler.update()"
+    ),
+    "a switch by another name": (
+        "if amp:\n    scaler.scale(model(x)).backward()\nelse:\n    model(x).backward()\n"
+        "if model.plain_precision:\n    clip_grad_norm_(model.parameters(), 1.0)\n"
+        "if amp:\n    scaler.step(opt)\n    scaler.update()"
+    ),
     "plain training": "model(x).backward()\nclip_grad_norm_(model.parameters(), 1.0)\nopt.step()",
     "weights clipped": SCALED + "for p in model.parameters():\n    p.data.clamp_(-1, 1)\n" + STEP,
 }

@@ -375,6 +375,15 @@ NOT_REWRITTEN = {
         "positional",
     ),
     "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "offers"),
+    "f-string": ("import torch\nprint(f'{torch.cuda.amp.GradScaler()}')\n", "f-string"),
+    "comment in an import": (
+        "from torch.cuda.amp import (\n    GradScaler,  # c\n)\ns = GradScaler()\n",
+        "comments stand inside",
+    ),
+    "torch is something else": (
+        "from torch import cuda\ndef f(torch): return cuda.amp.GradScaler()\n",
+        "something else",
+    ),
     "comment in parentheses": ("import torch\ns = torch.cuda.amp.GradScaler(  # c\n)\n", "comment"),
     "old side of an old test": (
         'import torch\nif torch.__version__ >= "1.6":\n    c = torch.cuda.amp.autocast\n',
@@ -416,7 +425,7 @@ def test_a_tuple_with_the_new_class_accepts_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pin", "scaler", "autocast", "custom"),
     [
-        ("torch==1.6.0", "display-only", "display-only", "display-only"),
+        ("torch>=1.6.0", "display-only", "display-only", "display-only"),
         ("torch>=2.0", "display-only", "safe", "display-only"),
         ("torch>=2.3", "safe", "safe", "display-only"),
         ("torch>=2.4", "safe", "safe", "safe"),
@@ -508,3 +517,29 @@ def test_two_statements_on_one_line(tmp_path: Path) -> None:
     after = rewritten(tmp_path, dedent(source))
     assert "from torch.amp import GradScaler" in after
     assert 'GradScaler("cuda")' in after
+
+
+def test_awkward_layouts(tmp_path: Path) -> None:
+    """Comments with commas and parentheses, nested parentheses, a backslash: the same call as before."""
+    source = """
+        import torch
+        a = torch.cuda.amp.autocast((x)  # ), (
+                                    , (  # why
+                                       torch.float16), )
+        b = torch.cuda.amp.autocast( \\
+            x > 1)
+        c = torch.cuda.amp.custom_fwd((f), cast_inputs=(t),)
+    """
+    after = rewritten(tmp_path, source)
+    calls = [ast.unparse(node.value) for node in ast.parse(after).body[1:] if isinstance(node, ast.Assign)]
+    assert calls == [
+        "torch.amp.autocast('cuda', enabled=x, dtype=torch.float16)",
+        "torch.amp.autocast('cuda', enabled=x > 1)",
+        "torch.amp.custom_fwd(f, cast_inputs=t, device_type='cuda')",
+    ]
+    assert after.count("#") == 2
+
+
+def test_several_imports_in_one_statement(tmp_path: Path) -> None:
+    after = rewritten(tmp_path, "import torch.cuda.amp as amp, os\n\ns = amp.GradScaler()\nprint(os.name)\n")
+    assert after == 'import torch.amp as amp\nimport os\n\ns = amp.GradScaler("cuda")\nprint(os.name)\n'

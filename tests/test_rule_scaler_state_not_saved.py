@@ -39,6 +39,12 @@ def test_one_line_dictionary(tmp_path: Path) -> None:
     assert not findings(RULE, tmp_path / "after", after)
 
 
+def test_one_dictionary_in_two_files(tmp_path: Path) -> None:
+    save = "state = {'optimizer': opt.state_dict()}\ntorch.save(state, 'last.pt')\ntorch.save(state, 'best.pt')"
+    after = fixed(RULE, tmp_path, script(save))
+    assert "state = {'optimizer': opt.state_dict(), 'scaler': scaler.state_dict()}\n" in after
+
+
 @pytest.mark.parametrize("comma", ["", ","])
 def test_dictionary_over_several_lines(comma: str, tmp_path: Path) -> None:
     save = (

@@ -71,6 +71,8 @@ def test_stays_silent(name: str, tmp_path: Path) -> None:
 
 
 SILENT = {
+    "switched by a setting": script(WRONG["half"], scaler="torch.amp.GradScaler('cpu', enabled=copy)"),
+    "frozen": script(WRONG["half"] + "\nmodel.requires_grad_(False)"),
     "switched off": script(WRONG["half"], scaler="torch.amp.GradScaler('cpu', enabled=False)"),
     "adapter": script(
         "model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel = get_peft_model(model, config)"

@@ -114,6 +114,18 @@ def test_bare_update_is_found_and_crashes(name: str, tmp_path: Path) -> None:
 
 
 RIGHT = {
+    "the same test spelled twice": (
+        "sync = (i + 1) % accum == 0\n"
+        + SCALED
+        + "if sync:\n"
+        + indented(UNSCALE + CLIP)
+        + "if not (i + 1) % accum:\n"
+        + indented(STEP)
+    ),
+    "an optimizer of its own in each pass": (
+        "for j in range(1):\n    o = [opt][j]\n"
+        "" + indented(SCALED) + "    scaler.unscale_(o)\n    scaler.step(o)\nscaler.update()\n"
+    ),
     "plain": SCALED + UNSCALE + CLIP + STEP,
     "all in the accumulation": SCALED + "if (i + 1) % accum == 0:\n" + indented(UNSCALE + CLIP + STEP),
     "a switch of the run": SCALED + "if clip > 0:\n" + indented(UNSCALE + CLIP) + "if use_amp:\n" + indented(STEP),

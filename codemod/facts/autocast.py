@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from ..project import Project
 from .arguments import Signature, bind
-from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario, values_of
+from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
 from .names import ModuleNames, names_of, resolve
+from .values import values_of
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""

@@ -6,7 +6,8 @@ import ast
 from dataclasses import dataclass
 
 from ..project import Project
-from .names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of, parameters_of, project_module, resolve
+from .bindings import self_stores
+from .names import FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of
 
 MAX_BASES = 6
 """How many base classes up a method is searched."""
@@ -50,7 +51,7 @@ def called_function(project: Project, module: ModuleNames, call: ast.Call) -> Fu
     if chain is None:
         return None
     scope = module.scope_of(call)
-    if chain[0] == "self" and len(chain) == 2 and scope.enclosing_class is not None:
+    if chain[0] in ("self", "cls") and len(chain) == 2 and scope.enclosing_class is not None:
         return method_of(project, module, scope.enclosing_class, chain[1])
     if len(chain) == 1:
         for binding in scope.lookup(chain[0]):
@@ -58,17 +59,47 @@ def called_function(project: Project, module: ModuleNames, call: ast.Call) -> Fu
                 return FunctionTarget(module, binding.node, bound=False)
             if isinstance(binding.node, ast.ClassDef):
                 return method_of(project, module, module.scopes[binding.node], "__init__")
-    return _imported_function(project, resolve(project, module, func))
+        return (
+            None
+            if scope.lookup(chain[0]) and module.qualified(func) is None
+            else _imported_function(project, module, func)
+        )
+    return _imported_function(project, module, func) or _method_of_object(project, module, func, chain)
 
 
-def _imported_function(project: Project, qualified: str | None) -> FunctionTarget | None:
-    if qualified is None or qualified.startswith("torch."):
+def _method_of_object(project: Project, module: ModuleNames, func: ast.expr, chain: list[str]) -> FunctionTarget | None:
+    """``trainer.fit(...)``, ``self.trainer.fit(...)``: the method of the object's class, where one class is known."""
+    if not isinstance(func, ast.Attribute):
         return None
-    module_name, _, name = qualified.rpartition(".")
-    document = project_module(project, module_name)
-    if document is None:
+    found = class_of_object(project, module, func.value, chain[:-1])
+    return method_of(project, found[0], found[1], chain[-1]) if found is not None else None
+
+
+def class_of_object(
+    project: Project, module: ModuleNames, node: ast.expr, chain: list[str]
+) -> tuple[ModuleNames, Scope] | None:
+    """The project's class of the object that ``node`` (a plain chain) names: assigned from one call, or annotated."""
+    scope = module.scope_of(node)
+    if len(chain) == 1:
+        bindings = scope.lookup(chain[0])
+        if len(bindings) != 1:
+            return None
+        made = bindings[0].value
+        if isinstance(bindings[0].node, ast.arg) and bindings[0].node.annotation is not None:
+            return class_of(project, module, bindings[0].node.annotation)
+    elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
+        stores = self_stores(module, scope.enclosing_class, chain[1])
+        made = stores[0][0] if len(stores) == 1 else None
+    else:
         return None
-    other = names_of(project, document)
+    return class_of(project, module, made.func) if isinstance(made, ast.Call) else None
+
+
+def _imported_function(project: Project, module: ModuleNames, func: ast.expr) -> FunctionTarget | None:
+    found = definition_of(project, module, func)
+    if found is None:
+        return None
+    other, name = found
     for binding in other.module_scope.lookup(name):
         if isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef):
             return FunctionTarget(other, binding.node, bound=False)
@@ -100,12 +131,10 @@ def class_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Mod
         for binding in module.scope_of(node).lookup(chain[0]):
             if isinstance(binding.node, ast.ClassDef):
                 return module, module.scopes[binding.node]
-    qualified = resolve(project, module, node)
-    module_name, _, name = (qualified or "").rpartition(".")
-    document = project_module(project, module_name)
-    if document is None:
+    defined = definition_of(project, module, node)
+    if defined is None:
         return None
-    other = names_of(project, document)
+    other, name = defined
     for binding in other.module_scope.lookup(name):
         if isinstance(binding.node, ast.ClassDef):
             return other, other.scopes[binding.node]

@@ -26,7 +26,8 @@ _READERS = {
 def is_manifest(path: str) -> bool:
     """Whether a file's name says that it holds requirements."""
     name = path.rpartition("/")[2].lower()
-    return _is_requirements(path.lower()) or _is_conda(name) or _is_image(name) or name in _LOCKS or name in _READERS
+    listed = _is_requirements(path.lower()) or name in _LOCKS or name in _READERS
+    return listed or _is_conda(name) or _is_image(name) or _is_instructions(name)
 
 
 def directory_of(path: str) -> str:
@@ -51,6 +52,8 @@ def pins_in(document: Document) -> Iterator[Pin]:
         yield from _conda(document)
     elif _is_image(name):
         yield from _image(document)
+    elif _is_instructions(name):
+        yield from _instructions(document)
 
 
 def _is_requirements(path: str) -> bool:
@@ -63,6 +66,10 @@ def _is_requirements(path: str) -> bool:
 
 def _is_conda(name: str) -> bool:
     return name.endswith((".yml", ".yaml")) and (name.startswith(("env", "conda")) or name == "meta.yaml")
+
+
+def _is_instructions(name: str) -> bool:
+    return name.startswith(("readme", "install")) and name.endswith((".md", ".rst", ".txt"))
 
 
 def _is_image(name: str) -> bool:
@@ -111,6 +118,17 @@ def _image(document: Document) -> Iterator[Pin]:
         repository, _, tag = image.partition(":")
         if repository.rpartition("docker.io/")[2] == "pytorch/pytorch" and tag[:1].isdigit():
             yield from pin_of(document, f"torch=={tag.partition('-')[0]}", Tier.FIXED, row)
+
+
+def _instructions(document: Document) -> Iterator[Pin]:
+    """``pip install torch==1.11.0`` in a README: what research code was written for, where nothing else says so."""
+    for row, line in lines_of(document):
+        command, installs, rest = line.partition("install ")
+        if installs and command.strip(" `$>*-").rpartition(" ")[2].endswith(("pip", "pip3", "conda", "mamba", "uv")):
+            for word in rest.replace("`", " ").split():
+                name = word.strip("\"',")
+                if name.startswith(("torch=", "torch>", "torch~", "torch<", "pytorch=", "pytorch>")):
+                    yield from pin_of(document, _from_conda(name), Tier.FIXED, row)
 
 
 def _locked(document: Document) -> Iterator[Pin]:

@@ -19,6 +19,10 @@ from ..project import Project
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
 
+AttributeStore: TypeAlias = tuple[list[str] | None, ast.expr | None, ast.stmt]
+"""The receiver (``["self"]``; None for a name in a class body, empty for no plain chain), the value where one
+expression gives it, and the statement."""
+
 MAX_ALIAS_HOPS = 8
 """How many re-exports and aliases are followed before a name counts as unknown."""
 
@@ -96,6 +100,36 @@ class ModuleNames:
         """All calls of the document, in source order."""
         found = [node for node in self.nodes if isinstance(node, ast.Call)]
         return sorted(found, key=lambda node: (node.lineno, node.col_offset))
+
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """The calls of the document by the last name of what is called (``c`` for ``a.b.c()``), in source order."""
+        found: dict[str, list[ast.Call]] = {}
+        for call in self.calls:
+            func = call.func
+            name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+            found.setdefault(name, []).append(call)
+        return found
+
+    @cached_property
+    def attribute_stores(self) -> dict[str, list[AttributeStore]]:
+        """What is assigned to attributes, by attribute name, in source order.
+
+        Assignments in a class body count too, as they give the attribute its first value.
+        """
+        found: dict[str, list[AttributeStore]] = {}
+        for node in self.nodes:
+            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor):
+                continue
+            in_class = isinstance(self.scope_of(node).node, ast.ClassDef)
+            for target, value in _stored(node):
+                if isinstance(target, ast.Attribute):
+                    found.setdefault(target.attr, []).append((attribute_chain(target.value) or [], value, node))
+                elif in_class and isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append((None, value, node))
+        for stores in found.values():
+            stores.sort(key=lambda store: store[2].lineno)
+        return found
 
     @cached_property
     def name_loads(self) -> dict[str, list[ast.Name]]:
@@ -259,30 +293,49 @@ def names_of(project: Project, document: Document) -> ModuleNames:
 
 def resolve(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
     """Like ``ModuleNames.qualified``, and re-exports through the project's own modules are followed to their end."""
-    qualified = module.qualified(node)
+    return _resolved(project, module, node)[0]
+
+
+def definition_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[ModuleNames, str] | None:
+    """The project's module that defines what ``node`` names through imports, and the name it has there."""
+    qualified, importer = _resolved(project, module, node)
+    if qualified is None or qualified.startswith("torch."):
+        return None
+    module_name, _, name = qualified.rpartition(".")
+    document = project_module(project, module_name, importer)
+    return (names_of(project, document), name) if document is not None else None
+
+
+def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str | None, str]:
+    """The qualified name behind all re-exports, and the file whose import names it so."""
+    qualified, importer = module.qualified(node), module.document.path
     for _ in range(MAX_ALIAS_HOPS):
         if qualified is None or qualified.startswith("torch."):
-            return qualified
-        further = _through_project(project, qualified)
+            break
+        further = _through_project(project, qualified, importer)
         if further is None:
-            return qualified
-        qualified = further
-    return qualified
+            break
+        qualified, importer = further
+    return qualified, importer
 
 
-def _through_project(project: Project, qualified: str) -> str | None:
+def _through_project(project: Project, qualified: str, importer: str) -> tuple[str, str] | None:
     module_name, _, attribute = qualified.rpartition(".")
-    document = project_module(project, module_name)
+    document = project_module(project, module_name, importer)
     if document is None:
         return None
     bindings = names_of(project, document).module_scope.lookup(attribute)
     imports = {binding.qualified for binding in bindings if binding.kind == "import"}
-    return imports.pop() if len(imports) == 1 and len(bindings) == 1 else None
+    only = imports.pop() if len(imports) == 1 and len(bindings) == 1 else None
+    return (only, document.path) if only is not None else None
 
 
-def project_module(project: Project, module_name: str) -> Document | None:
-    """The project's own document for a dotted module name, or None (third party, missing, unparsable)."""
-    path = project.python_path(module_name) if module_name else None
+def project_module(project: Project, module_name: str, importer: str = "") -> Document | None:
+    """The project's own document for a dotted module name, or None (third party, missing, unparsable).
+
+    ``importer`` is the path of the file that names the module; which file is meant can depend on it.
+    """
+    path = project.python_path(module_name, importer) if module_name else None
     document = project.document(path) if path else None
     if document is None:
         return None
@@ -373,6 +426,24 @@ def _bind_target(target: ast.expr, value: ast.expr, node: ast.AST, scope: Scope)
                 _bind_target(element, part, node, scope)
         else:
             _bind_names(target, "unpacked", node, scope)
+
+
+def _stored(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """The single targets a statement assigns to, each with its value where one expression is its value."""
+    if isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            if not isinstance(target, ast.Tuple | ast.List):
+                yield target, statement.value
+                continue
+            values = statement.value.elts if isinstance(statement.value, ast.Tuple | ast.List) else []
+            paired = len(values) == len(target.elts) and not any(isinstance(item, ast.Starred) for item in target.elts)
+            for index, element in enumerate(target.elts):
+                yield element, values[index] if paired else None
+    elif isinstance(statement, ast.AnnAssign):
+        if statement.value is not None:
+            yield statement.target, statement.value
+    elif isinstance(statement, ast.AugAssign | ast.For | ast.AsyncFor):
+        yield statement.target, None
 
 
 def _bind_names(target: ast.expr, kind: str, node: ast.AST, scope: Scope) -> None:

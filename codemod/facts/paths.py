@@ -61,6 +61,13 @@ def _comparison(test: ast.Compare, holds: bool) -> tuple[str, bool]:
     return ast.unparse(test), holds
 
 
+def name_parts(node: ast.expr) -> set[str]:
+    """The lower-case words in the names an expression reads: ``args.max_grad_norm`` gives args, max, grad, norm."""
+    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
+    names += [item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+    return {part for name in names for part in name.lower().split("_") if part}
+
+
 def function_of(module: ModuleNames, node: ast.AST) -> ast.AST:
     """The function (or module, or class body) whose statements ``node`` is part of; lambdas count as their function."""
     return module.scope_of(node).function.node
@@ -122,10 +129,21 @@ def guard_facts(module: ModuleNames, node: ast.AST) -> set[tuple[str, bool]]:
 
 def exclusive(module: ModuleNames, first: ast.AST, second: ast.AST) -> bool:
     """Whether both nodes of one function certainly do not run in the same pass."""
-    theirs = guard_facts(module, second)
-    if any((text, not holds) in theirs for text, holds in guard_facts(module, first)):
+    if _contradicts(guards(module, first), guard_facts(module, second)):
+        return True
+    if _contradicts(guards(module, second), guard_facts(module, first)):
         return True
     return _in_different_arms(module, first, second)
+
+
+def _contradicts(mine: Sequence[Guard], theirs: set[tuple[str, bool]]) -> bool:
+    """Whether some guard cannot hold where ``theirs`` do; ``a or b`` fails only where both are known to be false."""
+    for guard in mine:
+        if any((text, not holds) in theirs for text, holds in guard.facts):
+            return True
+        if set(_facts(guard.test, not guard.holds)) <= theirs:
+            return True
+    return False
 
 
 def _in_different_arms(module: ModuleNames, first: ast.AST, second: ast.AST) -> bool:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from ..project import Project
 from .autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from .dtypes import BF16, FP16, UNKNOWN, Dtype, DtypeValues, Given, Scenario, as_dtype, values_of
+from .dtypes import BF16, FP16, UNKNOWN, Dtype, Given, Scenario, as_dtype
 from .functions import called_function
 from .names import ModuleNames, Scope
 from .scalers import Scaler
+from .values import DtypeValues, values_of
 
 HALF_WORDS = ("fp16", "float16", "half", "bf16", "bfloat16", "dtype", "precision")
 EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..project import Project
-from .dtypes import BF16, FP16, Dtype, Given, as_dtype, values_of
+from .dtypes import BF16, FP16, Dtype, Given, as_dtype
 from .names import ModuleNames, Scope, attribute_chain, names_of
 from .regimes import Regime
 from .scalers import Scaler
+from .values import values_of
 
 LOADERS = ("from_pretrained", "from_config")
 LOAD_KEYS = ("torch_dtype", "dtype")

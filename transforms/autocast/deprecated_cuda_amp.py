@@ -18,10 +18,10 @@ The order of arguments differs: the old `autocast(enabled, dtype, cache_enabled)
 `respell` [safe]: the same call through `torch.amp`, in the file's own style of import, with positional arguments turned
 into keywords where the order changed. All uses that hang on one import are rewritten together or not at all.
 
-It is [unsafe] for an `autocast()` without a dtype that may run inside a bfloat16 region: the old one is float16 (on
-CUDA) wherever it stands, the new one takes the dtype of the region around it.
+`respell` [unsafe]: the same for an `autocast()` without a dtype that may run inside a bfloat16 region: the old one is
+float16 (on CUDA) wherever it stands, the new one takes the dtype of the region around it.
 
-It is [display-only] where the project's own pins allow a release of PyTorch that lacks the new spelling
+`respell` [display-only]: the same where the project's own pins allow a release of PyTorch that lacks the new spelling
 (`torch.amp.autocast` 1.12, `torch.amp.GradScaler` 2.3, `torch.amp.custom_fwd` and `torch.get_autocast_dtype` 2.4).
 
 No fix where a name is handed on before it is called, comes through another file, is used in `isinstance` or as a key,
@@ -29,6 +29,7 @@ where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what
 
 ## Not flagged
 
+A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
 Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names.
 """
@@ -50,10 +51,15 @@ from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, use
 from .import_groups import Group, groups_of, import_operations
 
 MAX_EVIDENCE = 40
+DEPRECATED_SINCE = "2.4"
+"""A project that pins an older release never sees the warning."""
 
 
 def check(project: Project) -> Iterator[Finding]:
     for document in project.python_documents(containing=WORDS):
+        versions = allowed(project, "torch", near=document.path)
+        if versions is not None and not versions.may_reach(DEPRECATED_SINCE):
+            continue
         module = names_of(project, document)
         judged = [(_verdict(project, group), group) for group in groups_of(project, module, uses_in(project, module))]
         judged.sort(key=lambda pair: pair[0].key)

@@ -22,6 +22,8 @@ def respelled(use: Use, name: str) -> ReplaceExpression:
     span = document.span(use.whole)
     if use.form == "reference":
         raise NotExact("it is handed on here and called elsewhere")
+    if any(isinstance(parent, ast.JoinedStr) for parent in use.module.ancestors(use.node)):
+        raise NotExact("it stands in an f-string")
     if use.form == "decorator":
         if use.entry.kind != "custom":
             raise NotExact("as a bare decorator it works with no release")
@@ -133,7 +135,7 @@ class _Call:
         return end + self._text(end, self._end(self.call)).index("(") + 1
 
     def _after_blanks(self, begin: int, end: int, skipped: str = "") -> int:
-        """The first offset that is no blank, comment or one of ``skipped``: parentheses of an argument are not passed."""
+        """The first offset that is no blank, comment or one of ``skipped``; a parenthesis may belong to an argument."""
         text, at = self.document.text, begin
         while at < end and (text[at].isspace() or text[at] in f"#\\{skipped}"):
             at = max(text.find(self._end_of_line, at), at) if text[at] == "#" else at

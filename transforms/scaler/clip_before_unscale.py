@@ -32,16 +32,19 @@ grad-scaler-under-bf16).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...codemod.facts.clipping import Clip, clips_of
-from ...codemod.facts.paths import exclusive, position
+from ...codemod.facts.paths import calls_of, exclusive, guard_facts, guards, name_parts, position
 from ...codemod.facts.regimes import regime_of
 from ...codemod.facts.scaler_steps import ScalerStep, may_unscale, steps_of
 from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
 from ...codemod.project import Project
 from .unscale_insertion import unscale_before
+
+SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
+"""Parts of a test that may decide whether this very pass is scaled."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -71,7 +74,7 @@ def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | Non
     scales = [item for item in scales if not exclusive(module, item, call) and not exclusive(module, item, after[0])]
     if not scales and (step.of("scale") or not _is_never_unscaled(step.scaler)):
         return None
-    if _is_unscaled(step, call, after[0]):
+    if _is_unscaled(step, call) or _is_behind_another_switch(step, call, (*scales, after[0])):
         return None
     start = position(scales[-1]) if scales else (0, 0)
     return None if may_unscale(project, step, start, call) else after[0]
@@ -83,15 +86,28 @@ def _is_never_unscaled(scaler: Scaler) -> bool:
     return not hidden and bool(scaler.uses_of("scale")) and not scaler.uses_of("unscale_", "private", "bound-method")
 
 
-def _is_unscaled(step: ScalerStep, clip: ast.Call, following: ast.Call) -> bool:
-    """Whether an ``unscale_`` for the optimizer stepped next stands before the clip and after the last step."""
-    wanted = step.text_of_optimizer(following)
-    stepped = {step.text_of_optimizer(item) for item in step.of("step")}
-    for call in step.of("unscale_"):
-        if position(call) > position(clip) or exclusive(step.module, call, clip):
-            continue
-        optimizer = step.text_of_optimizer(call)
-        if optimizer == wanted or optimizer not in stepped:
+def _is_unscaled(step: ScalerStep, clip: ast.Call) -> bool:
+    """Whether some scaler has unscaled for an optimizer still to be stepped: the clip may be meant for that one."""
+    calls = [call for call in calls_of(step.module, step.function) if isinstance(call.func, ast.Attribute)]
+    before = [call for call in calls if position(call) < position(clip) and not exclusive(step.module, call, clip)]
+    for call in before:
+        if call.func.attr == "unscale_":  # type: ignore[attr-defined]
+            optimizer = step.text_of_optimizer(call)
+            stepped = [
+                item
+                for item in before
+                if item.func.attr == "step" and step.text_of_optimizer(item) == optimizer  # type: ignore[attr-defined]
+            ]
+            if not any(position(item) > position(call) for item in stepped):
+                return True
+    return False
+
+
+def _is_behind_another_switch(step: ScalerStep, clip: ast.Call, scaled: Sequence[ast.Call]) -> bool:
+    """Whether the clip waits for a test about precision that the scaled backward and the step do not share."""
+    shared = {fact for call in scaled for fact in guard_facts(step.module, call)}
+    for guard in guards(step.module, clip):
+        if not set(guard.facts) <= shared and name_parts(guard.test) & SWITCH_WORDS:
             return True
     return False
 

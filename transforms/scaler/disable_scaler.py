@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.facts.dtypes import BF16, FP16, Dtype, Given, Scenario, as_dtype, reaching, values_of
+from ...codemod.facts.bindings import reaching
+from ...codemod.facts.dtypes import BF16, FP16, Dtype, Given, Scenario, as_dtype
 from ...codemod.facts.names import Binding, ModuleNames, Scope
 from ...codemod.facts.regimes import Regime, Region, bf16_givens
 from ...codemod.facts.scalers import Scaler
+from ...codemod.facts.values import values_of
 from ...codemod.model import AddImport, Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
 from ...codemod.project import Project
 from .can_disable import can_disable

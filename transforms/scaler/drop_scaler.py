@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.documents import Document
-from ...codemod.facts.dtypes import attribute_assignments
+from ...codemod.facts.bindings import attribute_assignments
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
 from ...codemod.model import (

@@ -31,12 +31,14 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.facts.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from ...codemod.facts.dtypes import FP16, attribute_assignments, values_of
+from ...codemod.facts.bindings import attribute_assignments
+from ...codemod.facts.dtypes import FP16
 from ...codemod.facts.functions import class_of
 from ...codemod.facts.names import ModuleNames, attribute_chain
 from ...codemod.facts.paths import calls_of, exclusive, function_of, guards, position
 from ...codemod.facts.regimes import speaks_of_precision
 from ...codemod.facts.scalers import scalers
+from ...codemod.facts.values import values_of
 from ...codemod.model import Finding, Place, Rule
 from ...codemod.project import Project
 from .add_scaler import LossStep, fix

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.dtypes import FP16, attribute_assignments, values_of
+from ...codemod.facts.bindings import attribute_assignments
+from ...codemod.facts.dtypes import FP16
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.paths import exclusive, function_of, guard_facts, loops, position
+from ...codemod.facts.values import values_of
 from ...codemod.facts.weights import LOAD_KEYS, cast_dtype
 from ...codemod.project import Project
 

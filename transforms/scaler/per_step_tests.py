@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.dtypes import default_of
+from ...codemod.facts.bindings import default_of
 from ...codemod.facts.functions import called_function
 from ...codemod.facts.names import Binding, attribute_chain, names_of
 from ...codemod.facts.paths import function_of

@@ -62,7 +62,8 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
     stepped = {
         ast.unparse(node) for step in steps_of(scaler) for call in step.of("step") if (node := step.optimizer(call))
     }
-    transfers = [item for item in transfers_of(project, scaler) if item.optimizer in stepped]
+    found = {(item.kind, item.call): item for item in transfers_of(project, scaler) if item.optimizer in stepped}
+    transfers = list(found.values())
     saves = [item for item in transfers if item.kind == "save"]
     loads = [item for item in transfers if item.kind == "load" and any(item.optimizer == x.optimizer for x in saves)]
     if not saves or not loads:

@@ -54,7 +54,7 @@ ERROR = "'Attempting to unscale FP16 gradients'"
 
 def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.switched_off or scaler.kind != "direct" or scaler.uses_of("private"):
+        if not _is_surely_on(scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
             continue
         for step in steps_of(scaler):
             for call in step.of("step")[:1]:
@@ -66,6 +66,11 @@ def check(project: Project) -> Iterator[Finding]:
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')")
     for pipeline in live_pipelines(project):
         yield _halved_pipeline(pipeline)
+
+
+def _is_surely_on(scaler: Scaler) -> bool:
+    node = scaler.enabled_node
+    return scaler.arguments is not None and (node is None or (isinstance(node, ast.Constant) and node.value is True))
 
 
 def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:

@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.paths import Guard, exclusive, guards, loop_names, loops, position
+from ...codemod.facts.paths import Guard, exclusive, guard_facts, guards, loops, name_parts, position
 from ...codemod.facts.scaler_steps import ScalerStep, steps_of
 from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.model import Finding, Fix, Place, Rule
@@ -39,6 +39,8 @@ from ...codemod.project import Project
 from . import move_into_step
 from .per_step_tests import changes_per_step
 
+SETTING_WORDS = {"clip", "clipping", "norm", "scaler", "amp", "fp16", "half", "mixed", "precision"}
+"""Parts of a test that asks for a setting, not for the batch."""
 TWICE = "unscale_ runs in passes without update: the next one raises 'unscale_() has already been called'"
 NO_CHECKS = "update runs in passes without unscale_ or step, and raises 'No inf checks were recorded prior to update'"
 
@@ -73,13 +75,26 @@ def _repeated_unscale(project: Project, scaler: Scaler, step: ScalerStep) -> Ite
 
 def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call) -> Guard | None:
     """A per-step condition that ``update`` waits for although ``call`` has run; None when it follows every time."""
-    known = {fact for guard in guards(step.module, call) for fact in guard.facts}
+    known = guard_facts(step.module, call)
+    if not _waits_for_settings_only(step, call, guard_facts(step.module, update)):
+        return None
     for guard in guards(step.module, update):
         if set(guard.facts) <= known or not _goes_on(step, guard, call):
             continue
         if changes_per_step(project, step, guard.test):
             return guard
     return None
+
+
+def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: set[tuple[str, bool]]) -> bool:
+    """Whether the conditions of ``call`` that the other call does not share are settings of the whole run.
+
+    Another spelling of the other call's condition (``if sync:`` for ``if step % n == 0:``) must not count as missing.
+    """
+    for guard in guards(step.module, call):
+        if not set(guard.facts) <= shared and not name_parts(guard.test) & SETTING_WORDS:
+            return False
+    return True
 
 
 def _goes_on(step: ScalerStep, guard: Guard, call: ast.Call) -> bool:
@@ -104,7 +119,7 @@ def _micro_batch_loop(step: ScalerStep, call: ast.Call) -> ast.AST | None:
         inside = set(ast.walk(loop))
         if any(update in inside for update in step.of("update")):
             return None
-        bound = loop_names(loop)
+        bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         own = any(isinstance(item, ast.Name) and item.id in bound for item in ast.walk(step.optimizer(call) or call))
         later = [item for item in step.of("update") if position(item) > position(loop)]
         if not own and later and any(scale in inside for scale in step.of("scale")):
@@ -132,7 +147,9 @@ def _skipped(project: Project, step: ScalerStep, call: ast.Call, update: ast.Cal
     """A per-step condition of ``call`` that ``update`` does not wait for."""
     if loops(step.module, call) != loops(step.module, update):
         return None
-    known = {fact for guard in guards(step.module, update) for fact in guard.facts}
+    known = guard_facts(step.module, update)
+    if not _waits_for_settings_only(step, update, guard_facts(step.module, call)):
+        return None
     for guard in guards(step.module, call):
         plain = guard.leaving is None and not set(guard.facts) <= known
         if plain and changes_per_step(project, step, guard.test):
