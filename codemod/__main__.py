@@ -1,19 +1,63 @@
-"""``python -m precfix.codemod`` equals ``precfix``. Kept free of imports: ``--version`` has nothing else to wait for."""
+"""``python -m precfix.codemod`` equals ``precfix``. Kept free of imports: ``--version`` waits for nothing else."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Print the version, or hand over to the command line."""
-    if sys.argv[1:] == ["--version"]:
-        from importlib.metadata import version
+    _open_closed_streams()
+    try:
+        if sys.argv[1:] == ["--version"]:
+            _print_version()
+            return
+        from .cli import main as run
 
-        print(f"precfix {version('precfix')}")
+        run()
+    except KeyboardInterrupt:  # while modules were still being imported
+        print("precfix: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def _open_closed_streams() -> None:
+    """Started with a closed stdout or stderr, write to nowhere: the next file opened would take its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _print_version() -> None:
+    from importlib.metadata import version
+
+    try:
+        print(f"precfix {version('precfix')}", flush=True)
+    except BrokenPipeError:  # nobody reads any more; Python must not try again at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError as error:
+        print(f"precfix: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(2)
+
+
+def _forget_current_folder() -> None:
+    """``python -m`` looks for modules in the current folder first: the scanned project's ``yaml.py`` would be run.
+
+    Python itself has looked there for ``runpy`` and ``precfix`` by now: among hostile files use ``precfix``, which
+    never looks there, or ``python -P -m``.
+    """
+    try:
+        here, first = os.path.realpath("."), os.path.realpath(sys.path[0])
+    except OSError:  # the current folder is gone
         return
-    from .cli import main as run
-
-    run()
+    installed_in = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+    if first == here != installed_in and not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
 
 
 if __name__ == "__main__":
+    _forget_current_folder()
     main()

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .cli_input import check_chosen, open_project, options_of, rule_named, selected_rules, target_of
+from .cli_input import check_chosen, check_writable, open_project, options_of, rule_named, selected_rules, target_of
 from .cli_output import (
     INTERNAL,
+    INTERRUPTED,
     USAGE,
     diff_of,
     exit_code,
@@ -68,7 +69,16 @@ class Color(str, Enum):
         return {"auto": None, "always": True, "never": False}[self.value]
 
 
-Paths = Annotated[list[Path], typer.Argument(help="Project folders or files.", show_default=False)]
+def _path(text: str) -> Path:
+    """A path argument; an empty one (``"$UNSET"``) is a mistake, where `Path` would take the current folder."""
+    if not text:
+        raise typer.BadParameter("an empty path")
+    return Path(text)
+
+
+Paths = Annotated[
+    list[Path], typer.Argument(help="Project folders or files.", show_default=False, metavar="PATH", parser=_path)
+]
 Select = Annotated[str, typer.Option(help="Only these rules: codes or prefixes, separated by commas.", metavar="CODES")]
 Ignore = Annotated[str, typer.Option(help="Not these rules: codes or prefixes.", metavar="CODES")]
 Exclude = Annotated[
@@ -109,6 +119,7 @@ def check(
     rules = selected_rules(select, ignore)
     with progress(len(rules)) as step:
         report = engine.check(project, rules, target_of(project), options_of(False, None, step))
+    check_writable(output, project, report)
     view = view_of(project, quiet, verbose, False)
     if output_format is CheckFormat.JSON:
         write_bytes(json_of(report, project).encode(), output)
@@ -136,7 +147,7 @@ def migrate(
     verbose: Verbose = False,
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Repair precision mistakes, or print the diff that would. ``precfix undo`` takes an applied run back."""
+    """Repair precision mistakes, or print the diff that would. `precfix undo` takes an applied run back."""
     from . import engine
 
     project = open_project(paths, exclude)
@@ -145,6 +156,8 @@ def migrate(
         options = options_of(unsafe_fixes, fix, step)
         report = engine.migrate(project, rules, target_of(project), options)
     check_chosen(report, options)
+    for file in (output, patch):  # before anything is applied
+        check_writable(file, project, report)
     preview = dry_run or patch is not None
     if not preview and report.changes:
         from .apply import apply
@@ -184,10 +197,12 @@ def _write_migration(
 
 @app.command()
 def undo(
-    path: Annotated[Path, typer.Argument(help="The project folder that was migrated.")] = Path("."),
+    path: Annotated[
+        Path, typer.Argument(help="The project folder that was migrated.", metavar="PATH", parser=_path)
+    ] = Path("."),
     force: Annotated[bool, typer.Option("--force", help="Also overwrite files that changed since.")] = False,
 ) -> None:
-    """Restore the bytes that the last ``precfix migrate`` replaced."""
+    """Restore the bytes that the last `precfix migrate` replaced."""
     from .apply import undo as take_back
     from .report.printable import printable
 
@@ -212,7 +227,7 @@ def explain(
     rule: Annotated[str, typer.Argument(help="A rule's code or name, such as PF101.", metavar="CODE")],
     color: ColorOption = Color.AUTO,
 ) -> None:
-    """Print the manual of a rule: symptom, reason, fix, and what is not flagged."""
+    """Print the manual of a rule: symptom, reason, fix, look-alikes."""
     from .manual import manual_of
 
     show_markdown(manual_of(rule_named(rule)), color.wanted)
@@ -229,7 +244,11 @@ def main() -> None:
         sys.exit(USAGE)
     except KeyboardInterrupt:
         print("precfix: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:  # typer has caught the KeyboardInterrupt
+            print("precfix: interrupted", file=sys.stderr)
+        raise
     except Exception as error:  # the outermost boundary: no traceback ever reaches the user
         print(f"precfix: internal error, please report it: {type(error).__name__}: {_one_line(error)}", file=sys.stderr)
         sys.exit(INTERNAL)

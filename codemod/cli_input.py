@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,6 +79,28 @@ def check_chosen(report: Report, options: Options) -> None:
         offered = sorted({fix.name for finding in report.findings if finding.code == code for fix in finding.fixes})
         if offered and name not in offered:
             raise UsageError(f"--fix {code}={name}: {code} offers {', '.join(offered)} here")
+
+
+def check_writable(output: Path | None, project: Project, report: Report) -> None:
+    """Raise UsageError when a result cannot go to ``output``, or would overwrite a source file of the project.
+
+    JSON and text files are only refused when the report is about them: they may well be an earlier result.
+    """
+    from .documents import FileKind, kind_of
+
+    if output is None:
+        return
+    folder = output.parent
+    if not folder.is_dir():
+        raise UsageError(f"{str(output)!r} cannot be written: there is no folder {str(folder)!r}")
+    if output.is_dir() or not os.access(output if output.exists() else folder, os.W_OK):
+        reason = "it is a folder" if output.is_dir() else "permission denied"
+        raise UsageError(f"{str(output)!r} cannot be written: {reason}")
+    path = os.path.relpath(output.resolve(), project.root).replace(os.sep, "/")
+    kind = kind_of(path) if path in project.paths else None
+    about = {change.path for change in report.changes} | {finding.path for finding in report.findings}
+    if path in about or kind not in (None, FileKind.JSON, FileKind.TEXT):
+        raise UsageError(f"{str(output)!r} is a file of the project; write the result elsewhere")
 
 
 def target_of(project: Project) -> Target:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .report.frame import OutputLine
     from .report.text import View
 
-FOUND, USAGE, INTERNAL = 1, 2, 3
-"""Exit codes: findings or a diff; bad usage or input; precfix itself failed."""
+FOUND, USAGE, INTERNAL, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes: findings or a diff; bad usage or input; precfix itself failed; Ctrl-C."""
 
 
 def exit_code(report: Report, found: bool) -> int:

@@ -75,13 +75,13 @@ def discover(paths: Sequence[Path], excludes: Iterable[str], limits: Limits) -> 
     starts = [_existing(path) for path in paths]
     root = _root_of(starts)
     found = Discovery(Path(root))
-    walker = _Walker(found, tuple(compile_patterns(excludes, found.skip)), limits)
+    walker = _Walker(found, tuple(compile_patterns(excludes, found.skip)), limits, starts)
     for start in starts:
         if os.path.isdir(start):
             walker.walk(start)
         else:
             walker.add_named(start)
-    found.paths.update(sourced_files(root, found.paths))
+    found.paths.update(path for path in sourced_files(root, found.paths) if walker.may_add(path))
     _drop_links_to_found_files(found)
     return found
 
@@ -111,11 +111,23 @@ def _root_of(starts: Sequence[str]) -> str:
 
 
 class _Walker:
-    def __init__(self, found: Discovery, excludes: tuple[Pattern, ...], limits: Limits) -> None:
+    def __init__(self, found: Discovery, excludes: tuple[Pattern, ...], limits: Limits, starts: Sequence[str]) -> None:
         self.found = found
         self.root = os.fspath(found.root)
         self.excludes = IgnoreRules("", excludes)
         self.limits = limits
+        self.starts = starts
+
+    def is_given(self, target: str) -> bool:
+        """Whether ``target`` lies below a given path; the root may hold more, being what several have in common."""
+        return any(is_inside(target, start) for start in self.starts)
+
+    def may_add(self, path: str) -> bool:
+        """Whether a file that the walk passed over may be read after all, being named by another file."""
+        parts = path.split("/")
+        parents = ("/".join(parts[: count + 1]) for count in range(len(parts) - 1))
+        excluded = any(self.excludes.verdict(parent, True) for parent in parents) or self.excludes.verdict(path, False)
+        return not excluded and not {".git", ".precfix"} & set(parts) and self.is_given(os.path.join(self.root, *parts))
 
     def relative(self, full: str) -> str:
         path = os.path.relpath(full, self.root).replace(os.sep, "/")
@@ -196,7 +208,7 @@ class _Walker:
             return
         if stat.S_ISDIR(mode):
             return
-        if not is_inside(target, self.root):
+        if not self.is_given(target):
             self.found.skip(name, "symbolic link out of the project")
         elif stat.S_ISREG(mode):
             self.found.paths.add(name)

@@ -31,7 +31,7 @@ def real_root(root: Path) -> Path:
     try:
         real = root.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"{str(root)!r} cannot be used: {error}") from None
+        raise UsageError(f"{str(root)!r} cannot be used: {_reason(error)}") from None
     if not real.is_dir():
         raise UsageError(f"{str(root)!r} is not a folder")
     return real

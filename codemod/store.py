@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from .discovery import Discovery, Limits, is_inside
+from .discovery import Discovery, Limits
 from .documents import Document, FileKind, Unreadable, kind_of
 from .model import Skipped
 from .reading import FileRefused, read_regular_file
@@ -70,7 +70,7 @@ class FileStore:
     def _search(self, paths: list[str], others: tuple[str, ...]) -> None:
         """Note which words each file holds: once for all precision words, and once for each other word.
 
-        A word that holds a precision word (``torch_dtype=torch.bfloat16``) is only looked for in files that hold that one.
+        A word that holds a precision word (``torch_dtype=torch.bfloat16``) is only looked for in files with that one.
         """
         within = {word: frozenset(part for part in PRECISION_WORDS if part in word) for word in others}
         for path in paths:
@@ -94,7 +94,7 @@ class FileStore:
         try:
             if path in self._links:
                 full = os.path.realpath(full, strict=True)
-                if not is_inside(full, self._root):
+                if full != self._links[path]:  # it may have been led elsewhere since
                     raise FileRefused("symbolic link out of the project")
             return read_regular_file(full, limit)
         except FileRefused as error:

@@ -17,6 +17,8 @@ from precfix.codemod.ignoring import IgnoreRules, compile_patterns
 from precfix.codemod.model import UsageError
 from precfix.codemod.project import Project
 
+from .project_tree import write_tree
+
 
 def tree(root: Path, *files: str, **contents: str) -> Path:
     for name in files:
@@ -191,6 +193,24 @@ def test_links(tmp_path: Path) -> None:
         "self.py": "symbolic link that leads nowhere",
         "dead.py": "symbolic link that leads nowhere",
     }
+
+
+def test_a_link_out_of_the_given_paths_is_not_followed_though_their_root_holds_it(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a/x.py": "", "b.py": "", "other/secret.py": ""})
+    (tmp_path / "a" / "link.py").symlink_to("../other/secret.py")
+    project = Project.open([tmp_path / "a", tmp_path / "b.py"])
+    assert project.paths == ("a/x.py", "b.py")
+    assert [skip.path for skip in project.skipped] == ["a/link.py"]
+
+
+def test_a_link_that_is_led_elsewhere_after_discovery_is_not_read(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a/x.data": "one = 1\n", "b/y.data": "two = 2\n"})
+    link = tmp_path / "link.py"
+    link.symlink_to("a/x.data")
+    project = Project.open([tmp_path])
+    link.unlink()
+    link.symlink_to("b/y.data")
+    assert project.document("link.py") is None
 
 
 def test_a_link_given_as_path_is_followed(tmp_path: Path) -> None:

@@ -51,3 +51,13 @@ def test_nothing_outside_the_project_is_read(tmp_path: Path) -> None:
     )
     (project / "link.env").symlink_to(tmp_path / "outside.env")
     assert Project.open([project]).paths == ("run.sh",)
+
+
+def test_excluded_and_ungiven_files_stay_out(tmp_path: Path) -> None:
+    files = {"a/train.sh": ". a/x/own.env\n. ./other.env\n. a/left.env\n. .git/hook.sh\n", "a/x/own.env": "A=1\n"}
+    write_tree(tmp_path, {**files, "other.env": "A=1\n", "a/left.env": "A=1\n", ".git/hook.sh": "", "b.py": ""})
+    (tmp_path / ".gitignore").write_text("*.env\n")
+    given = [tmp_path / "a", tmp_path / "b.py"]
+    assert Project.open(given).paths == ("a/left.env", "a/train.sh", "a/x/own.env", "b.py")
+    assert Project.open(given, excludes=["a/x", "left.env"]).paths == ("a/train.sh", "b.py")
+    assert Project.open([tmp_path / "a/train.sh"]).paths == ("train.sh",)

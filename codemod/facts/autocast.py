@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from ..project import Project
 from .arguments import Signature, bind
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
-from .names import ModuleNames, names_of, resolve
+from .functions import called_function, returns_of
+from .names import ModuleNames, attribute_chain, names_of, resolve
 from .values import values_of
 
 WORDS = ("autocast",)
@@ -48,7 +49,7 @@ DEFAULT_DTYPE: dict[str, Dtype] = {
 DEFAULT_SETTERS = ("set_autocast_gpu_dtype", "set_autocast_dtype", "set_autocast_cpu_dtype")
 """Calls that change what "no dtype" means; a module that holds one has no known default."""
 
-WITHOUT_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.set_grad_enabled"}
+WITHOUT_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +93,7 @@ def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     for node in module.nodes:
         api = _api(project, module, node)
         if api is not None and isinstance(node, ast.Name | ast.Attribute):
-            found.append(_autocast(module, node, api))
+            found.append(_autocast(project, module, node, api))
     return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
 
 
@@ -119,13 +120,15 @@ def _api(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
     return resolved if resolved in APIS else None
 
 
-def _autocast(module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:
+def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:
     parent = module.parents[node]
     call, form = None, "reference"
     arguments: dict[str, ast.expr] | None = {}
     if isinstance(parent, ast.Call) and parent.func is node:
         call, form = parent, _form(module, parent)
         arguments = bind(APIS[api], parent)
+        if arguments is None:
+            arguments = _bind_with_table(project, module, parent, APIS[api])
     elif isinstance(parent, ast.Call) and parent.args and parent.args[0] is node and _is_partial(module, parent):
         call, form = parent, "partial"
         arguments = bind(APIS[api], parent, skip=1)
@@ -145,6 +148,44 @@ def _autocast(module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> 
         known.get("enabled"),
         arguments is not None,
     )
+
+
+def _bind_with_table(
+    project: Project, module: ModuleNames, call: ast.Call, signature: Signature
+) -> dict[str, ast.expr] | None:
+    """``autocast(**options)`` with a dict display: in place, in a variable, or what a function returns."""
+    splats = [item.value for item in call.keywords if item.arg is None]
+    if len(splats) != 1 or any(isinstance(item, ast.Starred) for item in call.args):
+        return None
+    table = _table(project, module, splats[0])
+    if table is None:
+        return None
+    named = {item.arg: item.value for item in call.keywords if item.arg is not None}
+    return {**dict(zip(signature.names, call.args, strict=False)), **named, **table}
+
+
+def _table(project: Project, module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:
+    """The entries of a dict with literal keys; of several possible ones, where all agree on the dtype."""
+    tables: list[ast.expr | None] = [node]
+    if isinstance(node, ast.Name):
+        tables = [binding.value for binding in module.scope_of(node).lookup(node.id)]
+    elif isinstance(node, ast.Call):
+        target = called_function(project, module, node)
+        known = target is not None and target.module is module
+        tables = [item.value for item in returns_of(target.node)] if target is not None and known else []
+    entries = [_entries(table) for table in tables]
+    found = [item for item in entries if item is not None]
+    dtypes = {ast.unparse(item["dtype"]) if "dtype" in item else "" for item in found}
+    return found[-1] if found and len(found) == len(entries) and len(dtypes) == 1 else None
+
+
+def _entries(table: ast.expr | None) -> dict[str, ast.expr] | None:
+    if isinstance(table, ast.Call) and attribute_chain(table.func) == ["dict"] and not table.args:
+        return {item.arg: item.value for item in table.keywords if item.arg is not None}
+    if not isinstance(table, ast.Dict):
+        return None
+    keys = [key.value for key in table.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return dict(zip(keys, table.values, strict=True)) if len(keys) == len(table.values) else None
 
 
 def _is_partial(module: ModuleNames, call: ast.Call) -> bool:
@@ -174,8 +215,8 @@ def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...
         return (Scenario(UNKNOWN),)
     if autocast.dtype_node is not None:
         explicit = values_of(project, autocast.module).scenarios(autocast.dtype_node)
-        default = Scenario(_default(project, autocast))
-        return tuple(default if item.value is None else item for item in explicit)
+        default = _default(project, autocast)
+        return tuple(Scenario(default, item.given) if item.value is None else item for item in explicit)
     return (Scenario(_default(project, autocast)),)
 
 
@@ -209,9 +250,18 @@ def runs_without_gradients(autocast: Autocast) -> bool:
     for parent in module.ancestors(autocast.node):
         for expression in _contexts(parent):
             called = expression.func if isinstance(expression, ast.Call) else expression
-            if module.qualified(called) in WITHOUT_GRADIENTS:
+            name = module.qualified(called)
+            if name in WITHOUT_GRADIENTS or (name == "torch.set_grad_enabled" and _asks_for_none(expression)):
                 return True
     return False
+
+
+def _asks_for_none(expression: ast.expr) -> bool:
+    """``set_grad_enabled(False)``; with a variable the same region serves training as well."""
+    values = (
+        [*expression.args, *(item.value for item in expression.keywords)] if isinstance(expression, ast.Call) else []
+    )
+    return any(isinstance(value, ast.Constant) and not value.value for value in values)
 
 
 def _contexts(node: ast.AST) -> Iterator[ast.expr]:

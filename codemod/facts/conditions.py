@@ -51,7 +51,7 @@ class Conditions:
         scope = self.module.scope_of(test)
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             return self._comparison(test, holds, scope)
-        if isinstance(test, ast.Name | ast.Attribute):
+        if isinstance(test, ast.Name | ast.Attribute) or _is_question(test):
             return (Given(ast.unparse(test), (True,), holds, test, scope),)
         return ()
 
@@ -129,6 +129,11 @@ class Conditions:
         if chain is None or len(chain) != 2 or chain[0] != "self" or scope.enclosing_class is None:
             return []
         return [value for value, _ in attribute_assignments(self.module, scope.enclosing_class, chain[1])]
+
+
+def _is_question(test: ast.expr) -> bool:
+    """A short call that can be asked again with the same answer: ``torch.cuda.is_bf16_supported()``."""
+    return isinstance(test, ast.Call) and len(test.args) + len(test.keywords) <= 2
 
 
 def same_operand(left: str, right: str) -> bool:

@@ -16,6 +16,8 @@ from ..project import Project
 __all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
 
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
+MAX_CHARACTERS = 500_000
+"""Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
 EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook")
 
 
@@ -102,6 +104,8 @@ def _open(document: Document) -> tuple[ConfigFile, ...] | str:
     kind = kind_of(document.path)
     if kind is None:
         return ()
+    if len(document.text) > MAX_CHARACTERS:
+        return f"not read: too large for a configuration ({len(document.text):,} characters; limit {MAX_CHARACTERS:,})"
     try:
         text = open_config(document.text, kind)
     except ConfigUnreadable as error:

@@ -325,9 +325,12 @@ def _through_project(project: Project, qualified: str, importer: str) -> tuple[s
     if document is None:
         return None
     bindings = names_of(project, document).module_scope.lookup(attribute)
-    imports = {binding.qualified for binding in bindings if binding.kind == "import"}
-    only = imports.pop() if len(imports) == 1 and len(bindings) == 1 else None
-    return (only, document.path) if only is not None else None
+    imports = [binding.qualified for binding in bindings if binding.kind == "import" and binding.qualified]
+    if not imports or len(imports) != len(bindings):
+        return None
+    same_name = {name.rpartition(".")[2] for name in imports if name.startswith("torch.")}
+    of_torch = len(same_name) == 1 and all(name.startswith("torch.") for name in imports)
+    return (imports[0], document.path) if len(imports) == 1 or of_torch else None
 
 
 def project_module(project: Project, module_name: str, importer: str = "") -> Document | None:

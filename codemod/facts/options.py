@@ -16,6 +16,8 @@ from .names import ModuleNames, names_of
 SPEAKING = ("dtype", "precision", "bf16", "fp16", "float16", "amp", "half")
 WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
 MAX_DECLARATIONS = 8
+MAX_DOCUMENTS = 40
+"""In how many files an option's name may stand before its declaration counts as unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,27 +31,45 @@ class Option:
 
 
 class OptionIndex:
-    """All options of a project that speak of precision, by name; one per project, through ``options_named``."""
+    """Finds the declarations of options, once per name; one per project, through ``options_named``."""
 
     def __init__(self, project: Project) -> None:
-        self._found: dict[str, list[Option]] = {}
-        for document in project.python_documents(containing=WORDS):
-            module = names_of(project, document)
-            for name, option in (*_flags(module), *_fields(module), *_nodes(module)):
-                self._found.setdefault(name, []).append(option)
+        self._project = project
+        self._of_module: dict[ModuleNames, dict[str, list[Option]]] = {}
+        self._known: dict[str, list[Option]] = {}
 
-    def named(self, name: str) -> list[Option]:
-        """The declarations of the option ``name``."""
-        return self._found.get(name.lower(), [])
+    def inside(self, module: ModuleNames) -> dict[str, list[Option]]:
+        """The options that one module declares, by name."""
+        if module not in self._of_module:
+            found: dict[str, list[Option]] = {}
+            for name, option in (*_flags(module), *_fields(module), *_nodes(module)):
+                found.setdefault(name, []).append(option)
+            self._of_module[module] = found
+        return self._of_module[module]
+
+    def anywhere(self, name: str) -> list[Option]:
+        """The declarations of the option ``name``; empty where the name stands in too many files."""
+        if name not in self._known:
+            spellings = (name, name.upper(), name.replace("_", "-"))
+            documents = self._project.python_documents(
+                containing=WORDS, where=lambda text: any(spelling in text for spelling in spellings)
+            )
+            found: list[Option] = []
+            for count, document in enumerate(documents):
+                if count >= MAX_DOCUMENTS:
+                    found = []
+                    break
+                found += self.inside(names_of(self._project, document)).get(name, [])
+            self._known[name] = found
+        return self._known[name]
 
 
 def options_named(project: Project, module: ModuleNames, name: str) -> list[Option]:
     """How the option ``name`` is declared: by ``module`` itself, else anywhere; empty when too many say something."""
     if not _speaks(name):
         return []
-    found = project.fact(OptionIndex).named(name)
-    own = [option for option in found if option.module is module]
-    chosen = own or found
+    index = project.fact(OptionIndex)
+    chosen = index.inside(module).get(name.lower()) or index.anywhere(name.lower())
     return chosen if len(chosen) <= MAX_DECLARATIONS else []
 
 

@@ -91,6 +91,8 @@ class Scaler:
     """``direct``, ``subclass`` (of GradScaler, in the project) or ``wrapper`` (an object that holds one)."""
     arguments: dict[str, ast.expr] | None
     """Bound arguments of a direct scaler; None when ``*``/``**`` hide them."""
+    inner: tuple[tuple[ModuleNames, ast.Call], ...] = ()
+    """For a wrapper class of the project: the calls that make the scaler it holds."""
     aliases: list[Alias] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     routes: set[str] = field(default_factory=set)
@@ -169,7 +171,8 @@ def _birth(project: Project, module: ModuleNames, call: ast.Call) -> Scaler | No
     if base is not None:
         keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
         return Scaler(module, call, base, "subclass", keywords)
-    return Scaler(module, call, "", "wrapper", {}) if _holds_scaler(project, *owner) else None
+    inner = tuple(_held_scalers(project, *owner))
+    return Scaler(module, call, "", "wrapper", {}, inner) if inner else None
 
 
 def _base_api(project: Project, module: ModuleNames, owner: Scope) -> str | None:
@@ -177,13 +180,13 @@ def _base_api(project: Project, module: ModuleNames, owner: Scope) -> str | None
     return next((api for base in bases if (api := scaler_api(project, module, base)) is not None), None)
 
 
-def _holds_scaler(project: Project, module: ModuleNames, owner: Scope) -> bool:
+def _held_scalers(project: Project, module: ModuleNames, owner: Scope) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The scalers that a class makes for an attribute of its own."""
     for node in ast.walk(owner.node):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            stored = any((attribute_chain(target) or [""])[0] == "self" for target in node.targets)
-            if stored and scaler_api(project, module, node.value.func) is not None:
-                return True
-    return False
+        if isinstance(node, ast.Assign) and any((attribute_chain(item) or [""])[0] == "self" for item in node.targets):
+            for call in ast.walk(node.value):
+                if isinstance(call, ast.Call) and scaler_api(project, module, call.func) is not None:
+                    yield module, call
 
 
 class _Flow:
@@ -229,12 +232,13 @@ class _Flow:
             other = names_of(self.project, document)
             for node in other.name_loads.get(alias.name, []):
                 found = other.qualified(node)
-                if found and found.rpartition(".")[2] == alias.name and self._is_module(found, alias.module):
+                if found and found.rpartition(".")[2] == alias.name and self._is_module(found, other, alias.module):
                     self.scaler.routes.add("other-file")
                     yield other, node
 
-    def _is_module(self, qualified: str, module: ModuleNames) -> bool:
-        return self.project.python_path(qualified.rpartition(".")[0]) == module.document.path
+    def _is_module(self, qualified: str, importer: ModuleNames, module: ModuleNames) -> bool:
+        path = self.project.python_path(qualified.rpartition(".")[0], importer.document.path)
+        return path == module.document.path
 
     def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         member = f".{alias.name}"
@@ -353,7 +357,10 @@ class _Flow:
             if isinstance(targets, ast.Tuple) and len(targets.elts) == len(container.elts):
                 self._target(module, targets.elts[position])
                 return
-        self.scaler.routes.add("returned" if isinstance(parent, ast.Return) else "stored")
+        if isinstance(parent, ast.Return) and isinstance(container, ast.Tuple):
+            self._returned(module, parent, container.elts.index(node))
+            return
+        self.scaler.routes.add("stored")
         self._use("stored", module, node)
 
     def _argument(self, module: ModuleNames, node: ast.expr, call: ast.AST) -> None:
@@ -383,7 +390,8 @@ class _Flow:
         self._use("argument", module, node, call)
         self._add(NameAlias(target.module, target.scope, parameter))
 
-    def _returned(self, module: ModuleNames, statement: ast.Return) -> None:
+    def _returned(self, module: ModuleNames, statement: ast.Return, position: int | None = None) -> None:
+        """The scaler is what a function returns, or (``position``) one element of the tuple it returns."""
         self.scaler.routes.add("returned")
         self._use("returned", module, statement.value or ast.Constant(None, lineno=statement.lineno, col_offset=0))
         function = next((item for item in module.ancestors(statement) if isinstance(item, FunctionNodes)), None)
@@ -396,10 +404,25 @@ class _Flow:
         name = function.name
         for document in self.project.python_documents(WORDS, where=lambda text: name in text):
             other = names_of(self.project, document)
-            for call in other.calls:
-                chain = attribute_chain(call.func)
-                if chain is not None and chain[-1] == function.name and self._reaches(other, call, function):
+            for call in other.calls_by_name.get(function.name, []):
+                if not self._reaches(other, call, function):
+                    continue
+                if position is None:
                     self._place(other, call)
+                else:
+                    self._unpacked(other, call, position)
+
+    def _unpacked(self, module: ModuleNames, call: ast.Call, position: int) -> None:
+        """``model, scaler = build()``: the target that receives the element at ``position``."""
+        parent = module.parents[call]
+        target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+        elements = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+        if position < len(elements) and not any(isinstance(item, ast.Starred) for item in elements):
+            self._target(module, elements[position])
+        elif isinstance(parent, ast.Return):
+            self._returned(module, parent, position)
+        elif not isinstance(parent, ast.Expr):
+            self.scaler.routes.add("escaped")
 
     def _reaches(self, module: ModuleNames, call: ast.Call, function: FunctionNode) -> bool:
         target = called_function(self.project, module, call)

@@ -3,9 +3,9 @@
 ## What goes wrong
 
 No error. `clip_grad_norm_(parameters, 1.0)` sees gradients that are 65536 times too large (the scale a GradScaler
-starts with), so every step is clipped; after `scaler.step` has divided by the scale, the update is thousands of times
-too small. Training crawls or stalls, and the threshold that seems to work changes its meaning whenever the scale
-moves.
+starts with), so every step is clipped; after `scaler.step` has divided by the scale, the gradients are thousands of
+times too small. SGD crawls or stalls. Adam, which divides by the size of its gradients, hides that until they come near
+its `eps`, but follows every batch with equal weight. The threshold changes its meaning whenever the scale moves.
 
 ## Why
 
