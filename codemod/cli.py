@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .cli_input import check_chosen, check_writable, open_project, options_of, rule_named, selected_rules, target_of
+from .cli_input import (
+    check_chosen,
+    check_writable,
+    named_files,
+    open_project,
+    options_of,
+    rule_named,
+    selected_rules,
+    target_of,
+)
 from .cli_output import (
     INTERNAL,
     INTERRUPTED,
@@ -125,7 +134,7 @@ def check(
         write_bytes(json_of(report, project).encode(), output)
     else:
         show_lines(show_findings(report, view), output, color.wanted)
-    raise typer.Exit(exit_code(report, bool(report.findings)))
+    raise typer.Exit(exit_code(report, bool(report.findings), named_files(paths, project)))
 
 
 @app.command()
@@ -169,7 +178,7 @@ def migrate(
     chosen = output_format or (MigrateFormat.DIFF if dry_run and patch is None else MigrateFormat.TEXT)
     _write_migration(report, project, view, chosen, output, color, preview)
     left = bool(report.changes) if preview else False
-    raise typer.Exit(exit_code(report, left or bool(report.remaining)))
+    raise typer.Exit(exit_code(report, left or bool(report.remaining), named_files(paths, project)))
 
 
 def _write_migration(

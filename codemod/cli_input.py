@@ -21,6 +21,12 @@ def open_project(paths: list[Path], exclude: list[str] | None) -> Project:
     return Project.open(paths, excludes=exclude or ())
 
 
+def named_files(paths: list[Path], project: Project) -> list[str]:
+    """The files (not folders) that the user named, relative to the project's root."""
+    files = [os.path.realpath(path) for path in paths if not os.path.isdir(path)]
+    return [os.path.relpath(file, project.root).replace(os.sep, "/") for file in files]
+
+
 def selected_rules(select: str, ignore: str) -> list[Rule]:
     """The rules whose codes are selected and not ignored; raises UsageError for a code that no rule has."""
     from ..transforms import load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +20,13 @@ FOUND, USAGE, INTERNAL, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: findings or a diff; bad usage or input; precfix itself failed; Ctrl-C."""
 
 
-def exit_code(report: Report, found: bool) -> int:
-    """3 when a rule failed, else 1 when something was found (or would change), else 0."""
+def exit_code(report: Report, found: bool, named: Iterable[str] = ()) -> int:
+    """3 when a rule failed, 2 when a file that was named could not be read, 1 when something was found, else 0."""
     if report.failed_rules:
         return INTERNAL
+    asked_for = set(named)
+    if any(skip.path in asked_for for skip in report.skipped):
+        return USAGE
     return FOUND if found else 0
 
 

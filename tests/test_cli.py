@@ -186,6 +186,14 @@ def test_one_bad_file_is_named_and_the_others_go_on(run, loop, name, data, reaso
     assert "Traceback" not in result.out + result.err
 
 
+def test_a_named_file_that_cannot_be_read_is_an_input_error(run, loop) -> None:  # type: ignore[no-untyped-def]
+    (loop / "broken.py").write_text("GradScaler = (\n")
+    (loop / "broken.json").write_text('{"bf16": ')
+    assert run("check", loop / "broken.py").code == 2
+    assert run("check", loop / "broken.json", loop / "train.py").code == 2
+    assert run("check", loop / "train.py").code == 1
+
+
 def test_a_huge_file_is_left_alone(run, loop) -> None:  # type: ignore[no-untyped-def]
     with (loop / "huge.py").open("wb") as file:
         file.truncate(100_000_000)
