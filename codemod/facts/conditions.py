@@ -159,3 +159,16 @@ def _settle(item: Given, givens: Sequence[Given]) -> bool | None:
 
 def _truth(values: set[Constant]) -> bool:
     return any(isinstance(value, bool) for value in values)
+
+
+def excludes(given: Given, others: Sequence[Given]) -> bool:
+    """Whether ``given`` cannot hold together with ``others``."""
+    for other in others:
+        if other.text != given.text:
+            continue
+        mine, theirs = {as_dtype(value) for value in given.values}, {as_dtype(value) for value in other.values}
+        if given.equal and other.equal and not mine & theirs:
+            return True
+        if given.equal != other.equal and mine == theirs:
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""What a name means: scopes, bindings, import aliases, and the qualified name of an expression.
+"""What a name means: import aliases, the qualified name of an expression, re-exports through the project.
 
 Flow-insensitive on purpose: a name bound twice keeps both bindings, and whoever asks sees both. A name that is
 imported *and* defined in the same scope (a dummy class in ``except ImportError``) is ambiguous and reported as such.
@@ -8,73 +8,43 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
 from ..documents import Document
 from ..parsing import Unparsable
 from ..project import Project
+from .scopes import (
+    BINDING_NODES,
+    AttributeStore,
+    Binding,
+    FunctionNode,
+    Scope,
+    add_binding,
+    attribute_chain,
+    bind_names,
+    bind_target,
+    body_of,
+    children_of,
+    parameters_of,
+    stored_by,
+)
 
-FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-ScopeNode: TypeAlias = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
-
-AttributeStore: TypeAlias = tuple[list[str] | None, ast.expr | None, ast.stmt]
-"""The receiver (``["self"]``; None for a name in a class body, empty for no plain chain), the value where one
-expression gives it, and the statement."""
+__all__ = [
+    "Binding",
+    "FunctionNode",
+    "ModuleNames",
+    "Scope",
+    "absolute_module",
+    "attribute_chain",
+    "definition_of",
+    "names_of",
+    "parameters_of",
+    "project_module",
+    "resolve",
+]
 
 MAX_ALIAS_HOPS = 8
 """How many re-exports and aliases are followed before a name counts as unknown."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Binding:
-    """One place that gives a name its value. ``value`` is None where no single expression does (loops, imports)."""
-
-    name: str
-    kind: str
-    """``assign``, ``augmented``, ``parameter``, ``import``, ``function``, ``class``, ``with``, ``for``, ``unpacked``,
-    ``global`` or ``other``."""
-    node: ast.AST
-    value: ast.expr | None
-    scope: Scope
-    qualified: str | None = None
-    """For imports: the dotted name that is bound."""
-
-
-@dataclass(eq=False, slots=True)
-class Scope:
-    """A module, class, function or lambda, with the names bound directly in it."""
-
-    node: ScopeNode
-    parent: Scope | None
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
-
-    def lookup(self, name: str) -> list[Binding]:
-        """Bindings of ``name`` seen from here, by Python's scope rules (class bodies do not enclose methods)."""
-        scope: Scope | None = self
-        while scope is not None:
-            visible = scope is self or not isinstance(scope.node, ast.ClassDef)
-            if visible and name in scope.bindings:
-                return scope.bindings[name]
-            scope = scope.parent
-        return []
-
-    @property
-    def function(self) -> Scope:
-        """The nearest enclosing function or module scope (itself included)."""
-        scope = self
-        while isinstance(scope.node, ast.ClassDef | ast.Lambda) and scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    @property
-    def enclosing_class(self) -> Scope | None:
-        """The nearest class scope around this one, or None."""
-        scope: Scope | None = self
-        while scope is not None and not isinstance(scope.node, ast.ClassDef):
-            scope = scope.parent
-        return scope
 
 
 class ModuleNames:
@@ -122,7 +92,7 @@ class ModuleNames:
             if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor):
                 continue
             in_class = isinstance(self.scope_of(node).node, ast.ClassDef)
-            for target, value in _stored(node):
+            for target, value in stored_by(node):
                 if isinstance(target, ast.Attribute):
                     found.setdefault(target.attr, []).append((attribute_chain(target.value) or [], value, node))
                 elif in_class and isinstance(target, ast.Name):
@@ -209,14 +179,14 @@ class ModuleNames:
             self.nodes.append(node)
             self._scope_at[node] = scope
             if not isinstance(node, BINDING_NODES):
-                for child in _children(node):
+                for child in children_of(node):
                     self.parents[child] = node
                     stack.append((child, scope))
                 continue
             inner = self._open_scope(node, scope)
             self._bind(node, scope, globals_of)
-            inside = _body_of(node) if inner is not scope else set()
-            for child in _children(node):
+            inside = body_of(node) if inner is not scope else set()
+            for child in children_of(node):
                 self.parents[child] = node
                 stack.append((child, inner if child in inside else scope))
         for scope, name in globals_of:
@@ -229,33 +199,31 @@ class ModuleNames:
         inner = self.scopes[node] = Scope(node, scope)
         if not isinstance(node, ast.ClassDef):
             for parameter in parameters_of(node):
-                _add(inner, Binding(parameter.arg, "parameter", parameter, None, inner))
+                add_binding(inner, Binding(parameter.arg, "parameter", parameter, None, inner))
         return inner
 
     def _bind(self, node: ast.AST, scope: Scope, globals_of: list[tuple[Scope, str]]) -> None:
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                _bind_target(target, node.value, node, scope)
+                bind_target(target, node.value, node, scope)
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
             if node.value is not None:
-                _bind_target(
-                    node.target, node.value, node, scope.function if isinstance(node, ast.NamedExpr) else scope
-                )
+                bind_target(node.target, node.value, node, scope.function if isinstance(node, ast.NamedExpr) else scope)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
-                _add(scope, Binding(node.target.id, "augmented", node, None, scope))
+                add_binding(scope, Binding(node.target.id, "augmented", node, None, scope))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            _add(scope, Binding(node.name, "function", node, None, scope))
+            add_binding(scope, Binding(node.name, "function", node, None, scope))
         elif isinstance(node, ast.ClassDef):
-            _add(scope, Binding(node.name, "class", node, None, scope))
+            add_binding(scope, Binding(node.name, "class", node, None, scope))
         elif isinstance(node, ast.Import | ast.ImportFrom):
             self._bind_import(node, scope)
         elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            _bind_names(node.target, "for", node, scope)
+            bind_names(node.target, "for", node, scope)
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            _bind_names(node.optional_vars, "with", node, scope)
+            bind_names(node.optional_vars, "with", node, scope)
         elif isinstance(node, ast.ExceptHandler) and node.name:
-            _add(scope, Binding(node.name, "other", node, None, scope))
+            add_binding(scope, Binding(node.name, "other", node, None, scope))
         elif isinstance(node, ast.Global):
             globals_of.extend((scope, name) for name in node.names)
 
@@ -264,7 +232,7 @@ class ModuleNames:
             for alias in node.names:
                 name = alias.asname or alias.name.partition(".")[0]
                 target = alias.name if alias.asname else name
-                _add(scope, Binding(name, "import", node, None, scope, target))
+                add_binding(scope, Binding(name, "import", node, None, scope, target))
             return
         module = absolute_module(self.document.path, node.module, node.level)
         for alias in node.names:
@@ -272,7 +240,7 @@ class ModuleNames:
                 self.star_imports.append(module)
             else:
                 name = alias.asname or alias.name
-                _add(
+                add_binding(
                     scope,
                     Binding(name, "import", node, None, scope, f"{module}.{alias.name}" if module else alias.name),
                 )
@@ -309,6 +277,10 @@ def definition_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple
 def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str | None, str]:
     """The qualified name behind all re-exports, and the file whose import names it so."""
     qualified, importer = module.qualified(node), module.document.path
+    chain = attribute_chain(node) if qualified is None and module.star_imports else None
+    if chain is not None and not module.scope_of(node).lookup(chain[0]):
+        found = _through_star(project, module, chain[0])
+        qualified = ".".join([found[0], *chain[1:]]) if found is not None else None
     for _ in range(MAX_ALIAS_HOPS):
         if qualified is None or qualified.startswith("torch."):
             break
@@ -324,13 +296,27 @@ def _through_project(project: Project, qualified: str, importer: str) -> tuple[s
     document = project_module(project, module_name, importer)
     if document is None:
         return None
-    bindings = names_of(project, document).module_scope.lookup(attribute)
+    other = names_of(project, document)
+    bindings = other.module_scope.lookup(attribute)
+    if not bindings:
+        return _through_star(project, other, attribute)
     imports = [binding.qualified for binding in bindings if binding.kind == "import" and binding.qualified]
     if not imports or len(imports) != len(bindings):
         return None
     same_name = {name.rpartition(".")[2] for name in imports if name.startswith("torch.")}
     of_torch = len(same_name) == 1 and all(name.startswith("torch.") for name in imports)
     return (imports[0], document.path) if len(imports) == 1 or of_torch else None
+
+
+def _through_star(project: Project, module: ModuleNames, attribute: str) -> tuple[str, str] | None:
+    """The module of the project whose ``from <module> import *`` brings ``attribute`` into ``module``."""
+    path = module.document.path
+    for star in module.star_imports:
+        document = project_module(project, star, path)
+        other = names_of(project, document) if document is not None and document.path != path else None
+        if other is not None and other.module_scope.lookup(attribute):
+            return f"{star}.{attribute}", path
+    return None
 
 
 def project_module(project: Project, module_name: str, importer: str = "") -> Document | None:
@@ -356,104 +342,3 @@ def absolute_module(path: str, module: str | None, level: int) -> str:
     package = path.removesuffix(".py").split("/")[:-1]
     package = package[: len(package) - (level - 1)] if level > 1 else package
     return ".".join([*package, *([module] if module else [])])
-
-
-def attribute_chain(node: ast.AST) -> list[str] | None:
-    """``["a", "b", "c"]`` for the expression ``a.b.c``; None for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return [node.id, *reversed(parts)]
-
-
-def parameters_of(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
-    """All parameters in order, ``*args`` and ``**kwargs`` included."""
-    arguments = node.args
-    variadic = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variadic]
-
-
-BINDING_NODES = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.NamedExpr,
-    ast.AugAssign,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Lambda,
-    ast.Import,
-    ast.ImportFrom,
-    ast.For,
-    ast.AsyncFor,
-    ast.comprehension,
-    ast.withitem,
-    ast.ExceptHandler,
-    ast.Global,
-)
-
-
-def _children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes, last one first; contexts and operators, which carry nothing, are left out."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            found += [item for item in value if isinstance(item, ast.AST) and not isinstance(item, ast.cmpop)]
-        elif isinstance(value, ast.AST) and not isinstance(value, EMPTY_NODES):
-            found.append(value)
-    found.reverse()
-    return found
-
-
-EMPTY_NODES = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
-
-
-def _body_of(owner: ast.AST) -> set[ast.AST]:
-    """The children evaluated inside the scope: decorators, defaults, annotations and bases belong to the outer one."""
-    if isinstance(owner, ast.Lambda):
-        return {owner.body}
-    return set(owner.body) if isinstance(owner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else set()
-
-
-def _bind_target(target: ast.expr, value: ast.expr, node: ast.AST, scope: Scope) -> None:
-    if isinstance(target, ast.Name):
-        _add(scope, Binding(target.id, "assign", node, value, scope))
-    elif isinstance(target, ast.Tuple | ast.List):
-        same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-        if same and not any(isinstance(element, ast.Starred) for element in target.elts):
-            for element, part in zip(target.elts, value.elts, strict=True):  # type: ignore[attr-defined]
-                _bind_target(element, part, node, scope)
-        else:
-            _bind_names(target, "unpacked", node, scope)
-
-
-def _stored(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]:
-    """The single targets a statement assigns to, each with its value where one expression is its value."""
-    if isinstance(statement, ast.Assign):
-        for target in statement.targets:
-            if not isinstance(target, ast.Tuple | ast.List):
-                yield target, statement.value
-                continue
-            values = statement.value.elts if isinstance(statement.value, ast.Tuple | ast.List) else []
-            paired = len(values) == len(target.elts) and not any(isinstance(item, ast.Starred) for item in target.elts)
-            for index, element in enumerate(target.elts):
-                yield element, values[index] if paired else None
-    elif isinstance(statement, ast.AnnAssign):
-        if statement.value is not None:
-            yield statement.target, statement.value
-    elif isinstance(statement, ast.AugAssign | ast.For | ast.AsyncFor):
-        yield statement.target, None
-
-
-def _bind_names(target: ast.expr, kind: str, node: ast.AST, scope: Scope) -> None:
-    for child in ast.walk(target):
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-            _add(scope, Binding(child.id, kind, node, None, scope))
-
-
-def _add(scope: Scope, binding: Binding) -> None:
-    scope.bindings.setdefault(binding.name, []).append(binding)

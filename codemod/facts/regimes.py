@@ -10,31 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..project import Project
-from .autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
-from .dtypes import BF16, FP16, UNKNOWN, Dtype, Given, Scenario, as_dtype
-from .functions import FunctionTarget, called_function
-from .names import ModuleNames, Scope
+from .bindings import default_of
+from .conditions import excludes
+from .dtypes import BF16, FP16, UNKNOWN, Given, as_dtype
+from .names import ModuleNames
+from .regions import Region, bf16_givens, entry_givens, regions_of
 from .scalers import Scaler
 from .values import DtypeValues, values_of
 
 HALF_WORDS = ("fp16", "float16", "half", "bf16", "bfloat16", "dtype", "precision")
-EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")
-CONTEXT_WORDS = ("autocast", "amp", "precision", "context", "ctx")
-"""How functions are called that make an autocast for others."""
 NEGATIONS = ("no", "not", "non", "disable", "disabled", "without", "skip")
-MAX_CALL_STEPS = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Region:
-    """An autocast region that a scaler's step runs in, and what it can compute in."""
-
-    autocast: Autocast
-    scenarios: tuple[Scenario, ...]
-
-    @property
-    def values(self) -> set[object]:
-        return {scenario.value for scenario in self.scenarios}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,95 +72,12 @@ def _are_alternatives(given: Sequence[Given], others: Sequence[Given]) -> bool:
     return any(excludes(item, others) for item in given)
 
 
-def excludes(given: Given, others: Sequence[Given]) -> bool:
-    """Whether ``given`` cannot hold together with ``others``."""
-    for other in others:
-        if other.text != given.text:
-            continue
-        mine, theirs = {as_dtype(value) for value in given.values}, {as_dtype(value) for value in other.values}
-        if given.equal and other.equal and not mine & theirs:
-            return True
-        if given.equal != other.equal and mine == theirs:
-            return True
-    return False
-
-
 def scales_float8(scaler: Scaler) -> bool:
     """Whether the scaler serves MS-AMP, whose float8 gradients need one although autocast computes in bf16."""
     imports = [
         item for group in scaler.module.module_scope.bindings.values() for item in group if item.kind == "import"
     ]
     return any((item.qualified or "").partition(".")[0] == "msamp" for item in imports)
-
-
-def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
-    """The autocast regions of the training step that ``scaler`` serves: its functions first, else its files."""
-    inside = [
-        item
-        for item in autocasts(project)
-        if item.module in scaler.modules and item.form not in ("statement", "reference")
-    ]
-    inside += _through_helpers(project, scaler)
-    training = [
-        item
-        for item in inside
-        if not is_float32_island(project, item) and not runs_without_gradients(item) and not _in_evaluation(item)
-    ]
-    functions = {_function(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
-    near = [item for item in training if _function(item.module, item.node) in functions]
-    reached = [] if near else _reached(training, functions, scaler.modules)
-    for item in near or reached or training:
-        yield Region(item, dtype_scenarios(project, item))
-
-
-def _reached(training: Sequence[Autocast], functions: set[Scope], modules: Sequence[ModuleNames]) -> list[Autocast]:
-    """The regions in functions that the scaler's functions call, by name, over a few steps."""
-    names: set[str] = set()
-    scopes = set(functions)
-    for _ in range(MAX_CALL_STEPS):
-        called = {
-            name
-            for module in modules
-            for name, calls in module.calls_by_name.items()
-            if any(_function(module, call) in scopes for call in calls)
-        }
-        if called <= names:
-            break
-        names |= called
-        scopes |= {
-            scope
-            for module in modules
-            for node, scope in module.scopes.items()
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in called
-        }
-    return [item for item in training if getattr(_function(item.module, item.node).node, "name", "") in names]
-
-
-def _function(module: ModuleNames, node: ast.AST) -> Scope:
-    return module.scope_of(node).function
-
-
-def _in_evaluation(item: Autocast) -> bool:
-    scope = _function(item.module, item.node)
-    name = getattr(scope.node, "name", "").lower()
-    return any(name.startswith(word) or f"_{word}" in name for word in EVALUATION_NAMES) and "train" not in name
-
-
-def _through_helpers(project: Project, scaler: Scaler) -> list[Autocast]:
-    """Autocasts made by the project's own helper functions that the scaler's files call for a context."""
-    helpers: list[FunctionTarget] = []
-    for module in scaler.modules:
-        for name, calls in module.calls_by_name.items():
-            if not any(word in name.lower() for word in CONTEXT_WORDS):
-                continue
-            targets = (called_function(project, module, call) for call in calls)
-            helpers += [target for target in targets if target is not None and target.module not in scaler.modules]
-    nodes = {target.node for target in helpers}
-    return [
-        item
-        for item in (autocasts(project) if nodes else ())
-        if item.form not in ("statement", "reference") and not nodes.isdisjoint(item.module.ancestors(item.node))
-    ]
 
 
 def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region]) -> bool | None:
@@ -190,40 +92,6 @@ def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region
     if True in outcomes:
         return True
     return None if None in outcomes else False
-
-
-def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[Given, ...]:
-    """Everything that holds when ``region`` runs in the dtype of ``scenario``."""
-    autocast = region.autocast
-    entry = entry_givens(project, region)
-    if autocast.dtype_node is None or not isinstance(scenario.value, Dtype):
-        return (*scenario.given, *entry)
-    scope = autocast.module.scope_of(autocast.node)
-    itself = Given(ast.unparse(autocast.dtype_node), (scenario.value,), True, autocast.dtype_node, scope)
-    return (*(item for item in scenario.given if item.text != itself.text), itself, *entry)
-
-
-def entry_givens(project: Project, region: Region) -> tuple[Given, ...]:
-    """What holds when ``region`` is entered and switched on, whatever it computes in."""
-    autocast = region.autocast
-    values = values_of(project, autocast.module)
-    given = list(values.path_given(autocast.node, autocast.module.scope_of(autocast.node)))
-    if autocast.enabled_node is not None:
-        given.extend(values.given(autocast.enabled_node, True))
-    return (*given, *_given_by_table(autocast))
-
-
-def _given_by_table(autocast: Autocast) -> tuple[Given, ...]:
-    """``{"bf16": autocast(...), "fp16": autocast(...)}[args.precision]``: the key that picks this one."""
-    module = autocast.module
-    table = module.parents.get(autocast.node)
-    lookup = module.parents.get(table) if isinstance(table, ast.Dict) else None
-    if not isinstance(table, ast.Dict) or not isinstance(lookup, ast.Subscript) or autocast.node not in table.values:
-        return ()
-    key = table.keys[table.values.index(autocast.node)]
-    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-        return ()
-    return (Given(ast.unparse(lookup.slice), (key.value,), True, lookup.slice, module.scope_of(lookup)),)
 
 
 def _active(project: Project, scaler: Scaler, given: Sequence[Given]) -> bool | None:
@@ -248,7 +116,15 @@ def conditions_of(project: Project, scaler: Scaler) -> Iterator[tuple[ModuleName
     yield from _birth_conditions(project, scaler.module, scaler.call, scaler.enabled_node)
     for module, call in scaler.inner[:1] if len(scaler.inner) == 1 else ():
         enabled = next((item.value for item in call.keywords if item.arg == "enabled"), None)
-        yield from _birth_conditions(project, module, call, enabled)
+        passed = scaler.enabled_node is not None and isinstance(enabled, ast.Name) and enabled.id == scaler.switch
+        yield from _birth_conditions(project, module, call, None if passed else _default_of(module, enabled))
+
+
+def _default_of(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
+    """The default of the parameter that ``node`` names, or ``node`` itself."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    default = default_of(bindings[0]) if len(bindings) == 1 and bindings[0].kind == "parameter" else None
+    return default or node
 
 
 def _birth_conditions(

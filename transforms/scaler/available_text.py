@@ -97,7 +97,7 @@ class _Respelling:
 
     def _holds_on_self(self, expression: ast.expr, scope: Scope) -> bool:
         owner = self.here.enclosing_class
-        if owner is None or scope.enclosing_class is not owner:
+        if owner is None or not self._is_or_inherits(self.module, owner, scope.enclosing_class, 0):
             return False
         attributes = {
             item.attr
@@ -106,6 +106,13 @@ class _Respelling:
         }
         uses = sum(isinstance(item, ast.Name) and item.id == "self" for item in ast.walk(expression))
         return bool(attributes) and uses >= len(attributes) and all(self._is_set(owner, name) for name in attributes)
+
+    def _is_or_inherits(self, module: ModuleNames, owner: Scope, ancestor: Scope | None, hops: int) -> bool:
+        if owner is ancestor:
+            return True
+        bases = getattr(owner.node, "bases", ()) if hops < MAX_HOPS else ()
+        found = (class_of(self.project, module, base) for base in bases)
+        return any(self._is_or_inherits(*item, ancestor, hops + 1) for item in found if item is not None)
 
     def _is_set(self, owner: Scope, name: str) -> bool:
         """Whether ``self.<name>`` has its value, and keeps it, when the scaler is made."""

@@ -17,7 +17,7 @@ ALWAYS_THERE = ("_enabled", "_device")
 
 def can_disable(project: Project, scaler: Scaler) -> bool:
     """Whether the call can be given ``enabled`` and nothing reads the inner state that only an enabled scaler has."""
-    if scaler.kind == "wrapper" or scaler.arguments is None or _reads_inner_state(scaler):
+    if not scaler.switch or scaler.arguments is None or _reads_inner_state(scaler):
         return False
     return scaler.kind != "subclass" or _subclass_can_be_disabled(project, scaler)
 

@@ -25,8 +25,15 @@ def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     if regime.own_condition is not None:
         return _inverted(project, scaler, regime.own_condition)
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
+    if condition is None or _asks_already(scaler, condition):
+        return None
     replaces = condition == "False" or implies(project, scaler, regime.regions)
-    return with_condition(scaler, condition, replaces=replaces) if condition is not None else None
+    return with_condition(scaler, condition, replaces=replaces)
+
+
+def _asks_already(scaler: Scaler, condition: str) -> bool:
+    """Whether the scaler's switch holds the condition as it is: writing it once more would change nothing."""
+    return scaler.enabled_node is not None and condition.strip("()") in ast.unparse(scaler.enabled_node)
 
 
 def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), replaces: bool = False) -> Fix:
@@ -39,7 +46,7 @@ def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), r
         operations.append(AddImport("import torch"))
     path = scaler.module.document.path
     effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
-    message = f"create the scaler with enabled={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
+    message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
     edits = (*(Edit(path, operation) for operation in operations), *extra)
     return Fix("disable", message, Applicability.SAFE, edits)
 
@@ -48,7 +55,7 @@ def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Operati
     document = scaler.module.document
     if before is not None and before in scaler.call.args:
         return ReplaceExpression(document.span(before), (value,))
-    return SetArgument(document.span(scaler.call), "enabled", value)
+    return SetArgument(document.span(scaler.call), scaler.switch, value)
 
 
 def _operand(module: ModuleNames, node: ast.expr | None) -> str:

@@ -32,6 +32,8 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
     """The fix that removes ``scaler``, or None when it is not local enough to be removed."""
     if not _is_local(scaler) or not all(_is_simple(use) for use in scaler.uses):
         return None
+    if not scaler.uses_of("scale") or not scaler.uses_of("step"):
+        return None  # somebody else takes the scaled gradients, or steps
     if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
     removal = _Removal(scaler)
@@ -48,6 +50,8 @@ def _is_local(scaler: Scaler) -> bool:
     if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is not scaler.call:
         return False
     if isinstance(statement, ast.Assign) and len(statement.targets) != 1:
+        return False
+    if isinstance(scaler.module.parents[statement], ast.Try | ast.ExceptHandler):
         return False
     if isinstance(alias, NameAlias):
         once = len(alias.scope.bindings.get(alias.name, [])) == 1

@@ -30,7 +30,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
+from ...codemod.facts.autocast import (
+    Autocast,
+    dtype_scenarios,
+    is_float32_island,
+    runs_without_gradients,
+    training_autocasts,
+)
 from ...codemod.facts.bindings import attribute_assignments
 from ...codemod.facts.dtypes import FP16
 from ...codemod.facts.functions import class_of
@@ -65,7 +71,7 @@ OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for region in autocasts(project):
+    for region in training_autocasts(project):
         if region.form != "with" or not _computes_in_half(project, region) or runs_without_gradients(region):
             continue
         step = _training_step(project, region)

@@ -43,7 +43,7 @@ from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.facts.weights import WeightChoice, weight_choice_of
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.project import Project
-from . import disable_scaler, drop_scaler, follow_weights
+from . import bf16_weights, disable_scaler, drop_scaler, follow_weights
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -53,10 +53,26 @@ def check(project: Project) -> Iterator[Finding]:
         regime = regime_of(project, scaler)
         if regime.verdict in ("always-bf16", "run-time") and regime.active:
             yield _under_autocast(project, scaler, regime)
-        elif regime.verdict == "never-bf16":
-            weights = weight_choice_of(project, scaler, regime)
-            if weights is not None:
-                yield _under_weights(project, scaler, regime, weights)
+        elif regime.active is None:
+            yield from _with_weights(project, scaler, regime)
+
+
+def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:
+    """Autocast does not compute in bf16, but the weights, and so their gradients, are bfloat16."""
+    weights = weight_choice_of(project, scaler, regime) if regime.verdict == "never-bf16" else None
+    if weights is not None:
+        yield _under_weights(project, scaler, regime, weights)
+        return
+    model = bf16_weights.model_in_bf16(project, scaler)
+    if model is not None:
+        yield rule.finding(
+            f"GradScaler steps the optimizer of {model.name}, whose weights are bfloat16: their gradients are "
+            f"bfloat16, and on CUDA unscaling them raises {bf16_weights.ERROR}",
+            scaler.module.document.path,
+            scaler.module.document.span(scaler.call),
+            (*bf16_weights.places(model), *_evidence(scaler, regime), *_use_places(scaler)),
+            bf16_weights.fixes(project, scaler, regime),
+        )
 
 
 def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from ...codemod.facts.conditions import excludes
 from ...codemod.facts.dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
 from ...codemod.facts.names import ModuleNames, Scope
-from ...codemod.facts.regimes import Region, bf16_givens, excludes
+from ...codemod.facts.regions import Region, bf16_givens
 from ...codemod.facts.scalers import Scaler
 from ...codemod.facts.values import values_of
 from ...codemod.project import Project
@@ -125,7 +126,7 @@ def _negated(given: Given) -> Given:
 
 def _condition(text: str, given: Given) -> str | None:
     values = given.values
-    if values == (True,) or values == (False,):
+    if len(values) == 1 and isinstance(values[0], bool):
         return text if given.equal == values[0] else f"not {text}"
     if any(isinstance(value, Dtype | bool) or value is UNKNOWN for value in values):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.facts.bindings import attribute_assignments
-from ...codemod.facts.dtypes import FP16
+from ...codemod.facts.dtypes import FP16, Dtype
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.paths import exclusive, function_of, guard_facts, loops, position
 from ...codemod.facts.values import values_of
@@ -35,7 +35,7 @@ KEEPS_OBJECT = ("cuda", "to", "train", "eval", "half", "compile")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfModel:
-    """A model that is float16 when its parameters are given to an optimizer."""
+    """A model that is float16 (or bfloat16, where that was asked for) when an optimizer takes its parameters."""
 
     module: ModuleNames
     name: str
@@ -57,13 +57,13 @@ class LivePipeline:
 # --- cast models ------------------------------------------------------------------------------------------------------
 
 
-def half_model_of(project: Project, module: ModuleNames, optimizer: ast.expr) -> HalfModel | None:
-    """The float16 model behind ``optimizer`` (a variable or ``self`` attribute), when all of it is certain."""
+def half_model_of(project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype = FP16) -> HalfModel | None:
+    """The model of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain."""
     made = _only_value(module, optimizer)
     model = _model_of(module, made) if made is not None else None
     if made is None or model is None or function_of(module, made) is not function_of(module, model):
         return None
-    cast = _half_cast(project, module, model, made)
+    cast = _half_cast(project, module, model, made, dtype)
     return HalfModel(module, ast.unparse(model), cast, made) if cast is not None else None
 
 
@@ -90,13 +90,15 @@ def _model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
     return receiver if first.func.attr == "parameters" and attribute_chain(receiver) is not None else None
 
 
-def _half_cast(project: Project, module: ModuleNames, model: ast.expr, before: ast.Call) -> ast.Call | None:
-    """The last call that certainly makes ``model`` float16 before its parameters are taken, and nothing after."""
+def _half_cast(
+    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, dtype: Dtype = FP16
+) -> ast.Call | None:
+    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after."""
     name, function = ast.unparse(model), function_of(module, before)
     found: ast.Call | None = None
     for statement in _statements_about(module, function, name):
         late = position(statement) > position(before)
-        cast = None if late else _casts(project, module, statement, name)
+        cast = None if late else _casts(project, module, statement, name, dtype)
         if cast is not None and not _is_certain(project, module, cast, before):
             return None
         if cast is None and _may_change_back(statement, name):
@@ -115,17 +117,17 @@ def _statements_about(module: ModuleNames, function: ast.AST, name: str) -> list
     return sorted(found, key=position)
 
 
-def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str) -> ast.Call | None:
+def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str, dtype: Dtype) -> ast.Call | None:
     value = getattr(statement, "value", None)
     assigned = isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == [name]
     if not assigned and not isinstance(statement, ast.Expr):
         return None
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if cast_dtype(project, module, value) == FP16:
+        if cast_dtype(project, module, value) == dtype:
             inner = value.func.value
             return value if (assigned and not _is_copy(inner)) or ast.unparse(inner) == name else None
         if value.func.attr in LOADERS:
-            return value if assigned and _loads_half(project, module, value) else None
+            return value if assigned and _loads(project, module, value, dtype) else None
         if value.func.attr not in KEEPS_OBJECT or cast_dtype(project, module, value) is not None:
             return None
         value = value.func.value
@@ -136,12 +138,12 @@ def _is_copy(node: ast.expr) -> bool:
     return any(isinstance(item, ast.Name | ast.Attribute) and "copy" in ast.unparse(item) for item in ast.walk(node))
 
 
-def _loads_half(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+def _loads(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> bool:
     if any(item.arg is None or "quant" in item.arg or "load_in" in item.arg for item in call.keywords):
         return False
     values = values_of(project, module)
     given = [item.value for item in call.keywords if item.arg in LOAD_KEYS]
-    return bool(given) and all({item.value for item in values.scenarios(node)} == {FP16} for node in given)
+    return bool(given) and all({item.value for item in values.scenarios(node)} == {dtype} for node in given)
 
 
 def _is_certain(project: Project, module: ModuleNames, cast: ast.Call, before: ast.Call) -> bool:
@@ -162,7 +164,7 @@ def _changes_dtype(call: ast.Call, name: str) -> bool:
     on_model = chain is not None and f"{'.'.join(chain[:-1])}.".startswith(f"{name}.")
     if on_model and last in ("to", "type"):
         return not _moves_only(call)
-    if on_model and last in ("float", "bfloat16", "double"):
+    if on_model and last in ("float", "bfloat16", "half", "double"):
         return True
     given = any(name in ast.unparse(argument) for argument in call.args)
     return (on_model or given) and any(word in last for word in CHANGES_BACK)
@@ -178,7 +180,7 @@ def _moves_only(call: ast.Call) -> bool:
 
 def prepared_half_models(project: Project) -> Iterator[HalfModel]:
     """Float16 models that go through ``Accelerator(mixed_precision="fp16").prepare`` together with their optimizer."""
-    for document in project.python_documents(containing=("mixed_precision",)):
+    for document in project.python_documents(("mixed_precision",), where=_prepares_in_half):
         module = names_of(project, document)
         for call in module.calls:
             if (
@@ -187,6 +189,10 @@ def prepared_half_models(project: Project) -> Iterator[HalfModel]:
                 and _is_fp16(module, call.func.value)
             ):
                 yield from _prepared(project, module, call)
+
+
+def _prepares_in_half(text: str) -> bool:
+    return "prepare(" in text and "Accelerator(" in text and ('"fp16"' in text or "'fp16'" in text)
 
 
 def _is_fp16(module: ModuleNames, node: ast.expr) -> bool:
@@ -224,11 +230,13 @@ def _value_before(module: ModuleNames, node: ast.expr, before: ast.Call) -> ast.
 # --- pipelines --------------------------------------------------------------------------------------------------------
 
 
+def _validates_in_half(text: str) -> bool:
+    return all(word in text for word in ("unwrap", "ipeline", "backward"))
+
+
 def live_pipelines(project: Project) -> Iterator[LivePipeline]:
     """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
-    for document in project.python_documents(containing=("unwrap",)):
-        if "ipeline" not in document.text or "backward" not in document.text:
-            continue
+    for document in project.python_documents(("float16", ".half("), where=_validates_in_half):
         module = names_of(project, document)
         for call in module.calls:
             named = (
