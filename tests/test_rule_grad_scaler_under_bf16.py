@@ -367,6 +367,18 @@ def test_wrapper_that_decides_by_itself(tmp_path: Path) -> None:
     assert not findings(RULE, tmp_path, user, misc=wrapper_of_half)
 
 
+@pytest.mark.parametrize("reading", ['loss_scaler.state_dict()["scale"]', "none"])
+def test_wrapper_whose_scale_is_logged(reading: str, tmp_path: Path) -> None:
+    """The state of a disabled scaler is empty: reading the scale from it would raise a KeyError."""
+    user = USER.replace("GIVEN", "").rstrip() + f"\n    log({reading})\n"
+    wrapper = WRAPPER.replace("ENABLED", "enabled=enabled") + """
+    def state_dict(self):
+        return self._scaler.state_dict()
+"""
+    report = engine.check(open_tree(tmp_path, {"run.py": user, "misc.py": wrapper}), [RULE], TARGET)
+    assert [len(finding.fixes) for finding in report.findings] == [0 if "scale" in reading else 1]
+
+
 def test_trainer_object_that_gets_the_scaler(tmp_path: Path) -> None:
     files = {
         "executor.py": """

@@ -184,7 +184,7 @@ def _table(project: Project, module: ModuleNames, node: ast.expr) -> dict[str, a
     tables: list[ast.expr | None] = [node]
     if isinstance(node, ast.Name):
         tables = [binding.value for binding in module.scope_of(node).lookup(node.id)]
-    elif isinstance(node, ast.Call):
+    elif isinstance(node, ast.Call) and attribute_chain(node.func) != ["dict"]:
         target = called_function(project, module, node)
         known = target is not None and target.module is module
         tables = [item.value for item in returns_of(target.node)] if target is not None and known else []

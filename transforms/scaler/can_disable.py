@@ -6,7 +6,7 @@ import ast
 
 from ...codemod.facts.arguments import bind
 from ...codemod.facts.functions import class_of
-from ...codemod.facts.scalers import APIS, Scaler
+from ...codemod.facts.scalers import APIS, Scaler, Use
 from ...codemod.project import Project
 
 ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
@@ -23,8 +23,25 @@ def can_disable(project: Project, scaler: Scaler) -> bool:
 
 
 def _reads_inner_state(scaler: Scaler) -> bool:
+    if any(_is_indexed(use) for use in scaler.uses_of("state_dict")) or _wrapper_needs_enabled(scaler):
+        return True
     members = [use.module.parents[use.node] for use in scaler.uses_of("private", "method", "bound-method")]
     return any(_needs_enabled(item.attr) for item in members if isinstance(item, ast.Attribute))
+
+
+def _is_indexed(use: Use) -> bool:
+    """``scaler.state_dict()["scale"]``: the state of a disabled scaler is empty."""
+    return use.call is not None and isinstance(use.module.parents.get(use.call), ast.Subscript)
+
+
+def _wrapper_needs_enabled(scaler: Scaler) -> bool:
+    """Whether the class around the held scaler reads what only an enabled one has."""
+    for module, call in scaler.inner:
+        owner = module.scope_of(call).enclosing_class
+        held = [node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute)] if owner is not None else []
+        if any(isinstance(node.value, ast.Attribute) and _needs_enabled(node.attr) for node in held):
+            return True
+    return False
 
 
 def _needs_enabled(name: str) -> bool:

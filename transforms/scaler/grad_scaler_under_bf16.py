@@ -20,9 +20,13 @@ has one, so a run on a CPU does not show the crash.
 leave empty, and so is the import. Clipping, closures and `retain_graph` stay.
 
 `disable` [safe]: where the scaler crosses files, is a parameter, is saved, passed as a value or tested for None, it is
-created with `enabled=False`; where the dtype is chosen at run time, with `enabled=<that dtype> == torch.float16`. A
-disabled scaler passes everything through. It is never replaced by None. Where the project reads the scaler's inner
-state (`scaler._scale`, `get_growth_factor()`), which a disabled scaler does not have, the finding has no fix.
+created with `enabled=False`; where the dtype is chosen at run time, with `enabled=<that dtype> == torch.float16`, or
+with the setting that chooses it (`enabled=args.precision == "fp16"`) where the dtype is not known yet. A disabled
+scaler passes everything through. It is never replaced by None. Where the project reads the scaler's inner state
+(`scaler._scale`, `get_growth_factor()`), which a disabled scaler does not have, where the scaler sits in a wrapper
+without a switch, or where nothing that is known when it is made tells float16 from bfloat16, the finding has no fix.
+
+Weights in bfloat16 under `autocast()` without a dtype: the scaler is disabled and the region computes in bfloat16 too.
 
 What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler
 holds an empty scaler state, which an enabled scaler refuses to load.
@@ -30,7 +34,8 @@ holds an empty scaler state, which an enabled scaler refuses to load.
 ## Not flagged
 
 Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
-float16); quantised or float16 paths; a scaler that nothing uses; a scaler whose regime cannot be told from the source.
+float16); quantised or float16 paths; a switch for the scaler alone (`cfg.use_grad_scaler`); bf16 and fp16 regions in
+one step; a scaler that nothing uses; a scaler whose regime cannot be told from the source.
 """
 
 from __future__ import annotations
