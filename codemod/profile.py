@@ -65,6 +65,8 @@ class Verdict:
 
     support: Support = Support.UNKNOWN
     evidence: tuple[str, ...] = ()
+    speed_vs_fp32: float | None = None
+    """Measured throughput divided by that of float32 at the same size; None when it was not measured."""
     extra: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -74,10 +76,10 @@ class Check:
 
     name: str = ""
     status: Status = Status.OK
-    error_class: str = ""
-    """A short constant, such as ``out-of-memory``; empty when the check is ok."""
-    message: str = ""
-    """One sentence for people: what happened and what to do."""
+    failure: str = ""
+    """The class of what went wrong, empty when nothing did; ``class`` in JSON."""
+    sentence: str = ""
+    """For people: what was seen and, where something failed, what to do."""
     seconds: float = 0.0
     numbers: Mapping[str, Json] = field(default_factory=dict)
     """What was measured; each check documents its own."""
@@ -85,18 +87,32 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class OpResult:
+class OpSupport:
     """One operation in one 16-bit dtype."""
 
     op: str = ""
     dtype: str = ""
     """``bf16`` or ``fp16``."""
-    forward: str = "ok"
-    """``ok``, or one line that says how it failed."""
-    backward: str = "ok"
-    """Likewise; ``skipped`` where there is no backward pass or the forward pass failed."""
-    out: str = ""
-    """The dtype of the result, such as ``float32``; empty when there is none."""
+    forward: str = ""
+    """``ok``, ``-`` (not run), or the class of the failure."""
+    backward: str = ""
+    """Likewise."""
+    output: str = ""
+    """The dtype of the result, empty when there is none."""
+    message: str = ""
+    """What the operation raised."""
+    extra: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A known failure of PyTorch, tried out on the device."""
+
+    name: str = ""
+    holds: bool | None = None
+    """Whether this torch fails; None when it could not be tried."""
+    sentence: str = ""
+    message: str = ""
     extra: Mapping[str, Json] = field(default_factory=dict)
 
 
@@ -114,7 +130,7 @@ class Recommendation:
 class Device:
     """One device that torch can compute on."""
 
-    id: str = ""
+    device: str = ""
     """As torch spells it: ``cuda:0``, ``mps``, ``cpu``. ROCm devices are ``cuda:N`` with backend ``rocm``."""
     backend: str = ""
     """``cuda``, ``rocm``, ``mps``, ``xpu`` or ``cpu``."""
@@ -122,11 +138,12 @@ class Device:
     capability: str = ""
     """``7.5`` on CUDA, ``gfx90a`` on ROCm, the generation (``M2``) on MPS, empty elsewhere."""
     memory_bytes: int | None = None
-    dtypes: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     """By short name: ``bf16``, ``fp16``, ``tf32``, ``fp8``."""
-    checks: tuple[Check, ...] = ()
-    ops: tuple[OpResult, ...] = ()
     recommended: Recommendation = field(default_factory=Recommendation)
+    checks: tuple[Check, ...] = ()
+    ops: tuple[OpSupport, ...] = ()
+    facts: tuple[Fact, ...] = ()
     rank: int | None = None
     """In a cluster profile: the rank that trains on it."""
     host: str = ""
@@ -135,13 +152,13 @@ class Device:
 
     def support(self, dtype: str) -> Support:
         """What this device can do with ``dtype`` (``bf16``, ``fp16``, ``tf32``, ``fp8``)."""
-        verdict = self.dtypes.get(dtype)
+        verdict = self.verdicts.get(dtype)
         return verdict.support if verdict is not None else Support.UNKNOWN
 
     @property
     def label(self) -> str:
         """The device in words: its name, and the compute capability where it is a CUDA device."""
-        name = self.name or self.id or "unnamed device"
+        name = self.name or self.device or "unnamed device"
         return f"{name} (compute capability {self.capability})" if self.backend == "cuda" and self.capability else name
 
 
@@ -187,6 +204,9 @@ class Profile:
     """ISO 8601, UTC."""
     precfix: str = ""
     """The release that wrote the file."""
+    mode: str = ""
+    """``quick`` or ``full``."""
+    seconds: float | None = None
     note: str = ""
     machine: Machine = field(default_factory=Machine)
     torch: Torch = field(default_factory=Torch)
@@ -239,6 +259,10 @@ def save(profile: Profile, path: Path) -> None:
         raise UsageError(f"the profile cannot be written to {str(path)!r}: {error.strerror}") from error
 
 
+_JSON_NAMES = {"failure": "class"}
+"""Fields whose JSON name is a word that Python keeps for itself."""
+
+
 def _plain(value: object) -> Json:
     if isinstance(value, Enum):
         return str(value.value)
@@ -256,7 +280,7 @@ def _plain(value: object) -> Json:
         if each.name == "extra":
             extra = value.extra  # type: ignore[attr-defined]
         else:
-            known[each.name] = _plain(getattr(value, each.name))
+            known[_JSON_NAMES.get(each.name, each.name)] = _plain(getattr(value, each.name))
     return {**known, **{key: _plain(each) for key, each in extra.items()}}
 
 
@@ -348,9 +372,13 @@ class _Reader:
         value = self._take(key, (int,), "a whole number")
         return value if isinstance(value, int) else None
 
-    def number(self, key: str) -> float:
+    def number(self, key: str) -> float | None:
         value = self._take(key, (int, float), "a number")
-        return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else 0.0
+        return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
+
+    def flag(self, key: str) -> bool | None:
+        value = self._take(key, (bool,), "true or false")
+        return value if isinstance(value, bool) else None
 
     def word(self, key: str, kind: type[E], default: E) -> E:
         value = self.text(key)
@@ -397,6 +425,8 @@ def _profile(value: dict[str, Json]) -> Profile:
         source=read.word("source", Source, Source.MEASURED),
         created=read.text("created"),
         precfix=read.text("precfix"),
+        mode=read.text("mode"),
+        seconds=read.number("seconds"),
         note=read.text("note"),
         machine=_machine(read.object("machine")),
         torch=_torch(read.object("torch")),
@@ -435,17 +465,18 @@ def _torch(read: _Reader) -> Torch:
 
 
 def _device(read: _Reader) -> Device:
-    verdicts = read.object("dtypes")
+    verdicts = read.object("verdicts")
     return Device(
-        id=read.text("id"),
+        device=read.text("device"),
         backend=read.text("backend"),
         name=read.text("name"),
         capability=read.text("capability"),
         memory_bytes=read.integer("memory_bytes"),
-        dtypes={name: _verdict(verdicts.object(name)) for name in list(verdicts.rest)},
+        verdicts={name: _verdict(verdicts.object(name)) for name in list(verdicts.rest)},
+        recommended=_recommendation(read.object("recommended")),
         checks=tuple(_check(each) for each in read.items("checks")),
         ops=tuple(_op(each) for each in read.items("ops")),
-        recommended=_recommendation(read.object("recommended")),
+        facts=tuple(_fact(each) for each in read.items("facts")),
         rank=read.integer("rank"),
         host=read.text("host"),
         extra=read.rest,
@@ -454,30 +485,35 @@ def _device(read: _Reader) -> Device:
 
 def _verdict(read: _Reader) -> Verdict:
     support = read.word("support", Support, Support.UNKNOWN)
-    return Verdict(support, read.texts("evidence"), read.rest)
+    return Verdict(support, read.texts("evidence"), read.number("speed_vs_fp32"), read.rest)
 
 
 def _check(read: _Reader) -> Check:
     return Check(
         name=read.text("name"),
         status=read.word("status", Status, Status.OK),
-        error_class=read.text("error_class"),
-        message=read.text("message"),
-        seconds=read.number("seconds"),
+        failure=read.text("class"),
+        sentence=read.text("sentence"),
+        seconds=read.number("seconds") or 0.0,
         numbers=read.mapping("numbers"),
         extra=read.rest,
     )
 
 
-def _op(read: _Reader) -> OpResult:
-    return OpResult(
+def _op(read: _Reader) -> OpSupport:
+    return OpSupport(
         op=read.text("op"),
         dtype=read.text("dtype"),
-        forward=read.text("forward", "ok"),
-        backward=read.text("backward", "ok"),
-        out=read.text("out"),
+        forward=read.text("forward"),
+        backward=read.text("backward"),
+        output=read.text("output"),
+        message=read.text("message"),
         extra=read.rest,
     )
+
+
+def _fact(read: _Reader) -> Fact:
+    return Fact(read.text("name"), read.flag("holds"), read.text("sentence"), read.text("message"), read.rest)
 
 
 def _recommendation(read: _Reader) -> Recommendation:
