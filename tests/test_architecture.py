@@ -18,6 +18,7 @@ LAYERS = (
     ("model",),
     (
         "profile",
+        "profile_file",
         "decoding",
         "parsing",
         "reading",
@@ -37,13 +38,14 @@ LAYERS = (
     ("journal",),
     ("apply",),
     ("settings",),
+    ("cli_machine",),
     ("cli_input", "cli_output"),
     ("cli",),
     ("__main__",),
 )
 """codemod's modules and packages, lowest first: each imports only from its own layer's members or from below."""
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-FOR_RULES = {"model", "project", "documents", "facts", "formats"}
+FOR_RULES = {"model", "profile", "project", "documents", "facts", "formats"}
 """What transforms may use of codemod: the words, the project they are given, facts, and where values stand."""
 ONLY_IN = {"libcst": "codemod/rewrite", "typer": "codemod", "rich": "codemod"}
 LAZY = {"torch", "libcst", "rich", "yaml", "tomlkit", "typer", "pathspec", "numpy"}
