@@ -1,0 +1,139 @@
+"""Probes this machine: the environment first, then every check on every device that was asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+
+from ..codemod.profile import Check, Device, Profile, Status
+from .checks import known_failures, op_matrix
+from .devices import Found, environment_checks, found_devices, machine_of, missing_device, torch_of
+from .recommending import recommend, recommend_together
+from .runner import TIMING, Limits, Run, run_check
+from .step import Task
+from .verdicts import verdicts
+
+FIRST = "dtypes"
+"""The check that runs before the others: a device that fails it in float32 computes nothing."""
+QUICK = ("autocast_smoke", "matmul_error", "grad_underflow", "train50", "known_failures", "throughput")
+FULL = (*QUICK[:-1], "op_matrix", "throughput")
+ALL = "all"
+
+
+def _nothing(text: str) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to probe: ``all`` or a device as torch spells it, how thoroughly, and how long one check may take."""
+
+    device: str = ALL
+    quick: bool = False
+    timeout: float = 120.0
+    watch: Callable[[str], None] = field(default=_nothing)
+    """Told what is going on: ``cuda:0 train50``."""
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks to run after FIRST."""
+        return QUICK if self.quick else FULL
+
+
+def probe(request: Request) -> Profile:
+    """Probe this machine. Never raises for what the machine does; without torch the profile has no devices."""
+    started = time.monotonic()
+    request.watch("environment")
+    run = run_check("environment", Task("cpu", request.quick), Limits(request.timeout))
+    found = found_devices(run)
+    wanted = _wanted(found, request.device)
+    checks = environment_checks(run, found)
+    if found and not wanted:
+        checks = (*checks, missing_device(request.device, run, found))
+    devices = tuple(_probe_device(each, request) for each in wanted)
+    return Profile(
+        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        precfix=_version(),
+        mode="quick" if request.quick else "full",
+        seconds=round(time.monotonic() - started, 2),
+        machine=machine_of(run),
+        torch=torch_of(run),
+        devices=devices,
+        checks=checks,
+        recommended=recommend_together(devices),
+    )
+
+
+def _wanted(found: Sequence[Found], device: str) -> list[Found]:
+    if device == ALL:
+        return list(found)
+    name = f"{device}:0" if device in ("cuda", "xpu") else device
+    return [each for each in found if each.device == name]
+
+
+def _probe_device(found: Found, request: Request) -> Device:
+    """Every check on one device; the measurement of speed alone, the others side by side on a CPU."""
+    first = _run(FIRST, found, request, threads=0)
+    runs = {FIRST: first}
+    left = request.checks
+    if first.step("fp32").failure is None and first.failure is None:
+        runs.update(_run_together([name for name in left if name not in TIMING], found, request))
+        runs.update({name: _run(name, found, request, threads=0) for name in left if name in TIMING})
+    return _device(found, runs, left)
+
+
+def _run_together(names: Sequence[str], found: Found, request: Request) -> dict[str, Run]:
+    """GPU checks run one after another: a GPU may be in exclusive mode, and its memory is not shared well."""
+    cores = _cores()
+    side_by_side = min(4, cores) if found.device == "cpu" else 1
+    with ThreadPoolExecutor(side_by_side) as pool:
+        threads = max(1, cores // side_by_side)
+        runs = pool.map(lambda name: _run(name, found, request, threads), names)
+        return dict(zip(names, runs, strict=True))
+
+
+def _run(name: str, found: Found, request: Request, threads: int) -> Run:
+    request.watch(f"{found.device} {name}")
+    return run_check(name, Task(found.device, request.quick), Limits(request.timeout, threads))
+
+
+def _device(found: Found, runs: dict[str, Run], wanted: Sequence[str]) -> Device:
+    steps = {name: run.steps for name, run in runs.items()}
+    known = verdicts(found, steps[FIRST], steps.get("throughput", {}))
+    device = Device(
+        device=found.device,
+        backend=found.backend,
+        name=found.name,
+        capability=found.capability,
+        memory_bytes=found.memory_bytes,
+        verdicts=known,
+        checks=tuple(_result(runs[name]) for name in (FIRST, *wanted) if name in runs),
+        ops=op_matrix.rows(steps.get("op_matrix", {})),
+        facts=known_failures.facts(steps.get("known_failures", {})),
+    )
+    missing = tuple(Check(name, Status.SKIPPED, "", f"not run: see {FIRST}") for name in wanted if name not in runs)
+    if missing:
+        return replace(device, checks=(*device.checks, *missing))
+    return replace(device, recommended=recommend(known, steps.get("autocast_smoke", {}), steps.get("train50", {})))
+
+
+def _result(run: Run) -> Check:
+    """The matrix and the facts have places of their own in a profile: their steps are not told twice."""
+    result = run.judged()
+    return replace(result, numbers={}) if run.name in ("op_matrix", "known_failures") else result
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _version() -> str:
+    try:
+        return version("precfix")
+    except PackageNotFoundError:
+        return ""
