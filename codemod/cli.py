@@ -33,6 +33,7 @@ from .cli_output import (
     view_of,
     write_bytes,
 )
+from .cli_probe import probe
 from .model import PrecfixError
 
 if TYPE_CHECKING:
@@ -107,6 +108,9 @@ ProfileOption = Annotated[
     ),
 ]
 ChosenFix = Annotated[list[str] | None, typer.Option("--fix", help="Use this alternative.", metavar="CODE=NAME")]
+
+
+app.command()(probe)
 
 
 @app.callback(invoke_without_command=True)

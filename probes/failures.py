@@ -69,7 +69,7 @@ PATTERNS = (
     ),
     Pattern(
         "device-busy",
-        r"(?:devices? (?:is/are|are|is) busy or unavailable|cudaErrorDevicesUnavailable)",
+        r"devices?(?:\(s\))? (?:is/are|are|is) busy or unavailable|cudaErrorDevicesUnavailable",
         "another process holds the GPU exclusively; end it, or look for a free device with `nvidia-smi`",
     ),
     Pattern(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -20,8 +20,8 @@ from .verdicts import verdicts
 
 FIRST = "dtypes"
 """The check that runs before the others: a device that fails it in float32 computes nothing."""
-QUICK = ("autocast_smoke", "matmul_error", "grad_underflow", "train50", "known_failures", "throughput")
-FULL = (*QUICK[:-1], "op_matrix", "throughput")
+QUICK = ("autocast_smoke", "matmul_error", "known_failures", "throughput")
+FULL = ("autocast_smoke", "matmul_error", "grad_underflow", "train50", "known_failures", "op_matrix", "throughput")
 ALL = "all"
 
 
@@ -48,14 +48,17 @@ class Request:
 def probe(request: Request) -> Profile:
     """Probe this machine. Never raises for what the machine does; without torch the profile has no devices."""
     started = time.monotonic()
-    request.watch("environment")
-    run = run_check("environment", Task("cpu", request.quick), Limits(request.timeout))
+    with ThreadPoolExecutor(_workers(request.device)) as pool:
+        on_cpu = _start_on_cpu(request, pool)
+        run = _run("environment", "cpu", request, threads=1)
+        ahead = {name: future.result() for name, future in on_cpu.items()}
     found = found_devices(run)
     wanted = _wanted(found, request.device)
     checks = environment_checks(run, found)
     if found and not wanted:
         checks = (*checks, missing_device(request.device, run, found))
-    devices = tuple(_probe_device(each, request) for each in wanted)
+    devices = _probe_accelerators([each for each in wanted if each.device != "cpu"], request)
+    devices += [_probe_cpu(each, request, ahead) for each in wanted if each.device == "cpu"]
     return Profile(
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         precfix=_version(),
@@ -63,7 +66,7 @@ def probe(request: Request) -> Profile:
         seconds=round(time.monotonic() - started, 2),
         machine=machine_of(run),
         torch=torch_of(run),
-        devices=devices,
+        devices=tuple(devices),
         checks=checks,
         recommended=recommend_together(devices),
     )
@@ -76,30 +79,48 @@ def _wanted(found: Sequence[Found], device: str) -> list[Found]:
     return [each for each in found if each.device == name]
 
 
-def _probe_device(found: Found, request: Request) -> Device:
-    """Every check on one device; the measurement of speed alone, the others side by side on a CPU."""
-    first = _run(FIRST, found, request, threads=0)
+def _workers(device: str) -> int:
+    """How many checks run on the CPU at once beside the environment's; none where no CPU is asked for."""
+    return max(1, min(4, _cores() - 1)) if device in (ALL, "cpu") else 1
+
+
+def _start_on_cpu(request: Request, pool: ThreadPoolExecutor) -> dict[str, Future[Run]]:
+    """The CPU is there wherever torch is: its checks need not wait until the environment is known."""
+    if request.device not in (ALL, "cpu"):
+        return {}
+    threads = max(1, _cores() // (_workers(request.device) + 1))
+    names = (FIRST, *(name for name in request.checks if name not in TIMING))
+    return {name: pool.submit(_run, name, "cpu", request, threads) for name in names}
+
+
+def _probe_cpu(found: Found, request: Request, ahead: dict[str, Run]) -> Device:
+    """The checks that ran ahead, and then, with the machine to themselves, those that measure speed."""
+    runs = dict(ahead)
+    if runs[FIRST].step("fp32").failure is None:
+        runs.update({name: _run(name, "cpu", request) for name in request.checks if name in TIMING})
+    return _device(found, runs, request.checks)
+
+
+def _probe_accelerators(wanted: Sequence[Found], request: Request) -> list[Device]:
+    """Different devices side by side."""
+    if not wanted:
+        return []
+    with ThreadPoolExecutor(min(8, len(wanted), max(1, _cores() // 2))) as pool:
+        return list(pool.map(lambda found: _probe_accelerator(found, request), wanted))
+
+
+def _probe_accelerator(found: Found, request: Request) -> Device:
+    """One check after the other: a GPU may be in exclusive mode, and its memory is not shared well."""
+    first = _run(FIRST, found.device, request)
     runs = {FIRST: first}
-    left = request.checks
     if first.step("fp32").failure is None and first.failure is None:
-        runs.update(_run_together([name for name in left if name not in TIMING], found, request))
-        runs.update({name: _run(name, found, request, threads=0) for name in left if name in TIMING})
-    return _device(found, runs, left)
+        runs.update({name: _run(name, found.device, request) for name in request.checks})
+    return _device(found, runs, request.checks)
 
 
-def _run_together(names: Sequence[str], found: Found, request: Request) -> dict[str, Run]:
-    """GPU checks run one after another: a GPU may be in exclusive mode, and its memory is not shared well."""
-    cores = _cores()
-    side_by_side = min(4, cores) if found.device == "cpu" else 1
-    with ThreadPoolExecutor(side_by_side) as pool:
-        threads = max(1, cores // side_by_side)
-        runs = pool.map(lambda name: _run(name, found, request, threads), names)
-        return dict(zip(names, runs, strict=True))
-
-
-def _run(name: str, found: Found, request: Request, threads: int) -> Run:
-    request.watch(f"{found.device} {name}")
-    return run_check(name, Task(found.device, request.quick), Limits(request.timeout, threads))
+def _run(name: str, device: str, request: Request, threads: int = 0) -> Run:
+    request.watch(name if name == "environment" else f"{device} {name}")
+    return run_check(name, Task(device, request.quick), Limits(request.timeout, threads))
 
 
 def _device(found: Found, runs: dict[str, Run], wanted: Sequence[str]) -> Device:

@@ -87,11 +87,19 @@ def _autocast(device: str) -> torch.autocast:
 def _scaler(device: str) -> bool:
     import torch
 
+    class Optimizer(torch.optim.Optimizer):
+        """What a scaler needs of one. A real one makes its first step import torch's compiler, over a second."""
+
+        def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+            self.param_groups = [{"params": parameters}]
+
+        def step(self, closure: object = None) -> None:  # type: ignore[override]
+            return None
+
     parameter = torch.nn.Parameter(torch.ones(4, device=device, dtype=torch.bfloat16))
-    optimizer = torch.optim.SGD([parameter], lr=0.1)
     scaler = scaler_for(device.partition(":")[0], enabled=True)
     scaler.scale(parameter.float().sum()).backward()
-    scaler.step(optimizer)
+    scaler.step(Optimizer([parameter]))
     scaler.update()
     return False
 
