@@ -1,4 +1,7 @@
-"""One rank of a run under torchrun, for test_cluster_ranks.py: ``cluster_rank.py FOLDER WAIT SLEEP``."""
+"""One rank of a run under torchrun, for test_cluster_ranks.py: ``cluster_rank.py FOLDER WAIT SLEEP``.
+
+``{rank}`` in FOLDER becomes the rank, for machines that share no folder.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ def main(folder: Path, wait: float, sleep: float) -> None:
         return a_profile()
 
     place = place_in(os.environ)
-    profiles = probe_rank(place, probe, folder, wait)
+    own = Path(str(folder).replace("{rank}", str(place.rank)))
+    profiles = probe_rank(place, probe, own, wait)
     if profiles is not None:
         print("\n".join(cluster_lines(cluster_profile(profiles, place.size))), flush=True)
 

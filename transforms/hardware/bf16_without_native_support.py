@@ -16,11 +16,11 @@ and back instead of refusing, so nothing says that the setting is wrong for the 
 
 ## Fix
 
-`fp16` [unsafe]: `bf16=True` of a transformers trainer becomes `fp16=True`, `precision="bf16-mixed"` of Lightning
-becomes `"16-mixed"`, `mixed_precision="bf16"` of accelerate becomes `"fp16"`: these frameworks scale the loss on their
-own. Only where the machine has native float16 and the file loads no weights in 16 bit. float16 overflows above 65504,
-so a model that was trained in bfloat16 (T5, Gemma) may diverge. An autocast region of a hand-written loop and a dtype
-that weights are loaded in are reported: they also need a GradScaler, or float32 weights.
+`fp16` [unsafe]: a transformers trainer gets `bf16=False` and `fp16=True`, Lightning `precision="16-mixed"` instead of
+`"bf16-mixed"`, accelerate `mixed_precision="fp16"`: these frameworks scale the loss on their own. Only where the
+machine has native float16 and the file loads no weights in 16 bit. float16 overflows above 65504, so a model that was
+trained in bfloat16 (T5, Gemma) may diverge. An autocast region of a hand-written loop and a dtype that weights are
+loaded in are reported: they also need a GradScaler, or float32 weights.
 
 ## Not flagged
 
@@ -39,7 +39,7 @@ from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.paths import guards
 from ...codemod.facts.values import values_of
 from ...codemod.facts.weights import LOAD_KEYS, LOADERS
-from ...codemod.model import Applicability, Edit, Finding, Fix, RemoveArgument, ReplaceExpression, Rule, SetArgument
+from ...codemod.model import Applicability, Edit, Finding, Fix, ReplaceExpression, Rule, SetArgument
 from ...codemod.profile import Device, Profile, Support
 from ...codemod.project import Project
 from .deployment import devices_meant, is_test, weakest
@@ -122,7 +122,7 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
         if None in others or not _is_off(others.get("fp16")) or "bf16_full_eval" in others:
             return None
         edits = (
-            Edit(document.path, RemoveArgument(span, "bf16")),
+            Edit(document.path, SetArgument(span, "bf16", "False")),
             Edit(document.path, SetArgument(span, "fp16", "True")),
         )
     elif value in ("bf16-mixed", "bf16") and not (argument.arg == "precision" and value == "bf16"):

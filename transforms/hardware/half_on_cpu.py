@@ -90,6 +90,8 @@ def _device(module: ModuleNames, node: ast.expr) -> str:
 def _is_handled(module: ModuleNames) -> bool:
     """Whether some condition on the device decides about precision, or whether to run at all."""
     for node in module.nodes:
+        if isinstance(node, ast.IfExp) and _is_dtype_argument(module, node):
+            continue  # it decides for this one load or move
         if isinstance(node, ast.If | ast.IfExp) and _asks_device(node.test) and _decides(node):
             return True
         if isinstance(node, ast.Assert) and _asks_device(node.test):
@@ -97,6 +99,11 @@ def _is_handled(module: ModuleNames) -> bool:
         if isinstance(node, ast.keyword) and node.arg == "enabled" and _asks_device(node.value):
             return True
     return False
+
+
+def _is_dtype_argument(module: ModuleNames, node: ast.IfExp) -> bool:
+    parent = module.parents[node]
+    return isinstance(parent, ast.keyword) and parent.arg in LOAD_KEYS
 
 
 def _asks_device(test: ast.expr) -> bool:
