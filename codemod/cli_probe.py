@@ -1,4 +1,4 @@
-"""``precfix probe``: what this machine can really do. Exit codes: 0, 1 a requirement is not met, 2 usage, 3 no result."""
+"""``precfix probe``. Exit codes: 0, 1 a requirement is not met, 2 bad usage, 3 there was nothing to probe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def probe(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile, for programs.")] = False,
     save: Annotated[
-        Path | None, typer.Option(help=f"Write the profile to this file ({SAVED_NAME} is found by itself).", metavar="FILE")
+        Path | None,
+        typer.Option(help=f"Write the profile to this file ({SAVED_NAME} is found by itself).", metavar="FILE"),
     ] = None,
     require: Annotated[
         list[str] | None,

@@ -93,7 +93,7 @@ PATTERNS = (
     Pattern(
         "out-of-memory",
         r"OutOfMemoryError|out of memory|MemoryError|can't allocate memory|[Cc]annot allocate memory|"
-        r"not enough memory|_STATUS_ALLOC_FAILED|buffer is not large enough|Invalid buffer size|Storage size .* overflow",
+        r"not enough memory|_STATUS_ALLOC_FAILED|Invalid buffer size|Storage size .* overflow",
         "there is not enough free memory; end other processes on the device, or take smaller batches",
     ),
     Pattern(
@@ -130,8 +130,7 @@ PATTERNS = (
         r"not implemented for '|^NotImplementedError\b|Could not run 'aten::|Unsupported dtype|unsupported ScalarType|"
         r"Low precision dtypes not supported|must be either float or double|doesn't support tensors of type|"
         r"Expected both inputs to be Half, Float or Double|only supported for half, float",
-        "there is no kernel for this dtype; compute it in float32: `x.float()`, or a region of "
-        "autocast(enabled=False)",
+        "there is no kernel for this dtype; compute it in float32: `x.float()`, or a region of autocast(enabled=False)",
     ),
     Pattern(
         "dtype-mismatch",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -38,6 +40,8 @@ class Request:
     timeout: float = 120.0
     watch: Callable[[str], None] = field(default=_nothing)
     """Told what is going on: ``cuda:0 train50``."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Ends every check that still runs."""
 
     @property
     def checks(self) -> tuple[str, ...]:
@@ -48,7 +52,7 @@ class Request:
 def probe(request: Request) -> Profile:
     """Probe this machine. Never raises for what the machine does; without torch the profile has no devices."""
     started = time.monotonic()
-    with ThreadPoolExecutor(_workers(request.device)) as pool:
+    with _side_by_side(_workers(request.device), request) as pool:
         on_cpu = _start_on_cpu(request, pool)
         run = _run("environment", "cpu", request, threads=1)
         ahead = {name: future.result() for name, future in on_cpu.items()}
@@ -79,6 +83,19 @@ def _wanted(found: Sequence[Found], device: str) -> list[Found]:
     return [each for each in found if each.device == name]
 
 
+@contextmanager
+def _side_by_side(workers: int, request: Request) -> Iterator[ThreadPoolExecutor]:
+    """A pool that is not waited for when the program is interrupted."""
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield pool
+    except BaseException:
+        request.stop.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=request.stop.is_set())
+
+
 def _workers(device: str) -> int:
     """How many checks run on the CPU at once beside the environment's; none where no CPU is asked for."""
     return max(1, min(4, _cores() - 1)) if device in (ALL, "cpu") else 1
@@ -105,7 +122,7 @@ def _probe_accelerators(wanted: Sequence[Found], request: Request) -> list[Devic
     """Different devices side by side."""
     if not wanted:
         return []
-    with ThreadPoolExecutor(min(8, len(wanted), max(1, _cores() // 2))) as pool:
+    with _side_by_side(min(8, len(wanted), max(1, _cores() // 2)), request) as pool:
         return list(pool.map(lambda found: _probe_accelerator(found, request), wanted))
 
 
@@ -120,7 +137,7 @@ def _probe_accelerator(found: Found, request: Request) -> Device:
 
 def _run(name: str, device: str, request: Request, threads: int = 0) -> Run:
     request.watch(name if name == "environment" else f"{device} {name}")
-    return run_check(name, Task(device, request.quick), Limits(request.timeout, threads))
+    return run_check(name, Task(device, request.quick), Limits(request.timeout, threads, request.stop))
 
 
 def _device(found: Found, runs: dict[str, Run], wanted: Sequence[str]) -> Device:

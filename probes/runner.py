@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class Limits:
 
     seconds: float = 120.0
     threads: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody waits for the result any more: the process is ended at once."""
 
     @property
     def per_step(self) -> float:
@@ -91,13 +94,18 @@ class _Process:
 
 
 def run_check(name: str, task: Task, limits: Limits) -> Run:
-    """Run a check to its end, through as many processes as it takes; never raises for what a check does."""
+    """Run a check to its end, through as many processes as it takes; never raises for what a check does.
+
+    Raises InterruptedError when it was told to stop.
+    """
     started = time.monotonic()
     steps: dict[str, StepResult] = {}
     failure, status = None, Status.OK
     for _ in range(MAX_PROCESSES):
         with tempfile.TemporaryDirectory(prefix="precfix-probe-", ignore_cleanup_errors=True) as folder:
             code, end = _start(name, task, limits, list(steps), Path(folder))
+            if limits.stop.is_set():
+                raise InterruptedError
             left = _events(Path(folder) / "report")
             words = _last_words(Path(folder) / "stderr")
         steps.update(left.steps)
@@ -155,6 +163,8 @@ def _wait(process: subprocess.Popen[bytes], report: Path, limits: Limits) -> tup
         written = report.stat().st_size if report.exists() else 0
         if written != size:
             size, moved = written, now
+        if limits.stop.is_set():
+            return 0, 0.0
         if now - started > limits.seconds:
             return 0, limits.seconds
         if size and now - moved > limits.per_step:  # before the first line the time goes into importing torch

@@ -20,7 +20,7 @@ MAX_OPS = 12
 
 def verdict_lines(profile: Profile) -> Iterator[Line]:
     """Everything worth knowing: the machine, each device, what is wrong, what it means for code."""
-    yield (_heading(profile), "place"),
+    yield ((_heading(profile), "place"),)
     for check in profile.checks:
         if check.status is not Status.OK:
             yield from _trouble(check)
@@ -112,7 +112,7 @@ def _meaning(device: Device) -> Iterator[Line]:
             more = f" and {len(missing) - MAX_OPS} more" if len(missing) > MAX_OPS else ""
             said.append(f"keep in float32, {dtype} has no kernel: {', '.join(missing[:MAX_OPS])}{more}")
     if said:
-        yield ("  in your code", "place"),
+        yield (("  in your code", "place"),)
     for sentence in said:
         yield ("  - ", "note"), (sentence, "text")
 

@@ -39,7 +39,7 @@ LAYERS = (
     ("apply",),
     ("settings",),
     ("cli_machine",),
-    ("cli_input", "cli_output"),
+    ("cli_input", "cli_output", "cli_probe"),
     ("cli",),
     ("__main__",),
 )
@@ -137,7 +137,7 @@ def test_only_the_command_line_knows_rules_and_probes() -> None:
         for each in ALL
         if each.path.startswith("codemod/")
         and each.target.startswith(("precfix.transforms", "precfix.probes"))
-        and unit_of(each.path) not in ("cli", "cli_input", "__main__")
+        and unit_of(each.path) not in ("cli", "cli_input", "cli_probe", "__main__")
     ]
     assert wrong == []
 

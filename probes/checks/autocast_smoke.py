@@ -54,7 +54,7 @@ def _smoke(device: str, name: str) -> Numbers:
         logits = model(images)
         loss = torch.nn.functional.cross_entropy(logits, labels)
     scale = SCALE if name == "fp16" else 1.0
-    (loss * scale).backward()
+    torch.autograd.backward(loss * scale)
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     return {
         "loss": float(loss.detach()),

@@ -23,7 +23,7 @@ def steps(task: Task) -> Iterator[Step]:
 
 def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
     """A dtype that is absent is a verdict, not a failure, unless trying it ended the process."""
-    said = [f"{name} {'computes' if result.failure is None else 'does not compute'}" for name, result in results.items()]
+    said = [f"{name} {'computes' if each.failure is None else 'does not compute'}" for name, each in results.items()]
     fp32 = results.get("fp32", StepResult()).failure
     if fp32 is not None:
         return Judgement(False, f"it does not compute at all: {fp32.sentence}", fp32.kind)

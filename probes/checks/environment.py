@@ -49,11 +49,12 @@ def _torch() -> Numbers:
 
 
 def _numpy_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        import numpy
-    except ImportError:
+        return version("numpy")
+    except PackageNotFoundError:
         return ""
-    return str(numpy.__version__)
 
 
 def _cpu() -> Numbers:
@@ -102,12 +103,18 @@ def _cuda() -> Numbers:
     """NVIDIA and AMD alike: torch calls both ``cuda``."""
     import torch
 
-    torch.cuda.init()  # unlike is_available() it says why not
+    torch.cuda.init()  # type: ignore[no-untyped-call]  # unlike is_available() it says why not
     return {
         "architectures": list[Json](torch.cuda.get_arch_list()),
-        "cudnn": str(torch.backends.cudnn.version() or ""),
+        "cudnn": str(_cudnn_version() or ""),
         "devices": [_cuda_device(index) for index in range(torch.cuda.device_count())],
     }
+
+
+def _cudnn_version() -> object:
+    import torch
+
+    return torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
 
 
 def _cuda_device(index: int) -> Json:

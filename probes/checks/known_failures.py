@@ -53,8 +53,8 @@ Try: TypeAlias = Callable[[str], "bool | None"]
 def facts(results: Mapping[str, StepResult]) -> tuple[Fact, ...]:
     """The facts, as a profile holds them."""
     return tuple(
-        Fact(name, result.flag("fails"), MEANING[name], result.failure.message if result.failure else result.text("error"))
-        for name, result in results.items()
+        Fact(name, each.flag("fails"), MEANING[name], each.failure.message if each.failure else each.text("error"))
+        for name, each in results.items()
     )
 
 
@@ -98,7 +98,7 @@ def _scaler(device: str) -> bool:
 
     parameter = torch.nn.Parameter(torch.ones(4, device=device, dtype=torch.bfloat16))
     scaler = scaler_for(device.partition(":")[0], enabled=True)
-    scaler.scale(parameter.float().sum()).backward()
+    torch.autograd.backward(scaler.scale(parameter.float().sum()))
     scaler.step(Optimizer([parameter]))
     scaler.update()
     return False
@@ -152,8 +152,8 @@ def _custom_function(device: str) -> bool:
 
     left, right = (torch.randn(4, 4, device=device, requires_grad=True) for _ in range(2))
     with _autocast(device):
-        product = Product.apply(left, right)
-    product.sum().backward()
+        product = Product.apply(left, right)  # type: ignore[no-untyped-call]
+    torch.autograd.backward(product.sum())
     return False
 
 
@@ -179,8 +179,8 @@ def _numpy(device: str) -> bool | None:
     import torch
 
     try:
-        import numpy  # noqa: F401
-    except ImportError:
+        torch.ones(2).numpy()
+    except RuntimeError:  # there is no NumPy, or none that fits this torch
         return None
     torch.ones(2, dtype=torch.bfloat16, device=device).cpu().numpy()
     return False

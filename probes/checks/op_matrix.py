@@ -31,19 +31,20 @@ def steps(task: Task) -> Iterator[Step]:
 
 def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
     """No operation ended the process."""
-    dead = {name: each.failure for name, each in results.items() if each.status in (Status.CRASHED, Status.TIMEOUT)}
-    for name, failure in dead.items():
+    dead = [(name, each.failure) for name, each in results.items() if each.status in (Status.CRASHED, Status.TIMEOUT)]
+    for _, failure in dead[:1]:
         if failure is not None:
-            return Judgement(False, f"{', '.join(dead)}: {failure.sentence}", failure.kind)
+            return Judgement(False, f"{', '.join(name for name, _ in dead)}: {failure.sentence}", failure.kind)
     return Judgement(True, "; ".join(_summary(results, dtype) for dtype in DTYPES))
 
 
 def rows(results: Mapping[str, StepResult]) -> tuple[OpSupport, ...]:
     """The matrix, as a profile holds it."""
-    return tuple(_row(*name.split("/", 1), result) for name, result in results.items())
+    return tuple(_row(name, result) for name, result in results.items())
 
 
-def _row(dtype: str, op: str, result: StepResult) -> OpSupport:
+def _row(name: str, result: StepResult) -> OpSupport:
+    dtype, _, op = name.partition("/")
     if result.failure is not None:
         return OpSupport(op, dtype, result.failure.kind, NOT_RUN, "", result.failure.message)
     return OpSupport(op, dtype, "ok", result.text("backward"), result.text("output"), result.text("message"))
@@ -70,11 +71,13 @@ def _try(device: str, dtype: str, operation: Operation) -> Numbers:
 
 def _backward(result: Tensor) -> tuple[str, str]:
     """``ok``, ``-`` or the class of the failure; and what was raised."""
+    import torch
+
     if not result.requires_grad:
         return NOT_RUN, ""
     try:
         total = result.abs() if result.is_complex() else result
-        total.float().sum().backward()
+        torch.autograd.backward(total.float().sum())
     except (RuntimeError, TypeError, ValueError) as error:
         failure = classify(type(error).__name__, str(error))
         if failure.sticky:
