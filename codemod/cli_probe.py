@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -38,6 +39,15 @@ def probe(
         list[str] | None,
         typer.Option(help=f"Exit with 1 unless the machine has it: {', '.join(REQUIREMENTS)}.", metavar="WHAT"),
     ] = None,
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="Be one rank of torchrun, SLURM or MPI: probe the whole cluster.")
+    ] = False,
+    ranks: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --distributed: the folder the ranks share.  [default: .precfix/cluster-<run>]", metavar="FOLDER"
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one check may take.", min=1.0, max=86400.0)] = 120.0,
 ) -> None:
     """Measure what this machine can do: dtypes, autocast, errors, speed. Exit code 1: a --require is not met."""
@@ -45,7 +55,13 @@ def probe(
     if DEVICE.fullmatch(device) is None:
         raise UsageError(f"--device {device!r}: write all, cpu, mps, cuda:0 or xpu:0")
     _check_writable(save)
-    profile = _probed(device, quick, timeout)
+    if distributed:
+        found = _cluster(ranks, device, quick, timeout)
+        if found is None:  # the first rank speaks for all
+            raise typer.Exit()
+        profile = found
+    else:
+        profile = _probed(device, quick, timeout)
     if save is not None and profile.devices:
         from .profile_file import save as write
 
@@ -80,11 +96,30 @@ def _probed(device: str, quick: bool, timeout: float) -> Profile:
         return probe(Request(device, quick, timeout, watch))
 
 
+def _cluster(folder: Path | None, device: str, quick: bool, timeout: float) -> Profile | None:
+    """The profile of the cluster on its first rank; None on the others."""
+    from ..probes.cluster import cluster_profile, probe_rank
+    from ..probes.ranks import device_of, folder_name, place_in
+
+    place = place_in(os.environ)
+
+    def own() -> Profile:
+        return _probed(device_of(place) if device == "all" else device, quick, timeout)
+
+    answers = probe_rank(place, own, folder or Path(folder_name(place)))
+    return cluster_profile(answers) if answers is not None else None
+
+
 def _show(profile: Profile, as_json: bool) -> None:
     if as_json:
         from .profile_file import dump
 
         sys.stdout.write(dump(profile))
+    elif any(device.rank is not None for device in profile.devices):
+        from ..probes.cluster import cluster_lines
+        from .report.printable import printable
+
+        print("\n".join(printable(line) for line in cluster_lines(profile)), flush=True)
     elif profile.devices:
         from ..probes.screen import verdict_lines
         from .report.text import show
@@ -100,6 +135,8 @@ def _exit_code(profile: Profile, wanted: list[str]) -> int:
         return NO_RESULT
     from ..probes.recommending import unmet
 
+    if any(check.failure == "rank-missing" for check in profile.checks):
+        return NO_RESULT
     sentences = unmet(profile, wanted)
     for sentence in sentences:
         _say(sentence)

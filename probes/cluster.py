@@ -43,11 +43,11 @@ class _Terminated(Exception):
 
 def probe_rank(
     place: Place, probe: Callable[[], Profile], folder: Path, wait: float = GATHER_SECONDS
-) -> tuple[Profile, ...] | None:
+) -> tuple[Profile | None, ...] | None:
     """Probe this rank's device and write its profile; on the first rank, the profiles of all ranks, by rank.
 
-    A rank that is not heard of within ``wait`` seconds is left out. None on every other rank. Raises `UsageError` when
-    the folder cannot be written.
+    None stands for a rank that was not heard of within ``wait`` seconds. On every other rank the answer is None. Raises
+    `UsageError` when the folder cannot be written.
     """
     started = time.time()
     try:
@@ -169,38 +169,44 @@ def _is_there(folder: Path, rank: int, started: float) -> bool:
         return False
 
 
-def _read(place: Place, folder: Path, started: float) -> Iterator[Profile]:
+def _read(place: Place, folder: Path, started: float) -> Iterator[Profile | None]:
     for rank in range(place.size):
-        if _is_there(folder, rank, started):
-            try:
-                yield _with_rank(load(folder / file_name(rank)), rank)
-            except UsageError:  # half a file counts as none: the rank died while it wrote, on a disk without rename
-                continue
+        if not _is_there(folder, rank, started):
+            yield None
+            continue
+        try:
+            yield _with_rank(load(folder / file_name(rank)), rank)
+        except UsageError:  # half a file counts as none: the rank died while it wrote, on a disk without rename
+            yield None
 
 
 # --- what the ranks say together --------------------------------------------------------------------------------------
 
 
-def cluster_profile(profiles: Sequence[Profile], size: int) -> Profile:
+def cluster_profile(answers: Sequence[Profile | None]) -> Profile:
     """The ranks' profiles as one: all devices, what differs, which ranks are missing, the regime all support."""
-    first = profiles[0] if profiles else Profile()
+    profiles = [answer for answer in answers if answer is not None]
     devices = tuple(device for profile in profiles for device in profile.devices)
-    missing = sorted(set(range(size)) - {device.rank for device in devices if device.rank is not None})
     checks = [check for profile in profiles for check in profile.checks]
-    checks += [_missing(rank) for rank in missing]
-    alike = "All ranks that answered are alike." if missing else "All ranks are alike."
+    lost = [_lost(rank, answer) for rank, answer in enumerate(answers) if answer is None or not answer.devices]
+    alike = "All ranks that answered are alike." if lost else "All ranks are alike."
+    checks += lost
     checks += [Check("cluster", Status.OK, sentence=said) for said in tuple(differences(profiles)) or (alike,)]
-    note = f"{len(profiles)} of {size} ranks"
+    first = next((profile for profile in profiles if profile.devices), Profile())
+    note = f"{len(answers) - len(lost)} of {len(answers)} ranks"
     return replace(first, devices=devices, checks=tuple(checks), recommended=common_regime(devices), note=note)
 
 
-def _missing(rank: int) -> Check:
-    sentence = f"Rank {rank} has left no profile: it died or hung; look at its own output."
-    return Check(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
+def _lost(rank: int, answer: Profile | None) -> Check:
+    if answer is None:
+        sentence = f"Rank {rank} has left no profile: it died or hung; look at its own output."
+        return Check(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
+    why = next((check.sentence for check in answer.checks if check.status is not Status.OK), "there is none to see")
+    return Check(f"rank {rank}", Status.FAILED, "rank-missing", f"Rank {rank} has no device: {why}")
 
 
 def missing_ranks(profile: Profile) -> tuple[Check, ...]:
-    """The checks of a cluster's profile that stand for ranks without an answer."""
+    """The checks of a cluster's profile that stand for ranks without an answer, or without a device."""
     return tuple(check for check in profile.checks if check.failure == "rank-missing")
 
 

@@ -32,7 +32,7 @@ def main(folder: Path, wait: float, sleep: float) -> None:
     own = Path(str(folder).replace("{rank}", str(place.rank)))
     profiles = probe_rank(place, probe, own, wait)
     if profiles is not None:
-        print("\n".join(cluster_lines(cluster_profile(profiles, place.size))), flush=True)
+        print("\n".join(cluster_lines(cluster_profile(profiles))), flush=True)
 
 
 if __name__ == "__main__":
