@@ -69,7 +69,7 @@ def found_devices(run: Run) -> tuple[Found, ...]:
     ]
     cpu = run.step("cpu")
     name, features, memory = cpu.text("name") or "CPU", _texts(cpu, "features"), _whole(cpu.numbers.get("memory_bytes"))
-    return (*found, Found("cpu", "cpu", name, ", ".join(features), memory, features))
+    return (*found, Found("cpu", "cpu", name, "", memory, features))
 
 
 def environment_checks(run: Run, found: tuple[Found, ...]) -> tuple[Check, ...]:

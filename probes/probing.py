@@ -157,7 +157,7 @@ def _device(found: Found, runs: dict[str, Run], wanted: Sequence[str]) -> Device
     missing = tuple(Check(name, Status.SKIPPED, "", f"not run: see {FIRST}") for name in wanted if name not in runs)
     if missing:
         return replace(device, checks=(*device.checks, *missing))
-    return replace(device, recommended=recommend(known, steps.get("autocast_smoke", {}), steps.get("train50", {})))
+    return replace(device, recommended=recommend(known, steps.get("autocast_smoke"), steps.get("train50")))
 
 
 def _result(run: Run) -> Check:

@@ -4,38 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..codemod.profile import Device, Profile, Recommendation, Support, Verdict
+from ..codemod.profile import Check, Device, Json, Profile, Recommendation, Status, Support, Verdict
 from .checks import train50
-from .step import StepResult
+from .step import Failure, StepResult
 
 Steps = Mapping[str, StepResult]
 NEEDS = {"bf16-mixed": "bf16", "bf16-true": "bf16", "fp16-mixed": "fp16"}
 """The dtype that a regime computes in."""
 
 
-def works(regime: str, verdicts: Mapping[str, Verdict], smoke: Steps, training: Steps) -> str:
-    """An empty text when a regime can be used here, else why not. Checks that did not run count as passed."""
+def works(regime: str, verdicts: Mapping[str, Verdict], smoke: Steps | None, training: Steps | None) -> str:
+    """An empty text when a regime can be used here, else why not.
+
+    None for a check that was not asked for counts as passed; a step that is missing from one that ran does not.
+    """
     dtype = NEEDS.get(regime, "fp32")
     verdict = verdicts.get(dtype, Verdict(Support.NATIVE))
     if verdict.support is not Support.NATIVE:
         speed = f" ({verdict.speed_vs_fp32:.2g}x of fp32)" if verdict.speed_vs_fp32 is not None else ""
         return f"{dtype} is {verdict.support.value}{speed}"
-    tried = smoke.get(dtype)
-    if tried is not None and (tried.failure is not None or tried.flag("gradients_finite") is False):
-        said = tried.failure.sentence if tried.failure is not None else "it gives NaN or infinity"
+    if smoke is not None and (said := _smoke_fails(smoke.get(dtype))):
         return f"{dtype} autocast fails: {said}"
-    trained = training.get(regime)
-    if trained is not None and not train50.learns(trained):
-        return f"training in {regime} {trained.failure.sentence if trained.failure is not None else 'does not learn'}"
+    if training is not None and (said := _training_fails(training.get(regime))):
+        return f"training in {regime} fails: {said}"
     return ""
 
 
-def recommend(verdicts: Mapping[str, Verdict], smoke: Steps, training: Steps) -> Recommendation:
+def _smoke_fails(tried: StepResult | None) -> str:
+    if tried is None:
+        return "the check did not get that far"
+    if tried.failure is not None:
+        return tried.failure.sentence
+    return "" if tried.flag("finite") and tried.flag("gradients_finite") else "it gives NaN or infinity"
+
+
+def _training_fails(trained: StepResult | None) -> str:
+    if trained is None:
+        return "the check did not get that far"
+    if trained.failure is not None:
+        return trained.failure.sentence
+    return "" if train50.learns(trained) else "it does not learn"
+
+
+def recommend(verdicts: Mapping[str, Verdict], smoke: Steps | None, training: Steps | None) -> Recommendation:
     """bf16-mixed where it is native and works, else fp16-mixed, else fp32; with the reason."""
     bf16, fp16 = (works(regime, verdicts, smoke, training) for regime in ("bf16-mixed", "fp16-mixed"))
-    proof = "autocast works" if smoke else "nothing was tried"
-    if training:
-        proof += " and training converges"
+    proof = "autocast works" + (" and training converges" if training else "")
     if not bf16:
         return Recommendation("bf16-mixed", f"bf16 is native{_speed(verdicts, 'bf16')}, {proof}; no GradScaler needed")
     if not fp16:
@@ -72,31 +86,30 @@ def unmet(profile: Profile, wanted: Sequence[str]) -> list[str]:
 
 
 def _unmet(device: Device, word: str) -> str:
-    broken = next((check for check in device.checks if check.name == "dtypes" and check.status.value != "ok"), None)
-    if broken is not None:
-        return broken.sentence
+    for check in device.checks:
+        if check.name == "dtypes" and _computes_nothing(_steps(check).get("fp32")):
+            return check.sentence
     if word in ("bf16", "fp16", "tf32", "fp8"):
         support = device.support(word)
         return "" if support is Support.NATIVE else f"{word} is {support.value}"
-    steps = {check.name: _steps(check.numbers) for check in device.checks}
-    return works(word, device.verdicts, steps.get("autocast_smoke", {}), steps.get("train50", {}))
+    steps = {check.name: _steps(check) for check in device.checks if check.status is not Status.SKIPPED}
+    return works(word, device.verdicts, steps.get("autocast_smoke"), steps.get("train50"))
 
 
-def _steps(numbers: Mapping[str, object]) -> Steps:
+def _computes_nothing(fp32: StepResult | None) -> bool:
+    return fp32 is None or fp32.failure is not None
+
+
+def _steps(check: Check) -> Steps:
     """The steps of a check, read back from its numbers."""
-    from .failures import classify
-    from .step import Failure
+    return {name: _step(each) for name, each in check.numbers.items() if isinstance(each, Mapping)}
 
-    found = {}
-    for name, each in numbers.items():
-        if not isinstance(each, Mapping):
-            continue
-        failure: Failure | None = None
-        if "class" in each:
-            again = classify("", str(each.get("message") or ""))
-            failure = Failure(str(each["class"]), again.sentence, again.message)
-        found[name] = StepResult(each, failure)
-    return found
+
+def _step(numbers: Mapping[str, Json]) -> StepResult:
+    if "class" not in numbers:
+        return StepResult(numbers)
+    message = str(numbers.get("message") or numbers["class"])
+    return StepResult({}, Failure(str(numbers["class"]), message, message))
 
 
 def _speed(verdicts: Mapping[str, Verdict], dtype: str) -> str:

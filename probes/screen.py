@@ -56,7 +56,7 @@ def _heading(profile: Profile) -> str:
 def _device_lines(same: list[Device]) -> Iterator[Line]:
     device = same[0]
     names = device.device if len(same) == 1 else f"{device.device} to {same[-1].device}"
-    yield (names, "rule"), (f"  {_described(device)}", "place")
+    yield (names, "place"), (f"  {_described(device)}", "place")
     for name, verdict in device.verdicts.items():
         yield _verdict_line(name, verdict)
     if device.recommended.regime:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
-from precfix.codemod.profile import Device, Profile, Recommendation, Support, Verdict
+from precfix.codemod.profile import Check, Device, Profile, Recommendation, Status, Support, Verdict
 from precfix.codemod.report.text import STYLES, plain
 from precfix.probes.checks import matmul_error, op_matrix, throughput, train50
 from precfix.probes.devices import Found
@@ -139,6 +140,23 @@ def test_a_regime_that_was_tried_and_failed_is_not_recommended() -> None:
 def device(name: str, regime: str, backend: str = "cuda", **kinds: Support) -> Device:
     known = {dtype: Verdict(support) for dtype, support in kinds.items()}
     return Device(name, backend, "a GPU", "8.0", None, known, Recommendation(regime, "because"))
+
+
+def test_a_check_that_died_before_its_step_proves_nothing() -> None:
+    both = supports(Support.NATIVE, Support.NATIVE)
+    assert recommend(both, {}, None).regime == "fp32"
+    assert recommend(both, None, None).regime == "bf16-mixed"
+    dead = Check("autocast_smoke", Status.CRASHED, "segfault")
+    alive = Check("autocast_smoke", Status.OK, numbers={"bf16": {"finite": True, "gradients_finite": True}})
+    for check, met in ((dead, False), (alive, True)):
+        one = replace(device("cuda:0", "fp32", bf16=Support.NATIVE), checks=(check,))
+        assert (unmet(Profile(devices=(one,)), ["bf16-mixed"]) == []) is met
+
+
+def test_a_device_that_computes_nothing_meets_nothing() -> None:
+    broken = Check("dtypes", Status.FAILED, "no-kernel-image", "it does not compute", numbers={"fp32": {"class": "x"}})
+    one = replace(device("cuda:0", "", bf16=Support.NATIVE), checks=(broken,))
+    assert len(unmet(Profile(devices=(one,)), ["fp32", "bf16", "bf16-mixed"])) == 3
 
 
 def test_devices_that_differ_get_what_all_of_them_do() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ...codemod.profile import Json
@@ -128,15 +128,22 @@ def _cuda_device(index: int) -> Json:
         "capability": capability,
         "memory_bytes": int(properties.total_memory),
         "multiprocessors": int(properties.multi_processor_count),
-        "claims_bf16": _says(torch.cuda.is_bf16_supported),
+        "claims_bf16": _says(lambda: _claims_bf16(index)),
     }
 
 
-def _says(ask: object) -> bool | None:
+def _claims_bf16(index: int) -> bool:
+    import torch
+
+    with torch.cuda.device(index):
+        return bool(torch.cuda.is_bf16_supported())
+
+
+def _says(ask: Callable[[], bool]) -> bool | None:
     """What an ``is_..._supported`` function claims; evidence at most, since it counts emulation."""
     try:
-        return bool(ask()) if callable(ask) else None
-    except (RuntimeError, AssertionError, TypeError):
+        return bool(ask())
+    except (RuntimeError, AssertionError, TypeError, AttributeError):
         return None
 
 

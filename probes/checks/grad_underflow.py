@@ -68,5 +68,5 @@ def _gradients(device: str, dtype: str, scale: float) -> Tensor:
         outputs = model(inputs)
     # The loss itself is float32, as autocast computes losses; what underflows is its gradient in 16 bits.
     (outputs.float().square().mean() * SMALL * scale).backward()
-    found = [parameter.grad.double().cpu().flatten() for parameter in model.parameters() if parameter.grad is not None]
+    found = [parameter.grad.cpu().double().flatten() for parameter in model.parameters() if parameter.grad is not None]
     return torch.cat(found) / scale

@@ -1,4 +1,4 @@
-"""About 85 operations in bfloat16 and float16, forward and backward: which have a kernel here.
+"""A hundred operations in bfloat16 and float16, forward and backward: which have a kernel here.
 
 An operation that raises is a row of the matrix, not a failure of the check. One that ends the process is a failure; the
 matrix goes on behind it.
