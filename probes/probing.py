@@ -53,8 +53,9 @@ def probe(request: Request) -> Profile:
     """Probe this machine. Never raises for what the machine does; without torch the profile has no devices."""
     started = time.monotonic()
     with _side_by_side(_workers(request.device), request) as pool:
+        environment = pool.submit(_run, "environment", "cpu", request, threads=1)
         on_cpu = _start_on_cpu(request, pool)
-        run = _run("environment", "cpu", request, threads=1)
+        run = environment.result()
         ahead = {name: future.result() for name, future in on_cpu.items()}
     found = found_devices(run)
     wanted = _wanted(found, request.device)
@@ -97,24 +98,27 @@ def _side_by_side(workers: int, request: Request) -> Iterator[ThreadPoolExecutor
 
 
 def _workers(device: str) -> int:
-    """How many checks run on the CPU at once beside the environment's; none where no CPU is asked for."""
-    return max(1, min(4, _cores() - 1)) if device in (ALL, "cpu") else 1
+    """How many checks run on the CPU at once, the environment's among them; no other where no CPU is asked for."""
+    return min(4, _cores()) if device in (ALL, "cpu") else 1
 
 
 def _start_on_cpu(request: Request, pool: ThreadPoolExecutor) -> dict[str, Future[Run]]:
     """The CPU is there wherever torch is: its checks need not wait until the environment is known."""
     if request.device not in (ALL, "cpu"):
         return {}
-    threads = max(1, _cores() // (_workers(request.device) + 1))
+    threads = max(1, _cores() // _workers(request.device))
     names = (FIRST, *(name for name in request.checks if name not in TIMING))
     return {name: pool.submit(_run, name, "cpu", request, threads) for name in names}
 
 
 def _probe_cpu(found: Found, request: Request, ahead: dict[str, Run]) -> Device:
-    """The checks that ran ahead, and then, with the machine to themselves, those that measure speed."""
+    """The checks that ran ahead, and then those that measure speed.
+
+    On one thread: where other processes take a core, threads wait for each other far longer than they compute.
+    """
     runs = dict(ahead)
     if runs[FIRST].step("fp32").failure is None:
-        runs.update({name: _run(name, "cpu", request) for name in request.checks if name in TIMING})
+        runs.update({name: _run(name, "cpu", request, threads=1) for name in request.checks if name in TIMING})
     return _device(found, runs, request.checks)
 
 
