@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,45 @@ def test_a_broken_driver_is_a_result_and_the_cpu_is_still_there(
     assert (checks["cuda"].status, checks["cuda"].failure) == (Status.FAILED, kind)
     assert advice in checks["cuda"].sentence
     assert missing_device("cuda:0", run, found).failure == kind
+
+
+def test_a_driver_that_crashes_hides_no_other_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash = FAKE_TORCH.format(cuda="99.9", message="").replace("raise RuntimeError('')", "import os; os.abort()")
+    assert "os.abort()" in crash
+    (tmp_path / "torch.py").write_text(crash, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(REPOSITORY)]))
+    run = run_check("environment", Task("cpu"), Limits(30.0))
+    found = found_devices(run)
+    assert [each.device for each in found] == ["cpu"]
+    checks = {check.name: check for check in environment_checks(run, found)}
+    assert (checks["cuda"].status, checks["cuda"].failure) == (Status.CRASHED, "abort")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_an_interrupted_probe_ends_at_once_and_leaves_no_process(tmp_path: Path) -> None:
+    """The fake torch hangs while it is imported, and leaves its process's number behind."""
+    (tmp_path / "torch.py").write_text(
+        "import os, pathlib, time\n(pathlib.Path(__file__).parent / f'{os.getpid()}.pid').touch()\ntime.sleep(120)\n",
+        "utf-8",
+    )
+    command = [sys.executable, "-m", "precfix.codemod", "probe", "--quick"]
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 20
+    while not list(tmp_path.glob("*.pid")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, "", "precfix: interrupted\n")
+    children = [int(file.stem) for file in tmp_path.glob("*.pid")]
+    assert children
+    assert [number for number in children if Path(f"/proc/{number}").exists()] == []
 
 
 def test_a_gpu_beside_a_cpu_only_build_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
