@@ -14,11 +14,11 @@ from .cli_input import (
     check_chosen,
     check_writable,
     named_files,
-    open_project,
+    open_on_machine,
     options_of,
     rule_named,
     selected_rules,
-    target_of,
+    target_line,
 )
 from .cli_output import (
     INTERNAL,
@@ -33,6 +33,7 @@ from .cli_output import (
     view_of,
     write_bytes,
 )
+from .cli_probe import probe
 from .model import PrecfixError
 
 if TYPE_CHECKING:
@@ -98,7 +99,18 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="One line per finding
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also every skipped file, and the target's source.")]
 ColorOption = Annotated[Color, typer.Option(help="When to use colour.")]
 Unsafe = Annotated[bool, typer.Option("--unsafe-fixes", help="Also fixes that may change numerics, memory or speed.")]
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]",
+        metavar="FILE",
+        parser=_path,
+    ),
+]
 ChosenFix = Annotated[list[str] | None, typer.Option("--fix", help="Use this alternative.", metavar="CODE=NAME")]
+
+
+app.command()(probe)
 
 
 @app.callback(invoke_without_command=True)
@@ -114,6 +126,7 @@ def check(
     select: Select = "",
     ignore: Ignore = "",
     exclude: Exclude = None,
+    profile: ProfileOption = None,
     output_format: Annotated[CheckFormat, typer.Option(help="How to write the result.")] = CheckFormat.TEXT,
     output: Output = None,
     quiet: Quiet = False,
@@ -124,10 +137,10 @@ def check(
     from . import engine
     from .report.text import show_findings
 
-    project = open_project(paths, exclude)
+    project, target = open_on_machine(paths, exclude, profile)
     rules = selected_rules(select, ignore)
     with progress(len(rules)) as step:
-        report = engine.check(project, rules, target_of(project), options_of(False, None, step))
+        report = engine.check(project, rules, target, options_of(False, None, step))
     check_writable(output, project, report)
     view = view_of(project, quiet, verbose, False)
     if output_format is CheckFormat.JSON:
@@ -148,6 +161,8 @@ def migrate(
     select: Select = "",
     ignore: Ignore = "",
     exclude: Exclude = None,
+    profile: ProfileOption = None,
+    probe: Annotated[bool, typer.Option("--probe", help="Probe this machine first, and repair for it.")] = False,
     output_format: Annotated[
         MigrateFormat | None, typer.Option(help="How to write the result.  [default: diff with --dry-run, else text]")
     ] = None,
@@ -159,11 +174,13 @@ def migrate(
     """Repair precision mistakes, or print the diff that would. `precfix undo` takes an applied run back."""
     from . import engine
 
-    project = open_project(paths, exclude)
+    project, target = open_on_machine(paths, exclude, profile, probe)
     rules = selected_rules(select, ignore)
+    if not quiet and project.profile is not None:
+        print(f"precfix: {target_line(target)}", file=sys.stderr)
     with progress(len(rules)) as step:
         options = options_of(unsafe_fixes, fix, step)
-        report = engine.migrate(project, rules, target_of(project), options)
+        report = engine.migrate(project, rules, target, options)
     check_chosen(report, options)
     for file in (output, patch):  # before anything is applied
         check_writable(file, project, report)

@@ -14,11 +14,29 @@ if TYPE_CHECKING:
     from .project import Project
 
 
-def open_project(paths: list[Path], exclude: list[str] | None) -> Project:
-    """The project at ``paths``; raises UsageError when one cannot be read."""
+def open_on_machine(
+    paths: list[Path], exclude: list[str] | None, profile: Path | None = None, probe: bool = False
+) -> tuple[Project, Target]:
+    """The project at ``paths``, with what is known of the machine it runs on, and the regime to arrive at.
+
+    Raises UsageError when a path or a profile cannot be read.
+    """
+    from .cli_machine import machine_of, target_on
     from .project import Project
 
-    return Project.open(paths, excludes=exclude or ())
+    project = Project.open(paths, excludes=exclude or ())
+    machine = machine_of(project, profile, probe)
+    if machine is None:
+        return project, target_of(project)
+    project = project.with_profile(machine.profile)
+    return project, target_on(machine) or target_of(project)
+
+
+def target_line(target: Target) -> str:
+    """Which regime is aimed at, and who says so."""
+    from .report.printable import printable
+
+    return printable(f"target {target.regime} ({target.source})")
 
 
 def named_files(paths: list[Path], project: Project) -> list[str]:

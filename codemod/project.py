@@ -11,6 +11,7 @@ from .documents import Document, FileKind, kind_of
 from .model import EditRefused, Skipped
 from .module_paths import ModulePaths
 from .parsing import Unparsable
+from .profile import Profile
 from .store import FileStore
 from .word_search import PRECISION_WORDS, words_in
 
@@ -22,23 +23,34 @@ T = TypeVar("T")
 class Project:
     """The files below ``root``. Nothing is read before it is asked for; nothing in it is ever executed."""
 
-    def __init__(self, store: FileStore, replaced: Mapping[str, Document] | None = None) -> None:
+    def __init__(
+        self, store: FileStore, replaced: Mapping[str, Document] | None = None, profile: Profile | None = None
+    ) -> None:
         """Use `Project.open`."""
         self._store = store
+        self.profile: Profile | None = profile
+        """What is known of the machine the project runs on; None: nothing."""
         self._replaced = dict(replaced or {})
         self._facts: dict[object, object] = {}
         self._own_skips: dict[tuple[str, str], Skipped] = {}
         self._parsed: set[str] = set()
 
     @classmethod
-    def open(cls, paths: Sequence[Path], *, excludes: Iterable[str] = (), limits: Limits | None = None) -> Project:
+    def open(
+        cls,
+        paths: Sequence[Path],
+        *,
+        excludes: Iterable[str] = (),
+        limits: Limits | None = None,
+        profile: Profile | None = None,
+    ) -> Project:
         """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
 
         ``excludes`` are gitignore patterns relative to the root; files named in ``paths`` are read in any case.
         Raises `UsageError` for a path that does not exist or cannot be read.
         """
         limits = limits or Limits()
-        return cls(FileStore(discover(paths, excludes, limits), limits))
+        return cls(FileStore(discover(paths, excludes, limits), limits), profile=profile)
 
     @property
     def root(self) -> Path:
@@ -132,7 +144,11 @@ class Project:
             if document is None:
                 raise EditRefused(f"{path} is not a readable file of this project")
             replaced[path] = document.with_text(text)
-        return Project(self._store, replaced)
+        return Project(self._store, replaced, self.profile)
+
+    def with_profile(self, profile: Profile | None) -> Project:
+        """This project on the machine that ``profile`` describes. Documents are shared, facts are computed anew."""
+        return Project(self._store, self._replaced, profile)
 
     @property
     def replaced_paths(self) -> tuple[str, ...]:

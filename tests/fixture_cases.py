@@ -10,13 +10,15 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import tomlkit
 import yaml
 from precfix.codemod import engine
 from precfix.codemod.model import Finding, Place, Report, Rule, Skipped, Span, Target
+from precfix.codemod.profile import Profile
+from precfix.codemod.profile_file import load as load_profile
 from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
 from precfix.transforms import load
@@ -27,7 +29,7 @@ TARGET = Target("auto", "fixture")
 FINDINGS, DIFF, SETTINGS = "expected.findings.txt", "expected.diff", "settings.toml"
 NOTHING = "nothing\n"
 """What ``expected.findings.txt`` holds for a look-alike: silence is an expectation too."""
-KNOWN_SETTINGS = {"select", "unsafe_fixes", "fix", "example", "variants", "run", "error"}
+KNOWN_SETTINGS = {"select", "unsafe_fixes", "fix", "example", "variants", "run", "error", "profile"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Settings:
     """A script that runs on a CPU: it must run, and print the same, after the fix as before."""
     error: str = ""
     """Words of the error that ``run`` dies with before the fix; it must run afterwards."""
+    profile: str = ""
+    """The machine: a file of ``fixtures/profiles`` without its ending; empty: no machine is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,10 @@ class Case:
     def options(self) -> engine.Options:
         return engine.Options(unsafe_fixes=self.settings.unsafe_fixes, chosen=self.settings.fix or {})
 
+    def project(self, root: Path) -> Project:
+        """The project at ``root``, on the machine of this case."""
+        return Project.open([root], profile=profile_named(self.settings.profile) if self.settings.profile else None)
+
     def rules(self) -> tuple[Rule, ...]:
         """The rules this case is about, of those that exist."""
         if self.settings.select:
@@ -88,6 +96,12 @@ class Outcome:
     report: Report
     findings: str
     diff: bytes
+
+
+@cache
+def profile_named(name: str) -> Profile:
+    """A profile of ``fixtures/profiles``."""
+    return load_profile(FIXTURES / "profiles" / f"{name}.json")
 
 
 @lru_cache(maxsize=1)
@@ -119,6 +133,7 @@ def _settings(folder: Path) -> Settings:
         variants=None if variants is None else tuple(variants),
         run=str(read.get("run", "")),
         error=str(read.get("error", "")),
+        profile=str(read.get("profile", "")),
     )
 
 
@@ -144,12 +159,12 @@ def copied(case: Case, folder: Path) -> Path:
 
 
 def migrate(root: Path, case: Case, rules: Sequence[Rule]) -> Report:
-    return engine.migrate(Project.open([root]), rules, TARGET, case.options)
+    return engine.migrate(case.project(root), rules, TARGET, case.options)
 
 
 def outcome(root: Path, case: Case) -> Outcome:
     """Migrate a copy of the case and write down what happened."""
-    project = Project.open([root])
+    project = case.project(root)
     report = engine.migrate(project, case.rules(), TARGET, case.options)
     return Outcome(report, _findings_text(project, report) or NOTHING, unified_diff(report.changes))
 

@@ -20,7 +20,6 @@ import pytest
 import yaml
 from precfix.codemod.apply import apply, undo
 from precfix.codemod.model import FileChange, Finding, Report
-from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
 
 from .byte_variants import ROWS_ADDED, VARIANTS, changed_files
@@ -227,9 +226,9 @@ def test_all_rules_together_settle_whatever_their_order(case: Case, tmp_path: Pa
 @EACH
 def test_facts_do_not_depend_on_which_rule_asks_first(case: Case, tmp_path: Path) -> None:
     root = copied(case, tmp_path)
-    shared = Project.open([root])
+    shared = case.project(root)
     together = {rule.code: set(rule.check(shared)) for rule in all_rules()[::-1]}
-    alone = {rule.code: set(rule.check(Project.open([root]))) for rule in all_rules()}
+    alone = {rule.code: set(rule.check(case.project(root))) for rule in all_rules()}
     assert together == alone
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
+from precfix.codemod.profile import Device, Fact, Profile
 
 from .project_tree import open_tree, write_tree
 from .scaler_snippets import TARGET, findings, fixed, rule_named
@@ -694,6 +695,16 @@ def test_bf16_weights_under_the_default_of_autocast(model: str, tmp_path: Path) 
     text = fixed(RULE, tmp_path, weights(model, "with autocast():"))
     assert "GradScaler(enabled=False)" in text
     assert "with autocast(dtype=torch.bfloat16):" in text
+
+
+@pytest.mark.parametrize(("fails", "number"), [(True, 1), (None, 1), (False, 0)])
+def test_a_profile_that_saw_bf16_gradients_unscaled_on_cuda_is_believed(
+    fails: bool | None, number: int, tmp_path: Path
+) -> None:
+    facts = (Fact("scaler-with-bf16-gradients", fails),)
+    profile = Profile(devices=(Device("cuda:0", "cuda", facts=facts),))
+    project = open_tree(tmp_path, {"train.py": weights(BF16_MODELS[0])}).with_profile(profile)
+    assert len(list(RULE.check(project))) == number
 
 
 def test_bf16_weights_under_float16_on_purpose(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ holds an empty scaler state, which an enabled scaler refuses to load.
 
 Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
 float16); quantised or float16 paths; a switch for the scaler alone (`cfg.use_grad_scaler`); bf16 and fp16 regions in
-one step; a scaler that nothing uses; a scaler whose regime cannot be told from the source.
+one step; a scaler that nothing uses; a scaler whose regime cannot be told from the source; bfloat16 weights under
+float16 autocast where a profile says that the machine's PyTorch unscales bfloat16 gradients.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:
     """Autocast does not compute in bf16, but the weights, and so their gradients, are bfloat16."""
+    if _unscales_bf16(project):
+        return
     weights = weight_choice_of(project, scaler, regime) if regime.verdict == "never-bf16" else None
     if weights is not None:
         yield _under_weights(project, scaler, regime, weights)
@@ -78,6 +81,13 @@ def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[
             (*bf16_weights.places(model), *_evidence(scaler, regime), *_use_places(scaler)),
             bf16_weights.fixes(project, scaler, regime),
         )
+
+
+def _unscales_bf16(project: Project) -> bool:
+    """Whether the profile's CUDA devices were seen to unscale bfloat16 gradients: a later PyTorch may learn it."""
+    devices = [item for item in project.profile.devices if item.backend == "cuda"] if project.profile else []
+    tried = [fact.holds for item in devices for fact in item.facts if fact.name == "scaler-with-bf16-gradients"]
+    return bool(tried) and all(holds is False for holds in tried)
 
 
 def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding:

@@ -1,0 +1,113 @@
+"""Speed of matrix products and convolutions in each dtype, as a ratio to float32 at the same size.
+
+1.5 and more: the hardware computes in this dtype. Under 0.8: it converts, which is emulation. In between it computes,
+and is not faster. Sizes grow while time is left, and ratios are taken at the largest size both dtypes reached, since
+small products measure the launch and not the arithmetic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ..step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from ..tensors import DTYPES, dtype_named, wait_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ACCELERATED, EMULATED = 1.5, 0.8
+SLOW = 0.25
+"""Seconds: a size whose product is expected to take longer is not tried."""
+CONVOLUTION = "convolution"
+
+
+def steps(task: Task) -> Iterator[Step]:
+    """One step for each dtype; TF32 only where it exists."""
+    for name in (*DTYPES, "tf32") if task.kind == "cuda" else DTYPES:
+        yield name, lambda name=name: _speed(task, name)  # type: ignore[misc]
+
+
+def ratio(results: Mapping[str, StepResult], name: str) -> float | None:
+    """The speed of matrix products in ``name`` over that of fp32; None when it was not measured."""
+    mine, fp32 = results.get(name), results.get("fp32")
+    if mine is None or fp32 is None:
+        return None
+    sizes = [key for key in mine.numbers if key.startswith("matmul_") and (fp32.number(key) or 0) > 0]
+    if not sizes:
+        return None
+    largest = max(sizes, key=lambda key: int(key.rpartition("_")[2]))
+    return (mine.number(largest) or 0.0) / (fp32.number(largest) or 1.0)
+
+
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+    """It holds when everything could be measured: slow is a verdict, not a failure."""
+    failed = first_failure(results)
+    if failed is not None:
+        return failed
+    shown = ", ".join(f"{name} {found:.3g}x" for name in results if (found := ratio(results, name)) and name != "fp32")
+    return Judgement(True, f"matrix products compared with fp32: {shown}")
+
+
+def _speed(task: Task, name: str) -> Numbers:
+    """TFLOP/s by operation and size."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = name == "tf32"
+    found: Numbers = {}
+    sizes = _sizes(task)
+    for size, following in zip(sizes, (*sizes[1:], sizes[-1]), strict=True):
+        tensors = [_randn(task, name, size, size) for _ in range(2)]
+        seconds = _time(task, lambda pair=tensors: torch.mm(pair[0], pair[1]))  # type: ignore[misc]
+        found[f"matmul_{size}"] = 2 * size**3 / seconds / 1e12
+        if seconds * (following / size) ** 3 > SLOW:
+            break
+    else:
+        if not task.quick:
+            found[CONVOLUTION] = _convolution(task, name)
+    return found
+
+
+def _sizes(task: Task) -> tuple[int, ...]:
+    if task.kind == "cpu":
+        return (128, 256, 1024) if task.quick else (128, 256, 1024, 2048)
+    return (1024, 4096) if task.quick else (1024, 4096, 8192)
+
+
+def _convolution(task: Task, name: str) -> float:
+    import torch
+
+    batch, channels, side = (4, 64, 32) if task.kind == "cpu" else (64, 256, 56)
+    images = _randn(task, name, batch, channels, side, side)
+    kernel = _randn(task, name, channels, channels, 3, 3)
+    seconds = _time(task, lambda: torch.nn.functional.conv2d(images, kernel, padding=1))
+    return 2 * batch * side * side * channels * channels * 9 / seconds / 1e12
+
+
+def _randn(task: Task, name: str, *shape: int) -> Tensor:
+    import torch
+
+    return torch.randn(*shape, device=task.device).to(dtype_named("fp32" if name == "tf32" else name))
+
+
+def _time(task: Task, run: Callable[[], object]) -> float:
+    """The time of one run in seconds: the best of several, because other processes only ever add to it."""
+    budget = 0.1 if task.quick else 0.3
+    started = time.perf_counter()
+    times = [_once(task, run)]  # the first one also builds kernels and wakes threads
+    if times[0] <= SLOW:
+        times = [_once(task, run)]
+    while time.perf_counter() - started < budget or len(times) < 3:
+        if times[-1] > SLOW and time.perf_counter() - started > SLOW:
+            break
+        times.append(_once(task, run))
+    return max(min(times), 1e-9)
+
+
+def _once(task: Task, run: Callable[[], object]) -> float:
+    wait_for(task.device)
+    started = time.perf_counter()
+    run()
+    wait_for(task.device)
+    return time.perf_counter() - started

@@ -1,0 +1,308 @@
+"""Probes a cluster: every rank its own device, the first rank puts the answers together.
+
+A rank writes its profile into a folder *before* it meets the others, so that a rank that dies takes nothing with it:
+its file is missing, and that is the report. Where the launcher gives an address (``MASTER_ADDR``), profiles also travel
+over gloo, which serves machines without a shared folder; that happens in a process of its own, because a gathering
+that waits for a dead rank can neither be interrupted nor hear the launcher's SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from ..codemod.model import UsageError
+from ..codemod.profile import Check, Device, Profile, Recommendation, Status, Support
+from ..codemod.profile_file import load, save
+from .ranks import Place
+
+FAKED = "PRECFIX_TEST_FAKED_RANK"
+"""For tests: ``1=t4.json`` gives rank 1 the profile in that file instead of a probe."""
+DYING = "PRECFIX_TEST_DYING_RANK"
+"""For tests: the rank that ends before it has written anything."""
+GATHER_SECONDS = 180.0
+GRACE_SECONDS = 15.0
+STALE_SECONDS = 3600.0
+"""A rank's file that is so much older than the first rank's start is of an earlier run."""
+POLL = 0.1
+REGIMES = (("bf16-mixed", "bf16"), ("fp16-mixed", "fp16"))
+"""Regimes from best to worst, each with the dtype it needs natively; float32 needs none."""
+
+
+class _Terminated(Exception):
+    """The launcher wants this process to end."""
+
+
+def probe_rank(
+    place: Place, probe: Callable[[], Profile], folder: Path, wait: float = GATHER_SECONDS
+) -> tuple[Profile | None, ...] | None:
+    """Probe this rank's device and write its profile; on the first rank, the profiles of all ranks, by rank.
+
+    None stands for a rank that was not heard of within ``wait`` seconds. On every other rank the answer is None. Raises
+    `UsageError` when the folder cannot be written.
+    """
+    started = time.time()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file_name(place.rank)).unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"the ranks' folder {str(folder)!r} cannot be used: {error.strerror}") from error
+    with _told_by_launcher(place.is_first) as order:
+        try:
+            profile = _faked(place) or probe()
+            if os.environ.get(DYING) == str(place.rank):
+                os._exit(9)
+            save(_with_rank(profile, place.rank), folder / file_name(place.rank))
+            order.stop_at_once()
+            _gather(place, folder, wait)
+            if place.is_first:
+                _wait_for_files(place, folder, wait, started)
+        except _Terminated:  # another rank has died: say what is known while there is time
+            pass
+    return tuple(_read(place, folder, started)) if place.is_first else None
+
+
+def _faked(place: Place) -> Profile | None:
+    rank, _, file = os.environ.get(FAKED, "").partition("=")
+    return load(Path(file)) if rank == str(place.rank) and file else None
+
+
+def file_name(rank: int) -> str:
+    """The file of one rank in the shared folder."""
+    return f"rank-{rank:05d}.json"
+
+
+def _with_rank(profile: Profile, rank: int) -> Profile:
+    """Only the devices the rank trains on, each with its rank and machine."""
+    host = profile.machine.host
+    devices = tuple(replace(device, rank=rank, host=host) for device in profile.training_devices)
+    return replace(profile, devices=devices)
+
+
+class _Order:
+    """What SIGTERM does to the first rank: launchers send it when any rank has died, and kill half a minute later."""
+
+    def __init__(self) -> None:
+        self._told = False
+        self._waiting = False
+
+    def stop_at_once(self) -> None:
+        """From here on there is nothing left to do but to wait for others."""
+        self._waiting = True
+        if self._told:
+            raise _Terminated
+
+    def told(self, _number: int, _frame: FrameType | None) -> None:
+        self._told = True
+        if self._waiting:
+            raise _Terminated
+        if hasattr(signal, "setitimer"):  # the own probe may still end in time
+            signal.setitimer(signal.ITIMER_REAL, GRACE_SECONDS)
+
+    def too_late(self, _number: int, _frame: FrameType | None) -> None:
+        raise _Terminated
+
+
+@contextmanager
+def _told_by_launcher(is_first: bool) -> Iterator[_Order]:
+    order = _Order()
+    if is_first:
+        signal.signal(signal.SIGTERM, order.told)
+        if hasattr(signal, "SIGALRM"):
+            signal.signal(signal.SIGALRM, order.too_late)
+    try:
+        yield order
+    finally:
+        if is_first:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # what follows is short, and must be printed
+            if hasattr(signal, "setitimer"):
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _gather(place: Place, folder: Path, wait: float) -> None:
+    """Exchange the ranks' files over gloo; whatever goes wrong, the files on disk stay the answer."""
+    if place.size < 2 or not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT"):
+        return
+    environment = {**os.environ, "RANK": str(place.rank), "WORLD_SIZE": str(place.size)}
+    command = [sys.executable, "-m", "precfix.probes.gathering", os.fspath(folder.resolve()), str(wait)]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(process, wait + 30)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(5)
+
+
+def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Poll: a blocking wait would be as deaf to SIGTERM as the gathering itself on some systems."""
+    end = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(POLL)
+
+
+def _wait_for_files(place: Place, folder: Path, wait: float, started: float) -> None:
+    end = time.monotonic() + wait
+    while time.monotonic() < end and not all(_is_there(folder, rank, started) for rank in range(place.size)):
+        time.sleep(POLL)
+
+
+def _is_there(folder: Path, rank: int, started: float) -> bool:
+    try:
+        return (folder / file_name(rank)).stat().st_mtime > started - STALE_SECONDS
+    except OSError:
+        return False
+
+
+def _read(place: Place, folder: Path, started: float) -> Iterator[Profile | None]:
+    for rank in range(place.size):
+        if not _is_there(folder, rank, started):
+            yield None
+            continue
+        try:
+            yield _with_rank(load(folder / file_name(rank)), rank)
+        except UsageError:  # half a file counts as none: the rank died while it wrote, on a disk without rename
+            yield None
+
+
+# --- what the ranks say together --------------------------------------------------------------------------------------
+
+
+def cluster_profile(answers: Sequence[Profile | None]) -> Profile:
+    """The ranks' profiles as one: all devices, what differs, which ranks are missing, the regime all support."""
+    profiles = [answer for answer in answers if answer is not None]
+    devices = tuple(device for profile in profiles for device in profile.devices)
+    checks = [check for profile in profiles for check in profile.checks]
+    lost = [_lost(rank, answer) for rank, answer in enumerate(answers) if answer is None or not answer.devices]
+    alike = "All ranks that answered are alike." if lost else "All ranks are alike."
+    checks += lost
+    checks += [Check("cluster", Status.OK, sentence=said) for said in tuple(differences(profiles)) or (alike,)]
+    first = next((profile for profile in profiles if profile.devices), Profile())
+    note = f"{len(answers) - len(lost)} of {len(answers)} ranks"
+    return replace(first, devices=devices, checks=tuple(checks), recommended=common_regime(devices), note=note)
+
+
+def _lost(rank: int, answer: Profile | None) -> Check:
+    if answer is None:
+        sentence = f"Rank {rank} has left no profile: it died or hung; look at its own output."
+        return Check(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
+    why = next((check.sentence for check in answer.checks if check.status is not Status.OK), "there is none to see")
+    return Check(f"rank {rank}", Status.FAILED, "rank-missing", f"Rank {rank} has no device: {why}")
+
+
+def missing_ranks(profile: Profile) -> tuple[Check, ...]:
+    """The checks of a cluster's profile that stand for ranks without an answer, or without a device."""
+    return tuple(check for check in profile.checks if check.failure == "rank-missing")
+
+
+def differences(profiles: Sequence[Profile]) -> Iterator[str]:
+    """One sentence for each thing that is not the same on all ranks."""
+    yield from _differing("devices", profiles, lambda device, _: device.label)
+    yield from _differing("bf16", profiles, lambda device, _: device.support("bf16").value)
+    yield from _differing("fp16", profiles, lambda device, _: device.support("fp16").value)
+    yield from _differing("tf32", profiles, lambda device, _: device.support("tf32").value)
+    yield from _differing("fp8", profiles, lambda device, _: device.support("fp8").value)
+    yield from _differing("memory", profiles, lambda device, _: _gib(device.memory_bytes))
+    yield from _differing("torch", profiles, lambda _, profile: profile.torch.version)
+    yield from _differing("CUDA", profiles, lambda _, profile: profile.torch.cuda)
+    yield from _differing("driver", profiles, lambda _, profile: profile.torch.driver)
+
+
+def _differing(what: str, profiles: Sequence[Profile], value_of: Callable[[Device, Profile], str]) -> Iterator[str]:
+    ranks: dict[str, list[int]] = {}
+    for profile in profiles:
+        for device in profile.devices:
+            ranks.setdefault(value_of(device, profile), []).append(device.rank or 0)
+    if len(ranks) > 1:
+        parts = (f"{value or 'unknown'} on {_ranks(found)}" for value, found in ranks.items())
+        yield f"The ranks differ in {what}: {', '.join(parts)}."
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    """``ranks 0-3, 7``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    text = ", ".join("-".join(map(str, run)) for run in runs)
+    return f"rank {text}" if len(runs) == 1 and len(runs[0]) == 1 else f"ranks {text}"
+
+
+def common_regime(devices: Sequence[Device]) -> Recommendation:
+    """The best regime that all devices have natively and none of them advises against."""
+    advised = [device.recommended.regime for device in devices if device.recommended.regime]
+    if not advised:
+        return Recommendation()
+    if len(set(advised)) == 1:
+        return next(device.recommended for device in devices if device.recommended.regime)
+    order = [regime for regime, _ in REGIMES]
+    best = max(order.index(regime) if regime in order else (0 if "bf16" in regime else 2) for regime in advised)
+    for regime, dtype in REGIMES[best:]:
+        if all(device.support(dtype) is Support.NATIVE for device in devices):
+            return Recommendation(regime, f"{dtype} is native on every rank{_in_the_way(devices, order, regime)}")
+    return Recommendation("fp32", f"no 16-bit type is native on every rank{_in_the_way(devices, order, 'fp32')}")
+
+
+def _in_the_way(devices: Sequence[Device], order: Sequence[str], regime: str) -> str:
+    """Which devices a better regime fails on."""
+    better = [name for name, _ in REGIMES][: order.index(regime) if regime in order else len(order)]
+    wanted = dict(REGIMES)
+    for name in better:
+        lacking = [device for device in devices if device.support(wanted[name]) is not Support.NATIVE]
+        if lacking:
+            where = _ranks([device.rank or 0 for device in lacking])
+            return f"; {wanted[name]} is {lacking[0].support(wanted[name]).value} on {where} ({lacking[0].name})"
+    return ""
+
+
+def _gib(size: int | None) -> str:
+    return f"{size / (1 << 30):.0f} GiB" if size else ""
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+COLUMNS: Mapping[str, Callable[[Device], str]] = {
+    "rank": lambda device: "" if device.rank is None else str(device.rank),
+    "host": lambda device: device.host,
+    "device": lambda device: device.device,
+    "name": lambda device: device.name,
+    "memory": lambda device: _gib(device.memory_bytes),
+    "bf16": lambda device: device.support("bf16").value,
+    "fp16": lambda device: device.support("fp16").value,
+    "tf32": lambda device: device.support("tf32").value,
+    "fp8": lambda device: device.support("fp8").value,
+    "recommended": lambda device: device.recommended.regime,
+}
+
+
+def cluster_lines(profile: Profile) -> Iterator[str]:
+    """The cluster's profile for people: a table, who is missing, what differs, the common regime."""
+    rows = [tuple(COLUMNS), *(tuple(show(device) for show in COLUMNS.values()) for device in profile.devices)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    yield from (check.sentence for check in missing_ranks(profile))
+    yield from (check.sentence for check in profile.checks if check.name == "cluster")
+    if profile.recommended.regime:
+        which = "every rank that answered supports" if missing_ranks(profile) else "every rank supports"
+        yield f"The regime {which}: {profile.recommended.regime} ({profile.recommended.reason})."
+    else:
+        yield "No rank recommends a regime."

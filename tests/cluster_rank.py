@@ -1,0 +1,39 @@
+"""One rank of a run under torchrun, for test_cluster_ranks.py: ``cluster_rank.py FOLDER WAIT SLEEP``.
+
+``{rank}`` in FOLDER becomes the rank, for machines that share no folder.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from precfix.codemod.profile import Device, Machine, Profile, Recommendation, Support, Verdict
+from precfix.probes.cluster import cluster_lines, cluster_profile, probe_rank
+from precfix.probes.ranks import place_in
+
+
+def a_profile() -> Profile:
+    verdicts = {"bf16": Verdict(Support.NATIVE), "fp16": Verdict(Support.NATIVE)}
+    best = Recommendation("bf16-mixed", "bfloat16 is native")
+    device = Device("cuda:0", "cuda", "NVIDIA A100", "8.0", 80 << 30, verdicts, best)
+    return Profile(machine=Machine(host="node"), devices=(device,), recommended=best)
+
+
+def main(folder: Path, wait: float, sleep: float) -> None:
+    import os
+
+    def probe() -> Profile:
+        time.sleep(sleep)
+        return a_profile()
+
+    place = place_in(os.environ)
+    own = Path(str(folder).replace("{rank}", str(place.rank)))
+    profiles = probe_rank(place, probe, own, wait)
+    if profiles is not None:
+        print("\n".join(cluster_lines(cluster_profile(profiles))), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))

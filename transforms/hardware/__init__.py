@@ -1,0 +1,1 @@
+"""What a machine can do, and what the project asks of it."""
