@@ -372,10 +372,13 @@ def test_wrapper_that_decides_by_itself(tmp_path: Path) -> None:
 def test_wrapper_whose_scale_is_logged(reading: str, tmp_path: Path) -> None:
     """The state of a disabled scaler is empty: reading the scale from it would raise a KeyError."""
     user = USER.replace("GIVEN", "").rstrip() + f"\n    log({reading})\n"
-    wrapper = WRAPPER.replace("ENABLED", "enabled=enabled") + """
+    wrapper = (
+        WRAPPER.replace("ENABLED", "enabled=enabled")
+        + """
     def state_dict(self):
         return self._scaler.state_dict()
 """
+    )
     report = engine.check(open_tree(tmp_path, {"run.py": user, "misc.py": wrapper}), [RULE], TARGET)
     assert [len(finding.fixes) for finding in report.findings] == [0 if "scale" in reading else 1]
 
