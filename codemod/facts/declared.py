@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..project import Project
-from .autocast import dtype_scenarios, is_float32_island, training_autocasts
+from .autocast import autocasts, dtype_scenarios, is_float32_island, training_autocasts
 from .dtypes import BF16, FP16, UNKNOWN, Dtype
 
 SOURCE = "declared by the project itself"
@@ -11,10 +11,10 @@ REGIMES = {BF16: "bf16-mixed", FP16: "fp16-mixed"}
 
 
 def declared_regime(project: Project) -> str:
-    """``bf16-mixed`` or ``fp16-mixed`` when all autocast regions of the training files agree, else ``unknown``."""
+    """``bf16-mixed`` or ``fp16-mixed`` when all autocast regions agree, else ``unknown``. Training files count first."""
     values = {
         scenario.value
-        for item in training_autocasts(project)
+        for item in training_autocasts(project) or autocasts(project)
         if not is_float32_island(project, item)
         for scenario in dtype_scenarios(project, item)
         if scenario.value != UNKNOWN
