@@ -11,7 +11,7 @@ REGIMES = {BF16: "bf16-mixed", FP16: "fp16-mixed"}
 
 
 def declared_regime(project: Project) -> str:
-    """``bf16-mixed`` or ``fp16-mixed`` when all autocast regions agree, else ``unknown``. Training files count first."""
+    """``bf16-mixed`` or ``fp16-mixed`` when all autocast regions (of training files first) agree, else ``unknown``."""
     values = {
         scenario.value
         for item in training_autocasts(project) or autocasts(project)
