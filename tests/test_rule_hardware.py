@@ -114,12 +114,13 @@ def test_the_argument_exists_and_counts_emulation_by_default() -> None:
     ],
 )
 def test_the_requirements_decide_about_the_argument(tmp_path: Path, requirement: str, found: int, fixes: int) -> None:
-    done = findings(EMULATED, written(tmp_path, {"a.py": ASKS, "requirements.txt": f"{requirement}\n"}))
+    project = written(tmp_path, {"a.py": ASKS, "requirements.txt": f"{requirement}\n"})
+    done = findings(EMULATED, project.with_profile(profile_named("t4")))
     assert (len(done), sum(len(finding.fixes) for finding in done)) == (found, fixes)
 
 
 def test_the_fix_is_not_safe_and_settles(tmp_path: Path) -> None:
-    project = written(tmp_path, {"a.py": ASKS})
+    project = written(tmp_path, {"a.py": ASKS}).with_profile(profile_named("t4"))
     report, texts = migrated([EMULATED], project)
     assert texts == {}
     report, texts = migrated([EMULATED], project, unsafe=True)
@@ -145,7 +146,9 @@ def test_a_machine_with_native_bf16_is_silent(tmp_path: Path, profile: str, foun
     ],
 )
 def test_other_spellings_are_found(tmp_path: Path, source: str) -> None:
-    assert len(findings(EMULATED, written(tmp_path, {"a.py": source}))) == 1
+    project = written(tmp_path, {"a.py": source})
+    assert len(findings(EMULATED, project.with_profile(profile_named("t4")))) == 1
+    assert findings(EMULATED, project) == ()
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_other_spellings_are_found(tmp_path: Path, source: str) -> None:
     ],
 )
 def test_what_is_no_choice_is_silent(tmp_path: Path, source: str) -> None:
-    assert findings(EMULATED, written(tmp_path, {"a.py": source})) == ()
+    assert findings(EMULATED, written(tmp_path, {"a.py": source}).with_profile(profile_named("t4"))) == ()
 
 
 # --- PF603 ------------------------------------------------------------------------------------------------------------
