@@ -764,3 +764,23 @@ def test_unreadable_neighbours_do_not_matter(tmp_path: Path) -> None:
         tmp_path, {"broken.py": "def (:\n", "odd.py": "from . import *\nfrom .. import x\nimport torch.amp as amp\n"}
     )
     assert len(findings(RULE, tmp_path, loop("scaler = GradScaler()", BF16))) == 1
+
+
+# --- an import that other files take from here ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "user", "stays"),
+    [
+        ("pkg/__init__.py", "from pkg import GradScaler\nprint(GradScaler)\n", True),
+        ("tools.py", "from tools import GradScaler\nprint(GradScaler)\n", True),
+        ("tools.py", "import tools\nprint(tools.GradScaler)\n", True),
+        ("tools.py", "from tools import *\nprint(GradScaler)\n", True),
+        ("tools.py", "from torch.amp import GradScaler\nprint(GradScaler)\n", False),
+    ],
+)
+def test_an_import_that_another_file_takes_stays(tmp_path: Path, path: str, user: str, stays: bool) -> None:
+    source = loop("scaler = GradScaler()", "with autocast(dtype=torch.bfloat16):")
+    text = migrated(tmp_path, {path: source, "user.py": user})[path]
+    assert "scaler.scale" not in text
+    assert ("GradScaler" in text) is stays

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.documents import Document
 from ...codemod.facts.bindings import attribute_assignments
-from ...codemod.facts.names import ModuleNames
+from ...codemod.facts.names import Binding, ModuleNames, Scope, names_of
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
 from ...codemod.model import (
     Applicability,
@@ -36,7 +36,7 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
         return None  # somebody else takes the scaled gradients, or steps
     if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
-    removal = _Removal(scaler)
+    removal = _Removal(project, scaler)
     edits = tuple(Edit(scaler.module.document.path, operation) for operation in removal.operations())
     message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
     return Fix("drop", message, Applicability.SAFE, edits)
@@ -118,10 +118,28 @@ def _is_simple(use: Use) -> bool:
     return isinstance(use.module.parents[call], ast.Expr) and all(is_pure(item) for item in arguments)
 
 
+def _is_taken_elsewhere(project: Project, module: ModuleNames, name: str) -> bool:
+    """Whether another file may take the imported ``name`` from this module: then the import stays."""
+    stem = module.document.path.rpartition("/")[2].removesuffix(".py")
+    if stem == "__init__":
+        return True
+    for document in project.python_documents((stem,), where=lambda text: name in text):
+        other = names_of(project, document)
+        imports = [item.qualified or "" for scope in other.scopes.values() for item in _imports(scope)]
+        if other is not module and any(stem in item.split(".") for item in (*imports, *other.star_imports)):
+            return True
+    return False
+
+
+def _imports(scope: Scope) -> Iterator[Binding]:
+    return (item for group in scope.bindings.values() for item in group if item.kind == "import")
+
+
 class _Removal:
     """Collects the operations for one scaler."""
 
-    def __init__(self, scaler: Scaler) -> None:
+    def __init__(self, project: Project, scaler: Scaler) -> None:
+        self.project = project
         self.scaler = scaler
         self.module = scaler.module
         self.removed: set[ast.stmt] = {scaler.module.statement_of(scaler.call)}
@@ -159,7 +177,7 @@ class _Removal:
         root = func
         while isinstance(root, ast.Attribute):
             root = root.value
-        if not isinstance(root, ast.Name):
+        if not isinstance(root, ast.Name) or _is_taken_elsewhere(self.project, self.module, root.id):
             return
         for binding in self.module.scope_of(func).lookup(root.id):
             if isinstance(binding.node, ast.ImportFrom):
