@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .model import (
+    AddDecorator,
     AddImport,
     Applicability,
     DropImport,
@@ -211,7 +212,7 @@ def _span(operation: Operation) -> Span:
         return Span(operation.first.row, operation.first.column, operation.last.end_row, operation.last.end_column)
     if isinstance(operation, AddImport | ReplaceText):
         return Span(0, 0, 0, 0)
-    if isinstance(operation, InsertStatement):
+    if isinstance(operation, InsertStatement | AddDecorator):
         row, column = operation.span.row, operation.span.column
         return Span(row, column, row, column)
     return operation.span

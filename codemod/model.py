@@ -117,6 +117,14 @@ class RemoveParameter:
 
 
 @dataclass(frozen=True, slots=True)
+class AddDecorator:
+    """Decorate the function defined at ``span`` with ``text`` (no ``@``), below the decorators it already has."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class InsertStatement:
     """Insert ``text`` (one or more complete lines, not indented) before or after the statement at ``span``."""
 
@@ -169,6 +177,7 @@ PythonOperation: TypeAlias = (
     | SetArgument
     | RemoveArgument
     | RemoveParameter
+    | AddDecorator
     | InsertStatement
     | WrapStatements
     | AddImport

@@ -261,8 +261,12 @@ def is_float32_island(project: Project, autocast: Autocast) -> bool:
 
 def runs_without_gradients(autocast: Autocast) -> bool:
     """Whether the region certainly stands under ``no_grad``/``inference_mode`` (an evaluation, not a training step)."""
-    module = autocast.module
-    for parent in module.ancestors(autocast.node):
+    return is_without_gradients(autocast.module, autocast.node)
+
+
+def is_without_gradients(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether ``node`` certainly stands under ``no_grad``/``inference_mode`` in its function, or is its context."""
+    for parent in module.ancestors(node):
         for expression in _contexts(parent):
             called = expression.func if isinstance(expression, ast.Call) else expression
             name = module.qualified(called)

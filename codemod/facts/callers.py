@@ -63,7 +63,7 @@ class CallerIndex:
         documents = self._project.python_documents(containing=words, where=lambda text: name in text)
         for count, document in enumerate(documents):
             if count >= MAX_DOCUMENTS or len(sites) > MAX_SITES:
-                return NOBODY_KNOWN
+                return Callers(tuple(self._sites(module, function, name)[0][:MAX_SITES]), False)
             other = names_of(self._project, document)
             found, all_known = self._sites(other, function, name)
             sites += found
@@ -86,7 +86,7 @@ class CallerIndex:
 
 
 def callers_of(project: Project, module: ModuleNames, function: FunctionNode) -> Callers:
-    """Who calls ``function``; no sites and not complete where its name is too common to tell."""
+    """Who calls ``function``; only its own file is searched, and the answer not complete, where its name is common."""
     return project.fact(CallerIndex).of(module, function)
 
 

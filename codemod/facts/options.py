@@ -1,7 +1,7 @@
 """What a project says about its own options: defaults and choices of argparse flags, dataclass fields, config nodes.
 
 Found by the option's name alone (``amp_dtype`` of ``args.amp_dtype``, ``self.cfg.amp_dtype``), in the asking module
-first. Only names that speak of precision are looked for.
+first. Only names that speak of precision or of the device are looked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..project import Project
 from .names import ModuleNames, names_of
 
-SPEAKING = ("dtype", "precision", "bf16", "fp16", "float16", "amp", "half")
+SPEAKING = ("dtype", "precision", "bf16", "fp16", "float16", "amp", "half", "device", "accelerator")
 WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
 MAX_DECLARATIONS = 8
 MAX_DOCUMENTS = 40

@@ -42,6 +42,10 @@ class DtypeValues(Conditions):
                 return (Scenario(UNKNOWN),)
         return tuple(found) or (Scenario(UNKNOWN),)
 
+    def scenarios_of(self, binding: Binding) -> tuple[Scenario, ...]:
+        """All values that one binding of a name gives it."""
+        return tuple(dict.fromkeys(self._binding(binding, 0))) or (Scenario(UNKNOWN),)
+
     def _scenarios(self, node: ast.expr, depth: int) -> Iterator[Scenario]:
         qualified = resolve(self.project, self.module, node) if isinstance(node, ast.Name | ast.Attribute) else None
         if qualified in TORCH_DTYPES:

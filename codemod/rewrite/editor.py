@@ -46,8 +46,8 @@ class Editor(cst.CSTTransformer):
             updated = self._call(original, updated, self.plan.calls[original])
         if isinstance(original, cst.BaseExpression) and isinstance(updated, cst.BaseExpression):
             return self._expression(original, updated)
-        if isinstance(updated, cst.FunctionDef) and original in self.plan.parameters:
-            return self._function(updated, self.plan.parameters[original])
+        if isinstance(updated, cst.FunctionDef):
+            return self._function(original, updated)
         if isinstance(updated, cst.Import | cst.ImportFrom) and original in self.plan.imports:
             return updated if original in self.plan.removed else without_names(updated, self.plan.imports[original])
         if isinstance(original, cst.If) and isinstance(updated, cst.If):
@@ -115,15 +115,18 @@ class Editor(cst.CSTTransformer):
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
-    def _function(self, function: cst.FunctionDef, names: list[str]) -> cst.FunctionDef:
-        if _has_signature_comment(function):
+    def _function(self, original: cst.CSTNode, function: cst.FunctionDef) -> cst.FunctionDef:
+        names = self.plan.parameters.get(original, [])
+        if names and _has_signature_comment(function):
             raise EditRefused(f"{function.name.value} has its types in a comment")
         for name in names:
             smaller = without_parameter(function, name)
             if smaller is None:
                 raise EditRefused(f"{function.name.value} has no parameter {name}")
             function = smaller
-        return function
+        texts = self.plan.decorators.get(original, [])
+        added = [cst.Decorator(parsed(text, self.source.module)) for text in texts]
+        return function.with_changes(decorators=[*function.decorators, *added]) if added else function
 
     def _elif(self, original: cst.If, updated: cst.If) -> cst.If:
         child, now = original.orelse, updated.orelse

@@ -49,6 +49,8 @@ def _respell_call(text: _Call, use: Use, name: str, device: str) -> None:
             text.insert_first(given)
         return
     if use.entry.kind == "autocast":
+        if any(keyword.arg == "device_type" for keyword in call.keywords):
+            raise NotExact("it is passed a device_type, which it does not take")
         for index, argument in enumerate(call.args):
             if isinstance(argument, ast.Starred) or index >= len(OLD_AUTOCAST.names):
                 raise NotExact("*args hide which argument is which")

@@ -60,8 +60,13 @@ class LivePipeline:
 def half_model_of(project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype = FP16) -> HalfModel | None:
     """The model of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain."""
     made = _only_value(module, optimizer)
-    model = _model_of(module, made) if made is not None else None
-    if made is None or model is None or function_of(module, made) is not function_of(module, model):
+    return half_model_made(project, module, made, dtype) if made is not None else None
+
+
+def half_model_made(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype = FP16) -> HalfModel | None:
+    """The model of 16-bit ``dtype`` whose parameters the call ``made`` gives to an optimizer, when all is certain."""
+    model = _model_of(module, made)
+    if model is None or function_of(module, made) is not function_of(module, model):
         return None
     cast = _half_cast(project, module, model, made, dtype)
     return HalfModel(module, ast.unparse(model), cast, made) if cast is not None else None

@@ -1,0 +1,141 @@
+"""What the attributes of a class hold, as its constructor leaves them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...project import Project
+from ..functions import class_of
+from ..names import FunctionNode, ModuleNames, Scope, resolve
+from .frame import Frame
+from .lattice import FLOATING, UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
+
+if TYPE_CHECKING:
+    from .analysis import FlowAnalysis
+
+MAX_BASES = 6
+MODULE_BASES = (
+    "Module",
+    "Model",
+    "PreTrainedModel",
+    "ModelMixin",
+    "LightningModule",
+    "Layer",
+    "Block",
+    "Encoder",
+    "Decoder",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectClass:
+    """A class of the project; equal when it is the same one."""
+
+    module: ModuleNames
+    scope: Scope
+
+    @property
+    def name(self) -> str:
+        return self.scope.node.name if isinstance(self.scope.node, ast.ClassDef) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchLayer:
+    """A class of ``torch.nn``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryModel:
+    """A model of a library, or one that a function is given: its forward is not known."""
+
+    name: str
+    prepared: bool = False
+    """Went through ``accelerator.prepare``: its forward runs under autocast and returns float32."""
+
+
+MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
+"""Names under which diffusion code keeps models that it did not build itself."""
+
+
+def model_by_name(node: ast.expr) -> Value:
+    """A model of a library, told by the name it goes by (``pipeline.vae``); its dtype is not known."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES:
+        return Value(Kind.MODULE, (), detail=LibraryModel(name), label=ast.unparse(node))
+    return UNKNOWN_VALUE
+
+
+def is_torch_module(project: Project, found: ProjectClass, hops: int = 0) -> bool:
+    """Whether a class is an ``nn.Module``, through the project's own bases; foreign bases are told by their name."""
+    node = found.scope.node
+    if hops > MAX_BASES or not isinstance(node, ast.ClassDef):
+        return False
+    for base in node.bases:
+        qualified = resolve(project, found.module, base) or ""
+        if qualified.startswith("torch.nn.") or qualified.rpartition(".")[2].endswith(MODULE_BASES):
+            return True
+        inside = class_of(project, found.module, base)
+        if inside is not None and is_torch_module(project, ProjectClass(*inside), hops + 1):
+            return True
+    return False
+
+
+def weights_atom(found: ProjectClass, *, can_be_half: bool) -> Atom:
+    """The symbol "the dtype of this class's weights"."""
+    source = Source(found.module.document.path, found.scope.node, f"the weights of {found.name} can be 16-bit")
+    symbol = f"weights of {found.module.document.path}:{found.name}"
+    return Atom(symbol=symbol, role=Role.WEIGHTS, can_be_half=can_be_half, source=source)
+
+
+def attribute_value(frame: Frame, base: Value, name: str) -> Value:
+    """``base.name`` for a module."""
+    if name in ("weight", "bias"):
+        return Value(Kind.TENSOR, base.atoms)
+    detail = base.detail
+    if isinstance(detail, ProjectClass):
+        known = frame.analysis.attributes(detail).get(name)
+        return as_part(known, base.atoms, frame.analysis.own_weights(detail)) if known is not None else UNKNOWN_VALUE
+    if isinstance(detail, LibraryModel):
+        return Value(Kind.MODULE, base.atoms, detail=detail) if name in ("module", "model") else UNKNOWN_VALUE
+    return UNKNOWN_VALUE
+
+
+def as_part(value: Value, atoms: tuple[Atom, ...], own: Atom) -> Value:
+    """A class's attribute seen on an object whose weights have ``atoms``."""
+    if value.atoms == (own,):
+        return value.with_atoms(atoms)
+    return value
+
+
+def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Value]) -> dict[str, Value]:
+    """The attributes after ``__init__``: parameters, buffers and submodules follow the weights of the class."""
+    own = analysis.own_weights(found)
+    is_module = analysis.is_module(found)
+    result = {}
+    for place, value in names.items():
+        if not place.startswith("self.") or "." in place[5:] or "[" in place:
+            continue
+        inside = value.kind is Kind.MODULE and is_module
+        result[place[5:]] = replace(value, atoms=(own,)) if inside else value
+    return result
+
+
+def registered_buffer(value: Value, own: Atom) -> Value:
+    """A floating buffer is cast with the module; integer and bool ones never are."""
+    floating = [atom for atom in value.atoms if atom.dtype in FLOATING]
+    return value.with_atoms((own,)) if floating and len(floating) == len(value.atoms) else value
+
+
+def stored_elsewhere(found: ProjectClass, name: str) -> bool:
+    """Whether another method than the constructor gives the attribute a value as well."""
+    for receiver, _, statement in found.module.attribute_stores.get(name, []):
+        holder = found.module.scope_of(statement)
+        if receiver == ["self"] and holder.enclosing_class is found.scope:
+            node = holder.function.node
+            if not isinstance(node, FunctionNode) or node.name != "__init__":
+                return True
+    return False

@@ -1,0 +1,326 @@
+"""Evaluates expressions: what kind of thing each is, and which dtype a tensor has."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..dtypes import FP32
+from .calls import call
+from .classes import attribute_value, model_by_name
+from .dtype_expressions import dtype_atoms, written_dtype
+from .frame import Frame, place_of
+from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, promote
+from .operation_calls import apply_operation
+
+MAX_DEPTH = 60
+"""Deeper nested expressions count as unknown."""
+SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
+OUTPUT_ATTRIBUTES = {
+    "sample",
+    "prev_sample",
+    "last_hidden_state",
+    "latent_dist",
+    "logits",
+    "pooler_output",
+    "image_embeds",
+    "text_embeds",
+    "pred_original_sample",
+}
+"""Attributes of what a model returns that hold a tensor of its dtype."""
+NUMBER_ATTRIBUTES = {"shape", "ndim", "device", "requires_grad", "is_cuda", "layout", "names"}
+SCHEDULER_TABLES = ("alphas_cumprod", "betas", "sigmas")
+"""Tables of a diffusers scheduler, float32 whatever the model computes in (``SchedulerMixin``, diffusers 0.35)."""
+
+
+def evaluate(frame: Frame, node: ast.expr, depth: int = 0) -> Value:
+    """What is known of ``node``; operands are evaluated once, in order, and meetings are recorded on the way."""
+    if depth > MAX_DEPTH:
+        return UNKNOWN_VALUE
+    handler = _HANDLERS.get(type(node))
+    return handler(frame, node, depth + 1) if handler is not None else _other(frame, node, depth + 1)
+
+
+def _constant(frame: Frame, node: ast.expr, depth: int) -> Value:
+    return NUMBER_VALUE
+
+
+def _name(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Name)
+    known = frame.get(node.id)
+    if known is not None:
+        return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
+    return _global(frame, node)
+
+
+def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
+    dtype = written_dtype(frame, node)
+    if dtype is not None:
+        source = frame.source(node, f"{ast.unparse(node)} is given")
+        return Value(Kind.DTYPE, (Atom(dtype, source=source, made="cast"),))
+    return model_by_name(node)
+
+
+def _attribute(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Attribute)
+    place = place_of(node)
+    known = frame.get(place) if place is not None else None
+    if known is not None:
+        return known
+    dtype = written_dtype(frame, node) if isinstance(node.value, ast.Name) else None
+    if dtype is not None:
+        return _global(frame, node)
+    base = evaluate(frame, node.value, depth)
+    return _attribute_of(frame, node, base, place)
+
+
+def _attribute_of(frame: Frame, node: ast.Attribute, base: Value, place: str | None) -> Value:
+    name = node.attr
+    if name == "dtype":
+        return _dtype_of(frame, node, base)
+    if name in NUMBER_ATTRIBUTES:
+        return NUMBER_VALUE
+    if base.kind is Kind.MODULE:
+        known = attribute_value(frame, base, name)
+        return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
+    if name in SCHEDULER_TABLES and _names_scheduler(node.value):
+        source = frame.source(node, f"the scheduler keeps {name} in float32")
+        return Value(Kind.TENSOR, (Atom(FP32, source=source, made="table"),))
+    if base.kind is Kind.TENSOR and (name in SAME_DTYPE_ATTRIBUTES or name in OUTPUT_ATTRIBUTES):
+        return base
+    return model_by_name(node) if base.kind is Kind.UNKNOWN else UNKNOWN_VALUE
+
+
+def _names_scheduler(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return "scheduler" in name
+
+
+def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
+    """``x.dtype``: the atoms of ``x``, or a symbol of its own."""
+    if base.kind in (Kind.TENSOR, Kind.MODULE) and base.atoms:
+        return Value(Kind.DTYPE, tuple(atom for atom in base.atoms))
+    if base.kind is Kind.NUMBER or base.kind is Kind.ARRAY:
+        return UNKNOWN_VALUE
+    text = ast.unparse(node)
+    source = frame.source(node, f"{text} is followed")
+    return Value(Kind.DTYPE, (Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node),))
+
+
+def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Subscript)
+    place = place_of(node)
+    known = frame.get(place) if place is not None else None
+    if known is not None:
+        return known
+    base = evaluate(frame, node.value, depth)
+    evaluate(frame, node.slice, depth)
+    if base.kind is Kind.BATCH:
+        return _batch_item(frame, node, base)
+    if base.kind is Kind.SEQUENCE:
+        return _item(base, node.slice)
+    if base.kind is Kind.TENSOR:
+        of_table = any(atom.made == "table" for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
+        return replace(base, scalar=True) if of_table else base
+    return UNKNOWN_VALUE
+
+
+def _batch_item(frame: Frame, node: ast.Subscript, base: Value) -> Value:
+    text = ast.unparse(node)
+    source = frame.source(node, f"{text} comes from the data pipeline")
+    atom = Atom(symbol=f"{base.label}:{text}", role=Role.DATA, source=source, expression=node)
+    return Value(Kind.TENSOR, (atom,), label=text)
+
+
+def _item(base: Value, index: ast.expr) -> Value:
+    if base.items is None:
+        return UNKNOWN_VALUE
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
+        index = ast.Constant(-index.operand.value) if isinstance(index.operand.value, int) else index
+    if isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else UNKNOWN_VALUE
+    same = set(base.items)
+    return same.pop() if len(same) == 1 else UNKNOWN_VALUE
+
+
+def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.BinOp)
+    left, right = evaluate(frame, node.left, depth), evaluate(frame, node.right, depth)
+    if isinstance(node.op, ast.MatMult):
+        return apply_operation(frame, node, "matmul", [(node.left, left), (node.right, right)])
+    if Kind.SEQUENCE in (left.kind, right.kind):
+        return _repeated(node, left, right)
+    if Kind.TENSOR not in (left.kind, right.kind):
+        plain = left.kind is right.kind is Kind.NUMBER
+        return NUMBER_VALUE if plain else UNKNOWN_VALUE
+    result = promote([left, right], node)
+    return _true_division(node, result)
+
+
+def _true_division(node: ast.BinOp, result: Value) -> Value:
+    """Integers divide, and meet Python floats, in the default dtype: which dtype is not told."""
+    integral = any(atom.dtype == INT64 for atom in result.atoms)
+    floats = any(isinstance(item, ast.Constant) and isinstance(item.value, float) for item in (node.left, node.right))
+    return result.with_atoms(()) if integral and (floats or isinstance(node.op, ast.Div | ast.Pow)) else result
+
+
+def _repeated(node: ast.BinOp, left: Value, right: Value) -> Value:
+    """``[x] * 2`` and ``[a] + [b]``."""
+    if isinstance(node.op, ast.Add) and left.items is not None and right.items is not None:
+        return Value(Kind.SEQUENCE, items=left.items + right.items)
+    known = left if left.kind is Kind.SEQUENCE else right
+    return known if isinstance(node.op, ast.Mult) else Value(Kind.SEQUENCE)
+
+
+def _unary(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.UnaryOp)
+    value = evaluate(frame, node.operand, depth)
+    return value if not isinstance(node.op, ast.Not) else NUMBER_VALUE
+
+
+def _compare(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Compare)
+    values = [evaluate(frame, item, depth) for item in (node.left, *node.comparators)]
+    plain = any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops)
+    if not plain and any(item.kind is Kind.TENSOR for item in values):
+        return BOOL_TENSOR
+    return NUMBER_VALUE if plain or all(item.kind is Kind.NUMBER for item in values) else UNKNOWN_VALUE
+
+
+def _conditional(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.IfExp)
+    evaluate(frame, node.test, depth)
+    first, second = evaluate(frame, node.body, depth), evaluate(frame, node.orelse, depth)
+    if Kind.DTYPE in (first.kind, second.kind):
+        return Value(Kind.DTYPE, dtype_atoms(frame, node))
+    return join(first, second)
+
+
+def _boolean(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.BoolOp)
+    values = [evaluate(frame, item, depth) for item in node.values]
+    result = values[0]
+    for value in values[1:]:
+        result = join(result, value)
+    return result if isinstance(node.op, ast.Or) else UNKNOWN_VALUE
+
+
+def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Tuple | ast.List)
+    values = tuple(evaluate(frame, item, depth) for item in node.elts)
+    starred = any(isinstance(item, ast.Starred) for item in node.elts)
+    return Value(Kind.SEQUENCE, items=None if starred or len(values) > 16 else values)
+
+
+def _call(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Call)
+    receiver = None
+    if isinstance(node.func, ast.Attribute):
+        receiver = evaluate(frame, node.func.value, depth)
+    elif not isinstance(node.func, ast.Name):
+        receiver = evaluate(frame, node.func, depth)
+    positional = [(item, evaluate(frame, item, depth)) for item in node.args]
+    named = [(item.arg or "**", item.value, evaluate(frame, item.value, depth)) for item in node.keywords]
+    return call(frame, node, receiver, positional, named)
+
+
+def _named(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.NamedExpr)
+    value = evaluate(frame, node.value, depth)
+    frame.put(node.target.id, value)
+    return value
+
+
+def _starred(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Starred)
+    evaluate(frame, node.value, depth)
+    return UNKNOWN_VALUE
+
+
+def _comprehension(frame: Frame, node: ast.expr, depth: int) -> Value:
+    """``[f(x) for x in xs]``: the element, where ``xs`` is a tensor, a batch or an unknown thing."""
+    assert isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp)
+    saved = dict(frame.names)
+    for generator in node.generators:
+        source = evaluate(frame, generator.iter, depth)
+        bind_loop_target(frame, generator.target, generator.iter, source)
+        for test in generator.ifs:
+            evaluate(frame, test, depth)
+    element = evaluate(frame, node.elt, depth)
+    frame.names = saved
+    return Value(Kind.SEQUENCE, items=(element,), label="each") if element.kind is Kind.TENSOR else Value(Kind.SEQUENCE)
+
+
+def bind_loop_target(frame: Frame, target: ast.expr, iterable: ast.expr, value: Value) -> None:
+    """Give the names of a loop what one round brings."""
+    for name in _target_names(target):
+        frame.put(name.id, UNKNOWN_VALUE)
+    if isinstance(target, ast.Name):
+        frame.put(target.id, _element_of(iterable, value))
+    elif isinstance(target, ast.Tuple) and isinstance(iterable, ast.Call) and _called(iterable) == "enumerate":
+        first, *rest = target.elts
+        if isinstance(first, ast.Name):
+            frame.put(first.id, NUMBER_VALUE)
+        if len(rest) == 1 and isinstance(rest[0], ast.Name) and iterable.args:
+            inner = iterable.args[0]
+            frame.put(rest[0].id, _element_of(inner, evaluate(frame, inner)))
+
+
+def _element_of(iterable: ast.expr, value: Value) -> Value:
+    if isinstance(iterable, ast.Call) and _called(iterable) == "range":
+        return NUMBER_VALUE
+    if isinstance(iterable, ast.Call) and _called(iterable) in ("tqdm", "iter") and iterable.args:
+        return _element_of(iterable.args[0], value)
+    text = ast.unparse(iterable)[:80].lower()
+    if value.kind is Kind.UNKNOWN and ("loader" in text or "dataset" in text):
+        return Value(Kind.BATCH, label=text)
+    if value.kind is Kind.TENSOR:
+        return value
+    if value.kind is Kind.SEQUENCE and value.items and len(set(value.items)) == 1:
+        return value.items[0]
+    return UNKNOWN_VALUE
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+
+
+def _target_names(target: ast.expr) -> list[ast.Name]:
+    return [node for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def _slice(frame: Frame, node: ast.expr, depth: int) -> Value:
+    return NUMBER_VALUE
+
+
+def _other(frame: Frame, node: ast.expr, depth: int) -> Value:
+    """Displays, lambdas, awaits, f-strings: what stands inside is evaluated, the thing itself is unknown."""
+    if isinstance(node, ast.Lambda | ast.DictComp):
+        return UNKNOWN_VALUE
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            evaluate(frame, child, depth)
+    return NUMBER_VALUE if isinstance(node, ast.JoinedStr) else UNKNOWN_VALUE
+
+
+_HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr, int], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.IfExp: _conditional,
+    ast.BoolOp: _boolean,
+    ast.Tuple: _sequence,
+    ast.List: _sequence,
+    ast.Call: _call,
+    ast.NamedExpr: _named,
+    ast.Starred: _starred,
+    ast.ListComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.Slice: _slice,
+}

@@ -1,0 +1,59 @@
+"""A layer of ``torch.nn`` applied to its input: which dtype comes out, and what meets its weights."""
+
+from __future__ import annotations
+
+import ast
+
+from ..dtypes import FP32
+from .frame import Autocasting, Frame
+from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Value
+from .layers import LAYERS, Layer
+from .meetings import NodeValue, report_input
+
+
+def layer_forward(frame: Frame, node: ast.Call, name: str, module: Value, positional: list[NodeValue]) -> Value:
+    """The output of ``torch.nn.<name>``; losses and containers are unknown."""
+    layer = LAYERS.get(name)
+    if layer is None or layer.role in ("loss", "container", "wrapper"):
+        return UNKNOWN_VALUE
+    item, value = positional[0] if positional else (node.func, UNKNOWN_VALUE)
+    policy = layer.autocast(frame.autocast.device) if frame.autocast.state is Autocasting.ON else ""
+    if layer.role == "weighted" and not policy and layer.mix != "promotes":
+        _meet_weights(frame, node, layer, module, positional)
+    return _shaped(layer, _result(frame, node, layer, policy, module, item, value))
+
+
+def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, positional: list[NodeValue]) -> None:
+    """The input, and for recurrent layers the first state, meet the weights."""
+    taking = positional if layer.returns in ("output_state", "output_states", "states", "attention") else positional[:1]
+    for item, value in taking:
+        for part in value.items or (value,):
+            report_input(frame, node, item, part, module.atoms, module)
+
+
+def _result(
+    frame: Frame, node: ast.Call, layer: Layer, policy: str, module: Value, item: ast.expr, value: Value
+) -> Value:
+    path = frame.module.document.path
+    if policy in ("lower", "agree-lower"):
+        return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this layer"),))
+    if policy in ("fp32", "set_opt_dtype"):
+        source = frame.source(node, f"autocast runs {layer.name} in float32")
+        return Value(Kind.TENSOR, (Atom(FP32, made="autocast", source=source),))
+    if layer.result == "int64":
+        return INT_TENSOR
+    if layer.result == "weights":
+        return Value(Kind.TENSOR, module.atoms)
+    known = value.kind is Kind.TENSOR and bool(value.atoms)
+    if layer.role == "weighted" and not known:
+        return Value(Kind.TENSOR, module.atoms)
+    return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE
+
+
+def _shaped(layer: Layer, result: Value) -> Value:
+    """What the call gives around its first tensor."""
+    if layer.returns in ("attention", "output_state", "output_states", "output_loss"):
+        return Value(Kind.SEQUENCE, items=(result, UNKNOWN_VALUE))
+    if layer.returns == "states":
+        return Value(Kind.SEQUENCE, items=(result, result))
+    return result

@@ -1,0 +1,175 @@
+"""Records where tensors of different dtypes meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from ..dtypes import FP32, FP64
+from .classes import LibraryModel, TorchLayer
+from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
+from .lattice import HALVES, Atom, Kind, Role, Value, clash
+
+JOINS = ("cat", "concat", "concatenate")
+METHODS = ("encode", "decode", "forward")
+NodeValue = tuple[ast.expr, Value]
+
+
+def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Iterable[NodeValue]) -> None:
+    """Record every pair of operands that clash in ``operation``; scalars, numbers and integers never do."""
+    listed = list(operands)
+    tensors = [item for item in listed if item[1].kind is Kind.TENSOR and not item[1].scalar]
+    for item, value in tensors:
+        _branches(frame, node, operation, mix, item, value)
+    if operation in JOINS:
+        _mask_among_latents(frame, node, operation, mix, listed)
+    for index, (first_node, first) in enumerate(tensors):
+        for second_node, second in tensors[index + 1 :]:
+            _pair(frame, node, operation, mix, (first_node, first), (second_node, second))
+
+
+def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.expr, value: Value) -> None:
+    """One branch gave the operand the project's dtype, another one left it float32 (or as the data came)."""
+    for index, one in enumerate(value.atoms):
+        for other in value.atoms[index + 1 :]:
+            found = clash(one, other)
+            if found is not None and found[1].role is Role.EXPRESSION and found[0].made in ("cast", "factory", ""):
+                record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
+
+
+def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
+    """A mask as the data pipeline made it (float32) is put beside latents, which have the dtype of training."""
+    masks = [item for item in operands if _is_raw_mask(item[1])]
+    others = [item for item in operands if item not in masks and "mask" not in ast.unparse(item[0]).lower()]
+    if len(masks) != 1 or not others or any(item[1].kind is Kind.NUMBER for item in others):
+        return
+    neighbour, value = others[0]
+    fixed = [atom for atom in value.atoms if atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES)]
+    if fixed:
+        return
+    text = f"{ast.unparse(neighbour)[:60]} has the dtype that the model is trained in"
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbour, text))
+    odd = Operand(masks[0][0], masks[0][1].atoms[0])
+    other = Operand(neighbour, meant)
+    record(frame, node, operation, mix, odd, other, dtype_of(neighbour))
+
+
+def _is_raw_mask(value: Value) -> bool:
+    return len(value.atoms) == 1 and value.atoms[0].role is Role.DATA and "mask" in value.atoms[0].symbol.lower()
+
+
+def _pair(frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeValue, second: NodeValue) -> None:
+    if len(first[1].atoms) > 1 and len(second[1].atoms) > 1:
+        return  # both were changed by branches, which may be the same ones
+    for one in first[1].atoms:
+        for other in second[1].atoms:
+            found = clash(one, other)
+            if found is None:
+                continue
+            odd_is_first = found[0] is one
+            odd = Operand(first[0] if odd_is_first else second[0], found[0])
+            meant = Operand(second[0] if odd_is_first else first[0], found[1])
+            record(frame, node, operation, mix, odd, meant, dtype_of(meant.node) or said(meant.atom))
+
+
+def report_input(
+    frame: Frame, node: ast.Call, operand: ast.expr, value: Value, weights: tuple[Atom, ...], module: Value | None
+) -> None:
+    """Record that ``operand`` enters a module (or an operation with a weight) of another dtype.
+
+    Under a region that is open for certain, autocast casts both.
+    """
+    if value.kind is not Kind.TENSOR or frame.autocast.state is Autocasting.ON:
+        return
+    _branches(frame, node, "module", "raises", operand, value)
+    for atom in value.atoms:
+        if atom.role is Role.PARAMETER:
+            frame.record.inputs.update(Input(atom.symbol, weight) for weight in weights)
+        met = _of_table(frame, node, operand, atom)
+        for weight in weights:
+            found = _clash_with_weight(atom, weight)
+            if found is not None:
+                met = True
+                _met_weight(frame, node, operand, module, *found)
+        if not met:
+            _accident(frame, node, operand, atom, weights)
+
+
+def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
+    """What was computed from a scheduler's float32 table enters a model as it is."""
+    if atom.made != "table" or not isinstance(node.func, ast.Attribute | ast.Name):
+        return False
+    model = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS else node.func
+    text = f"{ast.unparse(model)}.dtype"
+    source = frame.source(node, f"{text} can be 16-bit")
+    said_again = ast.Attribute(model, "dtype", ast.Load())
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=said_again)
+    _met_weight(frame, node, operand, None, atom, meant)
+    return True
+
+
+def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
+    found = clash(atom, weight)
+    if found is None:
+        return None
+    odd, meant = found
+    if odd is weight and meant.role in (Role.PARAMETER, Role.DATA, Role.WEIGHTS):
+        return None
+    return found
+
+
+def _met_weight(frame: Frame, node: ast.Call, operand: ast.expr, module: Value | None, odd: Atom, meant: Atom) -> None:
+    respelled = weights_dtype(node, module) or said(meant)
+    record(frame, node, "module", "raises", Operand(operand, odd), Operand(node.func, meant), respelled)
+
+
+def record(
+    frame: Frame, node: ast.expr, operation: str, mix: str, odd: Operand, meant: Operand, meant_dtype: str
+) -> None:
+    """Note one meeting, as seen from the interpretation's current place."""
+    frame.record.meet(
+        Meeting(frame.module, node, operation, mix, odd, meant, meant_dtype, frame.autocast.state, frame.function)
+    )
+
+
+def dtype_of(node: ast.expr) -> str:
+    """``x.dtype`` for an operand that can be named again without being computed again."""
+    plain = place_of(node) is not None
+    return f"{ast.unparse(node)}.dtype" if plain else ""
+
+
+def said(atom: Atom) -> str:
+    """The project's own expression for a dtype, or torch's name of a 16-bit one."""
+    if atom.expression is not None and atom.role is Role.EXPRESSION:
+        return ast.unparse(atom.expression)
+    return f"torch.{atom.dtype.name}" if atom.dtype in HALVES else ""
+
+
+def weights_dtype(node: ast.Call, module: Value | None) -> str:
+    """The dtype of the weights of the module that ``node`` calls, as an expression."""
+    if module is None or module.kind is not Kind.MODULE:
+        return ""
+    called = node.func
+    if isinstance(called, ast.Attribute) and called.attr in METHODS:
+        called = called.value
+    if place_of(called) is None:
+        return ""
+    detail, text = module.detail, ast.unparse(called)
+    if isinstance(detail, TorchLayer):
+        recurrent = detail.name in ("LSTM", "GRU", "RNN")
+        return f"{text}.weight_ih_l0.dtype" if recurrent else f"{text}.weight.dtype"
+    if isinstance(detail, LibraryModel):
+        return f"{text}.dtype"
+    return f"next({text}.parameters()).dtype"
+
+
+def _accident(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom, weights: tuple[Atom, ...]) -> None:
+    """A value that was meant to have another dtype was widened on the way, and now enters a module."""
+    mixture = atom.mixture
+    if mixture is None or atom.dtype not in (FP32, FP64):
+        return
+    if any(weight.dtype == atom.dtype for weight in weights):
+        return
+    if mixture.meant.role is not Role.EXPRESSION and not weights:
+        return
+    _met_weight(frame, node, operand, None, atom, mixture.meant)

@@ -1,0 +1,74 @@
+"""What a function's parameters are before anybody calls it: tensors, numbers, dtypes, batches, or nothing known."""
+
+from __future__ import annotations
+
+import ast
+
+from ...project import Project
+from ..names import FunctionNode, ModuleNames
+from .classes import LibraryModel, ProjectClass
+from .frame import Frame
+from .halves import weights_can_be_half
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value
+
+TENSOR_ATTRIBUTES = {
+    "shape", "dtype", "size", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "detach", "contiguous",
+    "new_zeros", "new_ones", "new_full", "masked_fill", "expand", "flatten", "ndim", "dim", "chunk",
+}  # fmt: skip
+NUMBERS = ("int", "float", "str", "bool", "Sequence", "Callable", "Path", "device")
+MODULES = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
+
+
+def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, owner: ProjectClass | None) -> Value:
+    """What the interpretation starts with for one parameter."""
+    name = parameter.arg
+    positional = [*function.args.posonlyargs, *function.args.args]
+    if owner is not None and positional and positional[0] is parameter and name in ("self", "cls"):
+        own = frame.own_weights
+        return Value(Kind.MODULE, (own,) if own is not None else (), detail=owner)
+    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    if name.endswith("dtype") or "dtype" in annotation:
+        expression = ast.Name(name, ast.Load())
+        source = frame.source(parameter, f"{name} is given to {function.name}")
+        atom = Atom(symbol=name, role=Role.EXPRESSION, source=source, expression=expression)
+        return Value(Kind.DTYPE, (atom,))
+    if parameter in (function.args.vararg, function.args.kwarg):
+        return UNKNOWN_VALUE
+    if name == "batch" and "dict" in annotation.lower() + "dict":
+        return Value(Kind.BATCH, label=name)
+    if "Tensor" not in annotation and any(word in annotation for word in NUMBERS):
+        return NUMBER_VALUE
+    if "Tensor" in annotation or name in _tensors(frame, function):
+        return Value(Kind.TENSOR, (_symbol(frame, function, parameter),))
+    if name in MODULES or "Module" in annotation:
+        return Value(Kind.MODULE, (), detail=LibraryModel(name), label=name)
+    return UNKNOWN_VALUE
+
+
+def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
+    source = frame.source(parameter, f"{parameter.arg} is given to {function.name}, in the dtype of the model")
+    text = f"parameter {parameter.arg} of {function.name}:{function.lineno}"
+    half = weights_can_be_half(frame.project)
+    return Atom(symbol=text, role=Role.PARAMETER, can_be_half=half, source=source)
+
+
+def _tensors(frame: Frame, function: FunctionNode) -> set[str]:
+    """The names that the function treats as tensors (``x.shape``, ``x.view(...)``)."""
+    return frame.project.fact(TensorNames).of(frame.module).get(function, set())
+
+
+class TensorNames:
+    """Names whose attributes tell that they hold tensors, per function."""
+
+    def __init__(self, project: Project) -> None:
+        self._known: dict[ModuleNames, dict[ast.AST, set[str]]] = {}
+
+    def of(self, module: ModuleNames) -> dict[ast.AST, set[str]]:
+        if module not in self._known:
+            found: dict[ast.AST, set[str]] = {}
+            for attribute in TENSOR_ATTRIBUTES:
+                for node in module.attribute_loads.get(attribute, []):
+                    if isinstance(node.value, ast.Name):
+                        found.setdefault(module.scope_of(node).function.node, set()).add(node.value.id)
+            self._known[module] = found
+        return self._known[module]

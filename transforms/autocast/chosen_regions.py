@@ -1,0 +1,60 @@
+"""Autocast regions that the code picks among several, or by a test of the precision: what they compute in is meant."""
+
+from __future__ import annotations
+
+import ast
+
+from ...codemod.facts.autocast import Autocast, autocasts_in
+from ...codemod.facts.names import ModuleNames
+from ...codemod.facts.paths import exclusive, guards
+from ...codemod.facts.regimes import speaks_of_precision
+from ...codemod.facts.regions import function_scope
+from ...codemod.facts.values import values_of
+from ...codemod.project import Project
+
+_TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
+
+
+def is_chosen(project: Project, region: Autocast) -> bool:
+    """Whether the region is one branch or table entry of several, or runs for one precision only."""
+    module = region.module
+    function = function_scope(module, region.node)
+    for other in autocasts_in(project, module):
+        if other.node is region.node or function_scope(module, other.node) is not function:
+            continue
+        if _share_table(module, region.node, other.node) or (
+            other.dtype_node is not None and exclusive(module, other.node, region.node)
+        ):
+            return True
+    return is_behind_precision_test(project, region)
+
+
+def is_behind_precision_test(project: Project, region: Autocast) -> bool:
+    """Whether a test of the precision decides about the region; not where it is a switch (``enabled=args.fp16``)
+    that a region with another dtype has as well."""
+    values = values_of(project, region.module)
+    tests = [test for test in _tests(region) if speaks_of_precision(values, test)]
+    return bool(tests) and not _asks_the_same(project, region, tests)
+
+
+def _tests(region: Autocast) -> list[ast.expr]:
+    tests = [guard.test for guard in guards(region.module, region.node)]
+    return [*tests, region.enabled_node] if region.enabled_node is not None else tests
+
+
+def _asks_the_same(project: Project, region: Autocast, tests: list[ast.expr]) -> bool:
+    switches = {_last_name(test) for test in tests}
+    for other in autocasts_in(project, region.module):
+        differs = (other.dtype_node is None) != (region.dtype_node is None)
+        if differs and switches <= {_last_name(test) for test in _tests(other)}:
+            return True
+    return False
+
+
+def _last_name(test: ast.expr) -> str:
+    return ast.unparse(test).rpartition(".")[2]
+
+
+def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool:
+    mine = {parent for parent in module.ancestors(first) if isinstance(parent, _TABLES)}
+    return any(parent in mine for parent in module.ancestors(second))

@@ -1,0 +1,61 @@
+"""autocast for the device that `torch.cuda.is_available()` promises, where the real one is known."""
+
+from __future__ import annotations
+
+import ast
+
+from ...codemod.facts.autocast import Autocast
+from ...codemod.facts.devices import devices_of
+from ...codemod.facts.names import attribute_chain
+from ...codemod.facts.paths import guards
+from ...codemod.project import Project
+from .run_time_device import RegionDevice, device_around
+
+
+def device_beside_guess(project: Project, region: Autocast) -> RegionDevice | None:
+    """The device that the region's tensors are on, where autocast's own is a guess that can differ from it."""
+    node = region.device_node
+    if node is None or not _is_guess(project, region, node):
+        return None
+    device = device_around(project, region)
+    if device is None or device.text == ast.unparse(node) or all(value.guessed for value in device.values):
+        return None
+    return None if device.kinds == {"cuda"} or _is_tested(region, device) else device
+
+
+def _is_guess(project: Project, region: Autocast, node: ast.expr) -> bool:
+    values = devices_of(project, region.module, node)
+    return all(value.guessed and value.form == "text" for value in values) and {"cuda", "cpu"} <= {
+        value.kind for value in values
+    }
+
+
+def _is_tested(region: Autocast, device: RegionDevice) -> bool:
+    """Whether the region is entered, or switched on, by a test of that very device."""
+    tests = [guard.test for guard in guards(region.module, region.node)]
+    tests += [region.enabled_node] if region.enabled_node is not None else []
+    return any(device.text in ast.unparse(test) for test in tests)
+
+
+def model_of_wrapper(project: Project, region: Autocast) -> str | None:
+    """The parameter ``model`` of a function that wraps ``model.forward`` in a region for a guessed device."""
+    node, module = region.device_node, region.module
+    block = module.statement_of(region.node)
+    if node is None or not isinstance(block, ast.With) or not _is_guess(project, region, node):
+        return None
+    called = {
+        item.func.id
+        for statement in block.body
+        for item in ast.walk(statement)
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Name)
+    }
+    scope = module.scope_of(region.node)
+    for name in sorted(called):
+        values = [binding.value for binding in scope.lookup(name)]
+        chain = attribute_chain(values[0]) if len(values) == 1 and values[0] is not None else None
+        if chain is None or len(chain) != 2 or chain[1] != "forward":
+            continue
+        owners = scope.lookup(chain[0])
+        if len(owners) == 1 and owners[0].kind == "parameter" and owners[0].scope is not scope:
+            return chain[0]
+    return None

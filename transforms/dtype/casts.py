@@ -1,0 +1,160 @@
+"""The fixes of a clash: give the producer a dtype, or cast the operand where it meets the other one."""
+
+from __future__ import annotations
+
+import ast
+
+from ...codemod.facts.flow.frame import Meeting
+from ...codemod.facts.flow.lattice import Role
+from ...codemod.facts.names import ModuleNames
+from ...codemod.model import Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
+from .clashes import chain_of
+
+MOVING = ("device", "non_blocking", "memory_format")
+FACTORY_NAMES = (
+    "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor", "as_tensor", "normal",
+    "hann_window", "hamming_window", "arange", "new_zeros", "new_ones", "new_full",
+)  # fmt: skip
+
+
+def producer_fix(meeting: Meeting, applicability: Applicability) -> Fix | None:
+    """Make the operand in the right dtype from the start; None where its maker stands elsewhere or cannot say it."""
+    maker = maker_of(meeting)
+    if maker is None:
+        return None
+    for text in _spellings(meeting):
+        if _is_known_at(meeting.module, text, maker):
+            operation = _made_in(meeting.module, maker, text)
+            if operation is not None:
+                return _fix("producer", f"make it in {text}", meeting, operation, applicability)
+    return None
+
+
+def operand_fix(meeting: Meeting, applicability: Applicability) -> Fix | None:
+    """Cast the operand where it meets the other one."""
+    text, node = meeting.meant_dtype, meeting.odd.node
+    if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
+        return None
+    if isinstance(node, ast.Starred | ast.List | ast.Tuple):
+        return None
+    return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), applicability)
+
+
+def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Operation:
+    """``node.to(text)``; a call of ``.to(device)`` gets a ``dtype=`` instead of a second call."""
+    span = module.document.span(node)
+    if _only_moves(node):
+        return SetArgument(span, "dtype", text)
+    return ReplaceExpression(span, (span, f".to({text})"))
+
+
+def _only_moves(node: ast.expr) -> bool:
+    """``x.to(device)``: a call of ``to`` that has room for a dtype."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"):
+        return False
+    return len(node.args) <= 1 and all(item.arg in MOVING for item in node.keywords)
+
+
+def maker_of(meeting: Meeting) -> ast.expr | None:
+    """The call or dtype argument that made the operand float32, where it stands in the same function."""
+    steps = chain_of(meeting.odd.atom)
+    if not steps or steps[0].path != meeting.module.document.path or not isinstance(steps[0].node, ast.expr):
+        return None
+    node = steps[0].node
+    same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
+    return node if same else None
+
+
+def _spellings(meeting: Meeting) -> list[str]:
+    """Ways to say the dtype that was meant, best first: the project's own expression, then that of the operand."""
+    meant = meeting.meant.atom
+    mixture = meeting.odd.atom.mixture
+    found = []
+    for atom in (meant, mixture.meant if mixture is not None else meant):
+        if atom.role is Role.EXPRESSION and atom.expression is not None:
+            found.append(ast.unparse(atom.expression))
+        if atom.role is Role.PARAMETER:
+            found.append(f"{atom.symbol.split()[1]}.dtype")
+    if meeting.meant_dtype:
+        found.append(meeting.meant_dtype)
+    return found
+
+
+def _is_known_at(module: ModuleNames, text: str, maker: ast.expr) -> bool:
+    """Whether every name in ``text`` has its value before ``maker`` runs."""
+    scope = module.scope_of(maker)
+    for node in ast.walk(ast.parse(text, mode="eval")):
+        if isinstance(node, ast.Name):
+            bindings = scope.lookup(node.id)
+            if not bindings:
+                return False
+            here = [item for item in bindings if item.scope is scope.function and item.kind != "parameter"]
+            given = any(item.kind == "parameter" for item in bindings) or len(here) < len(bindings)
+            before = [item for item in here if getattr(item.node, "lineno", 0) < maker.lineno]
+            if not given and not before:
+                return False
+    return True
+
+
+def _made_in(module: ModuleNames, maker: ast.expr, text: str) -> Operation | None:
+    """The edit that makes ``maker`` give ``text``: a factory, ``.float()``, or the dtype that was written."""
+    span = module.document.span(maker)
+    if isinstance(maker, ast.Call):
+        name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
+        if name in ("float", "double") and isinstance(maker.func, ast.Attribute) and not maker.args:
+            return ReplaceExpression(span, (module.document.span(maker.func.value), f".to(dtype={text})"))
+        if name in FACTORY_NAMES and all(item.arg is not None for item in maker.keywords):
+            return SetArgument(span, "dtype", text)
+        return None
+    if isinstance(maker, ast.Attribute) and maker.attr in ("float32", "float"):
+        return ReplaceExpression(span, (text,))
+    return _moved(module, maker, text)
+
+
+def _moved(module: ModuleNames, maker: ast.expr, text: str) -> Operation | None:
+    """``scheduler.alphas_cumprod.to(device)``: the cast joins the move."""
+    method = module.parents.get(maker)
+    call = module.parents.get(method) if isinstance(method, ast.Attribute) and method.attr == "to" else None
+    if isinstance(call, ast.Call) and call.func is method:
+        return cast_operation(module, call, text)
+    return None
+
+
+def module_fix(meeting: Meeting) -> Fix | None:
+    """Cast a module that was made in float32, where this function made it."""
+    document = meeting.module.document
+    text = next(iter(_spellings(meeting)), "")
+    for step in chain_of(meeting.odd.atom)[::-1]:
+        node = step.node
+        if step.path != document.path or not isinstance(node, ast.Call):
+            continue
+        same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
+        if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
+            span = document.span(node)
+            operation = ReplaceExpression(span, (span, f".to(dtype={text})"))
+            return _fix("module", f"cast the module to {text}", meeting, operation, Applicability.SAFE)
+    return None
+
+
+def norm_weights_fix(meeting: Meeting) -> Fix | None:
+    """``F.layer_norm(x.float(), shape, self.weight, self.bias)``: the weights follow the input into float32."""
+    call = meeting.node
+    if not isinstance(call, ast.Call):
+        return None
+    document = meeting.module.document
+    first = next((index for index, item in enumerate(call.args) if item is meeting.meant.node), None)
+    chosen = call.args[first : first + 2] if first is not None else []
+    chosen += [item.value for item in call.keywords if item.arg in ("weight", "bias")]
+    edits = []
+    for item in chosen:
+        if isinstance(item, ast.Name | ast.Attribute):
+            text = ast.unparse(item)
+            replacement = f"{text}.float() if {text} is not None else None"
+            edits.append(Edit(document.path, ReplaceExpression(document.span(item), (replacement,))))
+    message = "cast the weights to float32 for this operation; nothing changes where they are float32"
+    return Fix("weights", message, Applicability.SAFE, tuple(edits)) if edits else None
+
+
+def _fix(name: str, text: str, meeting: Meeting, operation: Operation, applicability: Applicability) -> Fix:
+    behaviour = "nothing changes where everything is float32"
+    return Fix(name, f"{text}; {behaviour}", applicability, (Edit(meeting.module.document.path, operation),))

@@ -1,0 +1,161 @@
+"""Which meetings of the dtype flow are mistakes, which rule each belongs to, and what is told about them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from ...codemod.facts.dtypes import FP32
+from ...codemod.facts.flow.encounters import encounters
+from ...codemod.facts.flow.frame import Meeting
+from ...codemod.facts.flow.lattice import Atom, Role, Source
+from ...codemod.facts.names import names_of
+from ...codemod.model import Place
+from ...codemod.project import Project
+
+JOIN, FACTORY, CAST, SUBMODULE, WRITE, ATTENTION = "join", "factory", "cast", "submodule", "write", "attention"
+ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
+NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
+MAX_STEPS = 4
+"""Steps of one evidence chain that are shown."""
+
+
+def clashes(project: Project, family: str) -> Iterator[Meeting]:
+    """The meetings of one family, one for each operand that is wrong, in source order."""
+    for meeting in project.fact(_mistakes):
+        if family_of(meeting) == family:
+            yield meeting
+
+
+def _mistakes(project: Project) -> tuple[Meeting, ...]:
+    found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
+    kept = project.fact(names_kept_in_float32)
+    for meeting in encounters(project).meetings:
+        if is_mistake(meeting) and not _is_kept_in_float32(meeting, kept):
+            found.setdefault((meeting.node, meeting.odd.node), meeting)
+    return tuple(found.values())
+
+
+def names_kept_in_float32(project: Project) -> frozenset[str]:
+    """The submodules that model classes list as staying in float32 (``_keep_in_fp32_modules`` of transformers)."""
+    found: set[str] = set()
+    for document in project.python_documents(("_keep_in_fp32_modules",)):
+        for name, stores in names_of(project, document).attribute_stores.items():
+            if name.startswith("_keep_in_fp32_modules"):
+                values = [value for _, value, _ in stores if isinstance(value, ast.List | ast.Tuple)]
+                found.update(ast.literal_eval(item) for value in values for item in value.elts if _is_text(item))
+    return frozenset(found)
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_kept_in_float32(meeting: Meeting, kept: frozenset[str]) -> bool:
+    """Whether the weights belong to a submodule that stays in float32, or to a class that such a submodule is of."""
+    if not kept:
+        return False
+    node = meeting.meant.node
+    if any(isinstance(part, ast.Attribute) and part.attr in kept for part in ast.walk(node)):
+        return True
+    owner = meeting.module.scope_of(meeting.node).enclosing_class
+    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
+    return any(
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == name
+        for kept_name in kept
+        for _, value, _ in meeting.module.attribute_stores.get(kept_name, [])
+    )
+
+
+def family_of(meeting: Meeting) -> str:
+    """The kind of mistake: what was done to the operand that is too wide, and where it meets the other."""
+    odd = meeting.odd.atom
+    if meeting.mix == "raises-destination":
+        return WRITE
+    if meeting.mix == "promotes":
+        return JOIN
+    if meeting.operation in ATTENTION_OPERATIONS:
+        return ATTENTION
+    if odd.made == "factory":
+        return FACTORY
+    if odd.role is Role.DATA or odd.made in ("module", "table", ""):
+        return SUBMODULE
+    return CAST
+
+
+def is_mistake(meeting: Meeting) -> bool:
+    """Whether a meeting is worth a finding: islands of float32 that were built on purpose are not."""
+    odd, meant = meeting.odd.atom, meeting.meant.atom
+    if meeting.mix == "promotes" and _asked_for_float32(odd):
+        return False
+    if meant.role is Role.PARAMETER and odd.made not in ("factory", "table"):
+        return False
+    if odd.dtype is not None and odd.dtype != FP32:
+        return False  # float64 is asked for on purpose
+    if odd.made == "autocast" or meant.made == "autocast":
+        return meeting.mix == "raises-destination"
+    return not (meeting.mix == "raises" and _is_deliberate(meeting))
+
+
+def _asked_for_float32(odd: Atom) -> bool:
+    """``torch.randn(..., dtype=torch.float32)``: latents that are kept in float32 on purpose."""
+    first = chain_of(odd)[:1]
+    return odd.made == "cast" and bool(first) and isinstance(first[0].node, ast.Attribute)
+
+
+def _is_deliberate(meeting: Meeting) -> bool:
+    """``self.norm(x.float())``: the cast stands at the very boundary, so its author knows the weights' dtype there.
+
+    A functional call with the class's own weight beside it (``F.layer_norm(x.float(), ..., self.weight)``) shows that
+    the weights were forgotten.
+    """
+    if meeting.operation == "module":
+        return is_written_cast(meeting.odd.node)
+    return meeting.operation not in NORMS and is_written_cast(meeting.odd.node)
+
+
+def is_written_cast(node: ast.expr) -> bool:
+    """Whether the operand itself is a cast: ``x.float()``, ``x.to(torch.float32)``."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("float", "to")
+
+
+def chain_of(atom: Atom) -> list[Source]:
+    """The steps that gave an atom its dtype, oldest first."""
+    steps: list[Source] = []
+    source = atom.source
+    while source is not None:
+        steps.append(source)
+        source = source.before
+    return steps[::-1]
+
+
+def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
+    """Where both dtypes come from."""
+    places: dict[tuple[str, int, str], Place] = {}
+    for place in (*_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
+        places.setdefault((place.path, place.span.row, place.message), place)
+    mixture = meeting.odd.atom.mixture
+    if mixture is not None:
+        document = meeting.module.document
+        text = "here it widens what it meets"
+        if document.path == _path_of(meeting.odd.atom):
+            place = Place(document.path, document.span(mixture.node), text)
+            places.setdefault((place.path, place.span.row, text), place)
+    return tuple(places.values())
+
+
+def _path_of(atom: Atom) -> str:
+    return atom.source.path if atom.source is not None else ""
+
+
+def _places(project: Project, atom: Atom) -> Iterable[Place]:
+    for step in chain_of(atom)[:MAX_STEPS]:
+        document = project.document(step.path)
+        if document is not None and hasattr(step.node, "lineno"):
+            yield Place(step.path, document.span(step.node), step.text)
+
+
+def name_of(node: ast.expr) -> str:
+    """An operand as a message calls it."""
+    text = ast.unparse(node)
+    return text if len(text) <= 50 else f"{text[:47]}..."

@@ -1,0 +1,87 @@
+"""The project's own ``torch.autograd.Function`` classes: forward, backward, and what decorates them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...codemod.facts.names import FunctionNode, ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.project import Project
+from ..hardware.deployment import is_test
+from .amp_decorators import AmpDecorator, amp_decorator
+
+_BASES = {
+    "torch.autograd.Function",
+    "torch.autograd.function.Function",
+    "torch.autograd.function.InplaceFunction",
+    "torch.autograd.function.NestedIOFunction",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomFunction:
+    """A class that defines its own forward and backward pass."""
+
+    module: ModuleNames
+    node: ast.ClassDef
+    forward: FunctionNode
+    backward: FunctionNode
+    forward_amp: AmpDecorator | None
+    backward_amp: AmpDecorator | None
+    separate_context: bool
+    """Whether ``setup_context`` fills the context, so that ``forward`` has none (torch 2.0 on)."""
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def context(self) -> str:
+        """The name of the context parameter of ``backward``."""
+        return self.backward.args.args[0].arg if self.backward.args.args else ""
+
+    @property
+    def inputs(self) -> list[ast.arg]:
+        """The parameters of ``forward`` less the context."""
+        names = [*self.forward.args.posonlyargs, *self.forward.args.args]
+        return names if self.separate_context else names[1:]
+
+
+def custom_functions(project: Project) -> tuple[CustomFunction, ...]:
+    """Every such class that defines both passes, tests left out."""
+    return project.fact(_all_functions)
+
+
+def _all_functions(project: Project) -> tuple[CustomFunction, ...]:
+    documents = project.python_documents(("autograd",), where=_defines_one)
+    modules = (names_of(project, document) for document in documents if not is_test(document.path))
+    return tuple(found for module in modules for found in _functions_of(project, module))
+
+
+def _defines_one(text: str) -> bool:
+    return "def backward(" in text and "def forward(" in text and "Function" in text
+
+
+def _functions_of(project: Project, module: ModuleNames) -> Iterator[CustomFunction]:
+    for node in module.scopes:
+        if not isinstance(node, ast.ClassDef) or not any(_is_base(project, module, base) for base in node.bases):
+            continue
+        methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
+        forward, backward = methods.get("forward"), methods.get("backward")
+        if forward is None or backward is None:
+            continue
+        yield CustomFunction(
+            module,
+            node,
+            forward,
+            backward,
+            amp_decorator(project, module, forward),
+            amp_decorator(project, module, backward),
+            "setup_context" in methods,
+        )
+
+
+def _is_base(project: Project, module: ModuleNames, base: ast.expr) -> bool:
+    chain = attribute_chain(base)
+    return chain is not None and "Function" in chain[-1] and resolve(project, module, base) in _BASES

@@ -1,0 +1,188 @@
+"""An epsilon is so small that float16 rounds it to zero.
+
+## What goes wrong
+
+`x / (y + 1e-8)`, `torch.log(p + 1e-8)`, `torch.sqrt(v + 1e-8)` and `p.clamp(min=1e-8)` protect nothing on a float16
+tensor: where it is zero the result is inf, -inf or NaN, or the gradient of the root is. An Adam with its default
+`eps=1e-8` over float16 parameters turns them into NaN (gradient 0) or inf (gradient 1e-5) in its first step.
+
+## Why
+
+The smallest float16 above zero is 6e-8; what lies below half of it, 3e-8, becomes zero. Tensors that autocast computed
+in float16 stay float16 through `+`, `/`, `sqrt` and `clamp`; only `exp`, `log`, `norm`, `sum`, `softmax` and their
+like are raised to float32 there, too late for an epsilon that was added before. An optimizer computes in the dtype of
+its parameters; only the fused kernels compute in float32 (measured with PyTorch 2.13).
+
+## Fix
+
+`larger-eps` [unsafe]: `eps=1e-4` for the optimizer: no NaN, and smaller steps where gradients are small. Float32
+parameters under autocast are better, and a change to the training that its owner must choose. For tensors there is no
+fix: computing that expression in float32 (`x.float()`) or a larger epsilon is a choice of numbers.
+
+## Not flagged
+
+Tensors whose dtype is not certain; results of `softmax`, `norm`, `exp` and the other operations that autocast computes
+in float32; casts to float32 before; disabled autocast; bfloat16, which reaches down to 1e-38; a fused optimizer, one
+that is wrapped by DeepSpeed, apex or another library, and one of 8-bit states.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...codemod.facts.dtypes import FP16
+from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
+from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, SetArgument
+from ...codemod.project import Project
+from ..scaler.half_models import half_model_made
+from .half_here import half_here
+from .numbers import number_of
+
+UNDERFLOW = 2.0**-25
+"""Up to here float16 rounds to zero: half of its smallest subnormal number."""
+SMALL = re.compile(r"(?<![\w/#.])[0-9]+\.?[0-9]*[eE]-0?(?:8|9|[1-9][0-9])\b")
+"""Text that may be such a number; a file without any is not parsed."""
+BREAKS_AT_ZERO = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal")
+OPTIMIZERS = {
+    "Adam": 1e-8,
+    "AdamW": 1e-8,
+    "NAdam": 1e-8,
+    "Adamax": 1e-8,
+    "RMSprop": 1e-8,
+    "Adagrad": 1e-10,
+}
+"""The optimizers of torch.optim that divide by a root plus epsilon, and their default."""
+WRAPPERS = ("FP16", "initialize", "Fp16", "prepare", "OSS", "ZeroRedundancy", "setup", "Mixed", "step", "unscale_")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    words = (".half(", "float16", "autocast", "fp16")
+    if not any(True for _ in project.python_documents(words)):
+        return
+    for document in project.python_documents(("e-",), where=_holds_small_number):
+        yield from _tensors(project, names_of(project, document))
+    for document in project.python_documents((".half(", "float16"), where=lambda text: "optim" in text):
+        yield from _optimizers(project, names_of(project, document))
+
+
+def _holds_small_number(text: str) -> bool:
+    return SMALL.search(text) is not None and "torch" in text
+
+
+# --- tensors ----------------------------------------------------------------------------------------------------------
+
+
+def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    for node in module.nodes:
+        guarded = _guarded(project, module, node)
+        if guarded is None or not isinstance(node, ast.expr):
+            continue
+        tensor, epsilon = guarded
+        use = _use(module, node)
+        half = half_here(project, module, tensor) if use is not None else None
+        if use is not None and half is not None and half.reached and FP16 in half.dtypes:
+            document = module.document
+            text = document.source(document.span(epsilon))
+            when = "" if half.certain else " as soon as autocast computes in float16"
+            message = f"{text} is zero in float16: {use} is not protected{when}"
+            yield rule.finding(message, document.path, document.span(epsilon), half.why)
+
+
+def _guarded(project: Project, module: ModuleNames, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """(tensor, epsilon) of ``tensor + epsilon``, ``tensor.clamp(min=epsilon)``, ``torch.clamp(tensor, epsilon)``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        pairs = [(node.left, node.right), (node.right, node.left)]
+    elif isinstance(node, ast.Call):
+        pairs = _clamped(module, node)
+    else:
+        return None
+    for tensor, epsilon in pairs:
+        if isinstance(epsilon, ast.Constant | ast.Name | ast.Attribute):
+            value = number_of(project, module, epsilon)
+            if value is not None and 0 < value <= UNDERFLOW:
+                return tensor, epsilon
+    return None
+
+
+def _clamped(module: ModuleNames, call: ast.Call) -> list[tuple[ast.expr, ast.expr]]:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("clamp", "clamp_min", "clip"):
+        return []
+    function = module.qualified(call.func) is not None
+    arguments = [call.func.value, *call.args] if not function else list(call.args)
+    named = next((item.value for item in call.keywords if item.arg == "min"), None)
+    low = named if named is not None else arguments[1] if len(arguments) > 1 else None
+    return [(arguments[0], low)] if arguments and low is not None else []
+
+
+def _use(module: ModuleNames, node: ast.expr) -> str | None:
+    """What the epsilon should protect: the division, logarithm or root that takes ``node`` directly."""
+    parent = module.parents[node]
+    if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div) and parent.right is node:
+        return "the division"
+    call = module.parents[parent] if isinstance(parent, ast.Attribute) else parent
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return None
+    takes = call.func is parent or (bool(call.args) and call.args[0] is node)
+    if not takes or call.func.attr not in BREAKS_AT_ZERO:
+        return None
+    return f"the gradient of {call.func.attr}" if call.func.attr == "sqrt" else call.func.attr
+
+
+# --- optimizers -------------------------------------------------------------------------------------------------------
+
+
+def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    for name, default in OPTIMIZERS.items():
+        for call in module.calls_by_name.get(name, []):
+            if module.qualified(call.func) not in (f"torch.optim.{name}", f"torch.optim.{name.lower()}.{name}"):
+                continue
+            epsilon = _epsilon(project, module, call, default)
+            half = half_model_made(project, module, call) if epsilon is not None and epsilon <= UNDERFLOW else None
+            if half is not None and not _is_wrapped(module, call):
+                document = module.document
+                message = (
+                    f"{half.name} is float16, where eps={epsilon:g} is zero: the first step of {name} turns"
+                    " parameters into NaN or inf; keep parameters in float32 and use autocast"
+                )
+                cast = Place(document.path, document.span(half.cast), "the model becomes float16 here")
+                yield rule.finding(message, document.path, document.span(call), (cast,), [_larger(module, call)])
+
+
+def _epsilon(project: Project, module: ModuleNames, call: ast.Call, default: float) -> float | None:
+    """The eps of the optimizer; None where it cannot be told, or the kernel is fused."""
+    given = {item.arg: item.value for item in call.keywords}
+    fused = given.get("fused")
+    if None in given or len(call.args) > 2 or (fused is not None and not _is_off(fused)):
+        return None
+    return number_of(project, module, given["eps"]) if "eps" in given else default
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _is_wrapped(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the optimizer is handed to a library that keeps float32 copies of the parameters."""
+    statement = module.statement_of(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    chain = attribute_chain(target) if target is not None else None
+    if chain is None or statement.value is not call:  # type: ignore[attr-defined]
+        return True
+    for other in module.calls:
+        last = (attribute_chain(other.func) or [""])[-1]
+        given = [*other.args, *(item.value for item in other.keywords)]
+        if any(attribute_chain(item) == chain for item in given) and any(word in last for word in WRAPPERS):
+            return True
+    return False
+
+
+def _larger(module: ModuleNames, call: ast.Call) -> Fix:
+    document = module.document
+    edit = Edit(document.path, SetArgument(document.span(call), "eps", "1e-4"))
+    message = "eps=1e-4 survives in float16: no NaN; steps shrink where gradients are below about 1e-4"
+    return Fix("larger-eps", message, Applicability.UNSAFE, (edit,))
+
+
+rule = Rule.of("PF210", check)

@@ -1,0 +1,56 @@
+"""A tensor made without a dtype is fed to weights that can be 16-bit.
+
+## What goes wrong
+
+`torch.zeros`, `torch.randn`, `torch.linspace` and their like make float32 unless told otherwise. Handed to a layer
+whose weights are bfloat16 or float16, alone or after meeting the activations in a sum or product, they stop with
+`RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16`, `Input type (float) and bias type
+(c10::BFloat16) should be the same`, or for an RNN's first state `Expected hidden[0] dtype ...`.
+
+## Why
+
+The default dtype is float32 whatever the model computes in, and arithmetic promotes to the wider operand
+(`torch.promote_types`, PyTorch 2.13). An open autocast region hides the mistake until somebody casts the weights.
+
+## Fix
+
+`producer` [safe]: `dtype=<the tensor it belongs to>.dtype`, in the factory. `cast` [safe]: where the factory stands
+elsewhere, the cast stands where the tensor meets the weights. Nothing changes where everything is float32.
+
+## Not flagged
+
+A factory with a dtype, `zeros_like`, integers and bools, Python numbers and zero-dimensional tensors (these do not
+widen), tensors that are cast before they meet weights, layers inside an open autocast region, projects whose weights
+are float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codemod.facts.flow.frame import Meeting
+from ...codemod.model import Applicability, Finding, Rule
+from ...codemod.project import Project
+from .casts import operand_fix, producer_fix
+from .clashes import FACTORY, chain_of, clashes, evidence, name_of
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for meeting in clashes(project, FACTORY):
+        yield _finding(project, meeting)
+
+
+def _finding(project: Project, meeting: Meeting) -> Finding:
+    document = meeting.module.document
+    steps = chain_of(meeting.odd.atom)
+    at_maker = steps and steps[0].path == document.path and hasattr(steps[0].node, "lineno")
+    span = document.span(steps[0].node) if at_maker else document.span(meeting.odd.node)
+    message = (
+        f"this tensor is float32, the default dtype; it reaches {name_of(meeting.meant.node)} as "
+        f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
+    )
+    found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
+    return rule.finding(message, document.path, span, evidence(project, meeting), [fix for fix in found if fix])
+
+
+rule = Rule.of("PF202", check)

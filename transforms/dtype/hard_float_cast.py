@@ -1,0 +1,64 @@
+"""A tensor cast to float32 flows into weights that can be 16-bit.
+
+## What goes wrong
+
+`.float()`, `dtype=torch.float32` or a function that computes in float32 (a sinusoidal timestep embedding, a rotary
+table) gives float32 whatever the model runs in. The next layer with 16-bit weights stops with `RuntimeError: mat1 and
+mat2 must have the same dtype, but got Float and Half`; `F.layer_norm(x.float(), shape, self.weight)` stops with
+`mixed dtype (CPU): expect parameter to have scalar type of Float` or `expected scalar type Float but found Half`.
+
+## Why
+
+A cast to float32 is an island: whoever enters it must leave it again. Linear layers, convolutions and norms do not
+promote (PyTorch 2.13); only autocast, where it is open, casts for them.
+
+## Fix
+
+`cast` [safe]: `.to(<weights>.dtype)` at the boundary. `weights` [safe]: for a functional norm computed in float32 on
+purpose, the weights are cast instead. `producer`: where one branch of an `if` left a tensor in float32. Nothing changes
+where the weights are float32.
+
+## Not flagged
+
+Islands that are left again (`.to(x.dtype)`, `.type_as(x)`), losses, softmax and norms in float32, a cast written in the
+very argument of a module (`self.norm(x.float())`: its author knows that module's dtype), everything inside an autocast
+region, tensors that only a test of the dtype made float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codemod.facts.flow.frame import Meeting
+from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.project import Project
+from .casts import norm_weights_fix, operand_fix, producer_fix
+from .clashes import CAST, NORMS, clashes, evidence, is_written_cast, name_of
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for meeting in clashes(project, CAST):
+        yield _finding(project, meeting)
+
+
+def _finding(project: Project, meeting: Meeting) -> Finding:
+    document = meeting.module.document
+    message = (
+        f"{name_of(meeting.odd.node)} is float32 here and meets {name_of(meeting.meant.node)}, "
+        "which can be 16-bit: this raises outside of autocast"
+    )
+    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+
+
+def fixes(meeting: Meeting) -> list[Fix]:
+    """The weights of a norm that is computed in float32 follow; a value widened by accident is cast where it was."""
+    if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
+        found = [norm_weights_fix(meeting)]
+    elif meeting.odd.atom.mixture is not None:
+        found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
+    else:
+        found = [operand_fix(meeting, Applicability.SAFE), producer_fix(meeting, Applicability.UNSAFE)]
+    return [fix for fix in found if fix is not None]
+
+
+rule = Rule.of("PF203", check)

@@ -1,0 +1,85 @@
+"""A tensor is written through an index into a tensor of another dtype.
+
+## What goes wrong
+
+`t[mask] = v`, `index_add_`, `scatter_`, `index_copy_` and `masked_scatter_` stop as soon as both dtypes differ:
+`RuntimeError: Index put requires the source and destination dtypes match, got Float for the destination and BFloat16
+for the source`, `index_add_(): self (Float) and source (BFloat16) must have the same scalar type`, `scatter(): Expected
+self.dtype to be equal to src.dtype`.
+
+## Why
+
+These operations never promote, and autocast does not cast for them (PyTorch 2.13): under autocast a layer's output is
+16-bit while `torch.zeros(...)` stays float32. Slices and plain integers (`t[1:] = v`, `t[i] = v`) copy, and a copy
+casts.
+
+## Fix
+
+`cast` [safe]: `.to(<destination>.dtype)` on what is written. It removes a certain error; nothing changes where both
+have one dtype.
+
+## Not flagged
+
+Slices, integer positions, Python numbers, zero-dimensional tensors, sources already cast to the destination's dtype,
+buffers made with the source's dtype or by `zeros_like`, integer tensors.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.facts.flow.frame import Meeting, place_of
+from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
+from ...codemod.project import Project
+from .casts import cast_operation
+from .clashes import WRITE, clashes, evidence, name_of
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for meeting in clashes(project, WRITE):
+        if not _accumulates_products(meeting):
+            yield _finding(project, meeting)
+
+
+def _accumulates_products(meeting: Meeting) -> bool:
+    """``addmm_`` and its like have a rule of their own."""
+    return meeting.operation.startswith(("addmm", "baddbmm", "addbmm", "addmv", "addr"))
+
+
+def _finding(project: Project, meeting: Meeting) -> Finding:
+    document = meeting.module.document
+    written, destination = _sides(meeting)
+    message = (
+        f"{name_of(written)} is written into {name_of(destination)} through an index: "
+        "this raises when their dtypes differ, also under autocast"
+    )
+    fix = _fix(meeting, written, destination)
+    fixes = [fix] if fix is not None else []
+    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes)
+
+
+def _sides(meeting: Meeting) -> tuple[ast.expr, ast.expr]:
+    """What is written, and into what."""
+    node = meeting.node
+    first, second = meeting.odd.node, meeting.meant.node
+    destination = None
+    if isinstance(node, ast.Subscript):
+        destination = node.value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.value in (first, second):
+        destination = node.func.value
+    elif isinstance(node, ast.Call) and node.args:
+        destination = node.args[0]
+    return (second, first) if destination is first else (first, second)
+
+
+def _fix(meeting: Meeting, written: ast.expr, destination: ast.expr) -> Fix | None:
+    if place_of(destination) is None or isinstance(written, ast.Tuple | ast.List):
+        return None
+    text = f"{ast.unparse(destination)}.dtype"
+    edit = Edit(meeting.module.document.path, cast_operation(meeting.module, written, text))
+    message = f"cast what is written to {text}; nothing changes where both have one dtype"
+    return Fix("cast", message, Applicability.SAFE, (edit,))
+
+
+rule = Rule.of("PF206", check)

@@ -1,0 +1,104 @@
+"""A float32 tensor is concatenated with tensors of another dtype.
+
+## What goes wrong
+
+`torch.cat` promotes without a word: a float32 mask beside float16 latents makes the whole result float32. The next
+layer whose weights are 16-bit stops with `RuntimeError: Input type (float) and bias type (c10::Half) should be the
+same` or `mat1 and mat2 must have the same dtype, but got Float and Half`, far from the line that caused it.
+
+## Why
+
+`torch.zeros`, `torch.ones`, `ToTensor()` and `(x > 0).float()` make float32, the default dtype, whatever the model
+computes in. Type promotion (`torch.promote_types`, PyTorch 2.13) then takes the widest operand. Where autocast is open
+around the next layer it casts again and nothing is seen: the same code fails when the weights themselves are 16-bit.
+
+## Fix
+
+`producer`: the tensor is made in the dtype that was meant. `cast`: it is cast where it is concatenated. Safe for masks
+and for constants, whose values every floating type holds; unsafe for other values, which are rounded.
+
+## Not flagged
+
+Operands of one dtype, integer and bool masks (they take the dtype of their neighbour), float64, operands that a test of
+the dtype itself chose, a result that a cast follows.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.facts.flow.frame import Meeting
+from ...codemod.facts.flow.lattice import Role
+from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.project import Project
+from .casts import operand_fix, producer_fix
+from .clashes import JOIN, chain_of, clashes, evidence, name_of
+
+EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
+"""Factories whose values every floating type holds."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for meeting in clashes(project, JOIN):
+        if not is_cast_afterwards(meeting):
+            yield _finding(project, meeting)
+
+
+def is_cast_afterwards(meeting: Meeting) -> bool:
+    """``torch.cat([...]).to(dtype)``: the result gets its dtype at once, here or where its name is used next."""
+    module = meeting.module
+    parent = module.parents.get(meeting.node)
+    if isinstance(parent, ast.Attribute) and parent.attr in ("to", "type_as", "half", "bfloat16", "float", "type"):
+        return True
+    if meeting.odd.atom.role is Role.DATA:
+        return False  # a mask costs nothing to cast where it is joined, and the next use may forget it
+    if not (isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name)):
+        return False
+    name = parent.targets[0].id
+    holder = module.scope_of(parent).function
+    later = [
+        node
+        for node in module.name_loads.get(name, [])
+        if module.scope_of(node).function is holder and node.lineno > (meeting.node.end_lineno or meeting.node.lineno)
+    ]
+    return bool(later) and all(_is_cast(module.parents.get(node)) for node in later)
+
+
+def _is_cast(parent: ast.AST | None) -> bool:
+    return isinstance(parent, ast.Attribute) and parent.attr in ("to", "type_as", "half", "bfloat16", "float", "shape")
+
+
+def _finding(project: Project, meeting: Meeting) -> Finding:
+    document = meeting.module.document
+    odd = name_of(meeting.odd.node)
+    if meeting.odd.node is meeting.meant.node:
+        text = f"{odd} is float32 on one path and has the project's dtype on the other"
+    else:
+        text = f"{odd} is float32 beside {name_of(meeting.meant.node)}"
+    message = f"{text}: the concatenation is promoted to float32, and the next 16-bit layer raises"
+    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+
+
+def fixes(meeting: Meeting) -> list[Fix]:
+    """Make the operand in the right dtype where its maker is a constant or a branch; else cast it here."""
+    how = Applicability.SAFE if _holds_exact_values(meeting) else Applicability.UNSAFE
+    found = [operand_fix(meeting, how), producer_fix(meeting, how)]
+    if meeting.odd.atom.made == "factory":
+        found.reverse()
+    return [fix for fix in found if fix is not None]
+
+
+def _holds_exact_values(meeting: Meeting) -> bool:
+    odd = meeting.odd
+    if odd.atom.role is Role.DATA or "mask" in ast.unparse(odd.node).lower():
+        return True
+    steps = chain_of(odd.atom)
+    maker = steps[0].node if steps else None
+    if not isinstance(maker, ast.Call):
+        return False
+    name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
+    return name in EXACT or (name == "float" and isinstance(getattr(maker.func, "value", None), ast.Compare))
+
+
+rule = Rule.of("PF201", check)

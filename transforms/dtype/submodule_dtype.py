@@ -1,0 +1,68 @@
+"""A VAE, a text encoder or another submodule is fed a tensor of another dtype than its weights.
+
+## What goes wrong
+
+The part of the model that is not trained is kept in its own dtype (`vae.to(device, dtype=weight_dtype)`), and what it
+is fed comes from elsewhere: images as the data loader made them, latents computed with a scheduler's float32 table, a
+small convolution built in float32. It stops with `RuntimeError: Input type (float) and bias type (c10::Half) should be
+the same`.
+
+## Why
+
+Modules do not cast their inputs, and a data loader, `ToTensor()` and diffusers' `alphas_cumprod` give float32. Frozen
+parts usually run outside of the autocast region that hides this for the trained model.
+
+## Fix
+
+`cast` [safe]: the input is cast to the dtype of the module. `producer` [safe]: a table is cast where it is moved to its
+device. `module` [safe]: a module built in float32 is cast to the dtype that the project asked for. Nothing changes
+where everything is float32.
+
+## Not flagged
+
+Inputs that are cast to the module's dtype or to the variable it was cast to, token ids and timesteps, modules that went
+through `accelerator.prepare` or stand in an open autocast region, modules whose dtype is not known to differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codemod.facts.flow.frame import Meeting
+from ...codemod.facts.flow.lattice import Role
+from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.project import Project
+from .casts import module_fix, operand_fix, producer_fix
+from .clashes import SUBMODULE, clashes, evidence, name_of
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for meeting in clashes(project, SUBMODULE):
+        yield _finding(project, meeting)
+
+
+def _finding(project: Project, meeting: Meeting) -> Finding:
+    document = meeting.module.document
+    odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
+    if meeting.odd.atom.made == "module":
+        message = f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
+    elif meeting.odd.atom.role is Role.DATA:
+        message = (
+            f"{odd} comes from the data pipeline, in float32, and is fed to {meant}, which is cast to another dtype"
+        )
+    else:
+        message = f"{odd} is float32 and is fed to {meant}, which can be 16-bit: this raises"
+    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+
+
+def fixes(meeting: Meeting) -> list[Fix]:
+    if meeting.odd.atom.made == "module":
+        found = [module_fix(meeting)]
+    elif meeting.odd.atom.made == "table":
+        found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
+    else:
+        found = [operand_fix(meeting, Applicability.SAFE)]
+    return [fix for fix in found if fix is not None]
+
+
+rule = Rule.of("PF204", check)
