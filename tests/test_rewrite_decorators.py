@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from precfix.codemod.model import AddDecorator, EditRefused, RemoveStatement, ReplaceExpression
 
 from .rewrite_targets import edited, expr, stmt

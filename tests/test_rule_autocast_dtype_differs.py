@@ -53,7 +53,10 @@ FOUND = {
     ),
     "chosen, and not in sight": (trained("torch.bfloat16 if args.bf16 else torch.float16", EVALUATION), None),
     "torch is not in sight": (
-        trained("torch.bfloat16", EVALUATION).replace("(model, x):", "(model, x, torch):"),
+        trained("half", EVALUATION)
+        .replace("    for x", "    half = torch.bfloat16\n    for x", 1)
+        .replace("torch.", "t.")
+        .replace("import torch", "import torch as t"),
         None,
     ),
     "a precision behind the same switch": (
@@ -138,7 +141,8 @@ FOUND = {
         from accelerate import Accelerator
 
         def main(args, model, x):
-            accelerator = Accelerator(mixed_precision="bf16", log_with="w") if args.log else Accelerator(mixed_precision="bf16")
+            how = "bf16"
+            accelerator = Accelerator(mixed_precision=how) if args.log else Accelerator(mixed_precision=how)
             with torch.amp.autocast("cuda", enabled=True):
                 loss = model(x).mean()
             accelerator.backward(loss)
@@ -156,7 +160,8 @@ def test_is_found(name: str, tmp_path: Path) -> None:
     assert not any(fix.applicability.value == "safe" for fix in finding.fixes)
     _, changed = migrated([RULE], written(tmp_path, {"train.py": text}), unsafe=True)
     if after is None:
-        assert changed == {} and not finding.fixes
+        assert changed == {}
+        assert not finding.fixes
     else:
         assert after in changed["train.py"]
         assert not findings(RULE, written(tmp_path, {"train.py": changed["train.py"]}))

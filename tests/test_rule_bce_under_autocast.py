@@ -25,14 +25,14 @@ def source(body: str, *, head: str = "", signature: str = "model, x, y, device, 
 
 WRONG = {
     "function": "with torch.autocast('cuda'):\n    loss = F.binary_cross_entropy(model(x), y)",
-    "old region": "with torch.cuda.amp.autocast(enabled=amp):\n    p = model(x)\n    loss = F.binary_cross_entropy(p, y)",
-    "bfloat16": "with torch.autocast(device.type, dtype=torch.bfloat16):\n    loss = nn.functional.binary_cross_entropy(x, y)",
+    "old region": "with torch.cuda.amp.autocast(enabled=amp):\n    loss = F.binary_cross_entropy(x, y)",
+    "bfloat16": "with torch.autocast(device.type, dtype=torch.bfloat16):\n    nn.functional.binary_cross_entropy(x, y)",
     "criterion": "criterion = nn.BCELoss()\nwith torch.autocast('cuda'):\n    loss = criterion(model(x), y)",
     "moved criterion": (
         "criterion = nn.BCELoss(reduction='sum').to(device)\nwith torch.autocast('cuda'):\n    loss = criterion(x, y)"
     ),
     "made in place": "with torch.autocast('cuda'):\n    loss = nn.BCELoss()(model(x), y)",
-    "named region": "ctx = torch.autocast('cuda', dtype=torch.float16)\nwith ctx:\n    loss = F.binary_cross_entropy(x, y)",
+    "named region": "ctx = torch.autocast('cuda')\nwith ctx:\n    loss = F.binary_cross_entropy(x, y)",
     "a choice of regions": (
         "from contextlib import nullcontext\nctx = torch.autocast('cuda') if amp else nullcontext()\n"
         "with ctx:\n    loss = F.binary_cross_entropy(x, y)"
@@ -73,16 +73,19 @@ RIGHT = {
     "switched off": "with torch.autocast('cuda', enabled=False):\n    loss = F.binary_cross_entropy(x, y)",
     "the other branch": (
         "with torch.autocast('cuda', enabled=amp):\n    if amp:\n"
-        "        loss = F.binary_cross_entropy_with_logits(x, y)\n    else:\n        loss = F.binary_cross_entropy(x, y)"
+        "        loss = F.binary_cross_entropy_with_logits(x, y)\n    else:\n"
+        "        loss = F.binary_cross_entropy(x, y)"
     ),
     "asks": (
-        "with torch.autocast('cuda'):\n    if not torch.is_autocast_enabled():\n        loss = F.binary_cross_entropy(x, y)"
+        "with torch.autocast('cuda'):\n    if not torch.is_autocast_enabled():\n"
+        "        loss = F.binary_cross_entropy(x, y)"
     ),
     "on the cpu": "with torch.autocast('cuda'):\n    loss = F.binary_cross_entropy(x.cpu(), y.cpu())",
-    "made but called later": "with torch.autocast('cuda'):\n    c = nn.BCELoss()\n    p = model(x)\nloss = c(p.float(), y)",
+    "made but called later": "with torch.autocast('cuda'):\n    c, p = nn.BCELoss(), model(x)\nloss = c(p, y)",
     "no region": "loss = F.binary_cross_entropy(x, y)\nwith torch.autocast('cuda'):\n    model(x)",
     "another function of the same name": (
-        "def binary_cross_entropy(p, y):\n    return p\nwith torch.autocast('cuda'):\n    loss = binary_cross_entropy(x, y)"
+        "def binary_cross_entropy(p, y):\n    return p\n"
+        "with torch.autocast('cuda'):\n    loss = binary_cross_entropy(x, y)"
     ),
     "expected": (
         "with torch.autocast('cuda'):\n    try:\n        loss = F.binary_cross_entropy(x, y)\n"
@@ -375,7 +378,8 @@ def test_a_forward_pass_for_the_target_stays_under_autocast_too(tmp_path: Path) 
 
 
 def test_other_sums_of_the_statement_stay_under_autocast(tmp_path: Path) -> None:
-    body = "with torch.autocast('cuda'):\n    loss = 2 * F.binary_cross_entropy(x, y - 1, weight=None) + (x - y).pow(2).sum()"
+    loss = "2 * F.binary_cross_entropy(x, y - 1, weight=None) + (x - y).pow(2).sum()"
+    body = f"with torch.autocast('cuda'):\n    loss = {loss}"
     after = fixed(tmp_path, source(body))
     assert "            bce = F.binary_cross_entropy(x.float(), (y - 1).float(), weight=None)\n" in after
     assert "        loss = 2 * bce + (x - y).pow(2).sum()\n" in after
@@ -419,7 +423,9 @@ def test_logits_are_offered_where_the_sigmoid_feeds_nothing_else(name: str, tmp_
 
 
 def test_logits_are_not_offered_where_the_probabilities_are_used_again(tmp_path: Path) -> None:
-    body = "with torch.autocast('cuda'):\n    p = torch.sigmoid(x)\n    loss = F.binary_cross_entropy(p, y)\n    print(p)"
+    body = (
+        "with torch.autocast('cuda'):\n    p = torch.sigmoid(x)\n    loss = F.binary_cross_entropy(p, y)\n    print(p)"
+    )
     (finding,) = findings(RULE, written(tmp_path, {"train.py": source(body)}))
     assert [fix.name for fix in finding.fixes] == ["float32"]
 

@@ -126,7 +126,8 @@ def test_a_model_from_another_file(tmp_path: Path) -> None:
         "train.py": "from net import Net\n" + trained(HALF_INPUT).replace("class Net", "class Unused"),
     }
     (finding,) = findings(RULE, written(tmp_path, files))
-    assert finding.path == "train.py" and [fix.name for fix in finding.fixes] == ["wrap"]
+    assert finding.path == "train.py"
+    assert [fix.name for fix in finding.fixes] == ["wrap"]
 
 
 def test_a_compound_statement_is_reported_only(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ def function(backward: str, *, forward: str = "ctx.save_for_backward(x, w)\nretu
     fwd = fwd or 'custom_fwd(device_type="cpu")'
     return (
         f"{HEAD}\n\nclass Product(torch.autograd.Function):\n    @staticmethod\n    @{fwd}\n"
-        f"    def forward(ctx, x, w, inplace=True):\n        ctx.inplace = inplace\n{indent(dedent(forward), ' ' * 8)}\n\n"
+        "    def forward(ctx, x, w, inplace=True):\n        ctx.inplace = inplace\n"
+        f"{indent(dedent(forward), ' ' * 8)}\n\n"
         f'    @staticmethod\n    @custom_bwd(device_type="cpu")\n    def backward(ctx, grad):\n'
         f"{indent(dedent(backward), ' ' * 8)}\n"
     )
@@ -39,7 +40,9 @@ WRONG = {
         "out=x if x.dtype == grad.dtype else None",
     ),
     "chosen before": (
-        SAVED + "buffer = x if ctx.inplace else None\ngrad_x = torch.mm(grad, w.t(), out=buffer)\nreturn grad_x, grad_w, None",
+        SAVED
+        + "buffer = x if ctx.inplace else None\ngrad_x = torch.mm(grad, w.t(), out=buffer)\n"
+        + "return grad_x, grad_w, None",
         "buffer = x if ctx.inplace and x.dtype == grad.dtype else None",
     ),
     "a view": (
@@ -63,10 +66,13 @@ def test_reused_input_is_found_and_guarded(name: str, tmp_path: Path) -> None:
 RIGHT = {
     "guarded": function(SAVED + "return torch.mm(grad, w.t(), out=x if x.dtype == grad.dtype else None), grad_w, None"),
     "behind a test": function(
-        SAVED + "if x.dtype == grad.dtype:\n    grad_x = torch.mm(grad, w.t(), out=x)\nelse:\n    grad_x = grad @ w.t()\n"
+        SAVED
+        + "if x.dtype == grad.dtype:\n    grad_x = torch.mm(grad, w.t(), out=x)\nelse:\n    grad_x = grad @ w.t()\n"
         "return grad_x, grad_w, None"
     ),
-    "cast in backward": function("x, w = ctx.saved_tensors\nx = x.to(grad.dtype)\nreturn torch.mm(grad, w.t(), out=x), None, None"),
+    "cast in backward": function(
+        "x, w = ctx.saved_tensors\nx = x.to(grad.dtype)\nreturn torch.mm(grad, w.t(), out=x), None, None"
+    ),
     "operands cast to it": function(
         SAVED + "return torch.mm(grad.to(x.dtype), w.t().to(x.dtype), out=x), grad_w, None"
     ),
@@ -84,11 +90,14 @@ RIGHT = {
     "like an operand": HEAD
     + "def f(x, w):\n    buffer = torch.empty(4, 4, dtype=x.dtype)\n    return torch.mm(x, w, out=buffer)\n",
     "converting operations": HEAD
-    + "def f(x, y):\n    with torch.autocast('cuda'):\n        out = torch.zeros(4, 4)\n        torch.add(x @ y, y, out=out)\n        out += x @ y\n",
+    + "def f(x, y):\n    with torch.autocast('cuda'):\n        out = torch.zeros(4, 4)\n"
+    + "        torch.add(x @ y, y, out=out)\n        out += x @ y\n",
     "cast before the sum": HEAD
-    + "def f(x, w, a, b):\n    with torch.autocast('cuda'):\n        y = x @ w\n        y.addmm_(x @ a, b.to(y.dtype))\n",
+    + "def f(x, w, a, b):\n    with torch.autocast('cuda'):\n        y = x @ w\n"
+    + "        y.addmm_(x @ a, b.to(y.dtype))\n",
     "default dtype changed": HEAD
-    + "torch.set_default_dtype(torch.bfloat16)\ndef f(x):\n    with torch.autocast('cuda'):\n        b = torch.zeros(4, 4)\n        torch.mm(x @ x, x @ x, out=b)\n",
+    + "torch.set_default_dtype(torch.bfloat16)\ndef f(x):\n    with torch.autocast('cuda'):\n"
+    + "        b = torch.zeros(4, 4)\n        torch.mm(x @ x, x @ x, out=b)\n",
     "no autocast": HEAD + "def f(x, w):\n    buffer = torch.empty(4, 4)\n    return torch.mm(x, w, out=buffer)\n",
     "numpy": "import numpy as np\ndef f(x, w, b):\n    np.matmul(x, w, out=b)\n",
 }
@@ -176,7 +185,8 @@ LOCAL = {
         "y.addmm_(self.q(x), self.w.to(y.dtype))",
     ),
     "buffer summed into": (
-        "with torch.autocast('cpu'):\n    total = torch.zeros(4, 4)\n    total.addmm_(self.q(x), self.q(x))\n    return total",
+        "with torch.autocast('cpu'):\n    total = torch.zeros(4, 4)\n    total.addmm_(self.q(x), self.q(x))\n"
+        "    return total",
         "total.addmm_(self.q(x).to(total.dtype), self.q(x).to(total.dtype))",
     ),
 }

@@ -28,6 +28,8 @@ TEXT_WORDS = ("ccelerat", "abric")
 """A file without these parts of words has no such object."""
 
 NAMES = ("accelerator", "accel", "fabric")
+PARTS = ("acc", "fabric")
+"""What is in the names of parameters that may hold one."""
 USES = {
     "accumulate",
     "backward",
@@ -96,7 +98,9 @@ def _made(project: Project, module: ModuleNames, name: str, bindings: list[Bindi
 
 def _may_be(name: str, bindings: list[Binding]) -> bool:
     """Whether it is worth looking: made by a call, or called like one."""
-    return name.lower() in NAMES or any(isinstance(item.value, ast.Call | ast.IfExp) for item in bindings)
+    return any(part in name.lower() for part in PARTS) or any(
+        isinstance(item.value, ast.Call | ast.IfExp) for item in bindings
+    )
 
 
 def _is_used_as_one(module: ModuleNames, scope: Scope, name: str) -> bool:

@@ -152,7 +152,10 @@ def _can_be_replaced(region: Autocast) -> bool:
     """Only where each entry makes a new object, as accelerate's can be entered once, and nothing else is asked for."""
     if region.form not in ("with", "decorator") or region.call is None:
         return False
-    given = [item.arg for item in region.call.keywords]
+    item = region.module.parents[region.call]
+    if isinstance(item, ast.withitem) and item.optional_vars is not None:
+        return False
+    given = [keyword.arg for keyword in region.call.keywords]
     on = region.enabled_node is None or (
         isinstance(region.enabled_node, ast.Constant) and region.enabled_node.value is True
     )

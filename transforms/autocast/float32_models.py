@@ -47,9 +47,8 @@ def _is_float32(project: Project, module: ModuleNames, binding: Binding, depth: 
         return True
     if not isinstance(value, ast.Call) or any(_may_be_dtype(item) for item in _arguments(value)):
         return False
-    wraps = (attribute_chain(value.func) or [""])[-1] in WRAPPERS and value.args
-    if wraps and isinstance(value.args[0], ast.Name):
-        return value.args[0].id == binding.name
+    if (attribute_chain(value.func) or [""])[-1] in WRAPPERS and value.args:
+        return isinstance(value.args[0], ast.Name) and value.args[0].id == binding.name
     return _makes_plain_module(project, module, value)
 
 
@@ -67,15 +66,18 @@ def _all_callers_pass_float32(project: Project, module: ModuleNames, binding: Bi
 
 def _makes_plain_module(project: Project, module: ModuleNames, made: ast.Call) -> bool:
     """Whether a call makes a module of torch or the project that does not adapt its input."""
-    qualified = resolve(project, module, made.func) or ""
-    if qualified.startswith(LIBRARIES):
-        return True
+    if _is_of_library(project, module, made):
+        return all(_is_of_library(project, module, node) for node in ast.walk(made) if isinstance(node, ast.Call))
     found = class_of(project, module, made.func)
     forward = method_of(project, found[0], found[1], "forward") if found is not None else None
     if found is None or forward is None or not isinstance(found[1].node, ast.ClassDef):
         return False
     names = set(_names(found[1].node))
     return names.isdisjoint(ADAPTS) and not names.isdisjoint(STRICT)
+
+
+def _is_of_library(project: Project, module: ModuleNames, made: ast.Call) -> bool:
+    return (resolve(project, module, made.func) or "").startswith(LIBRARIES)
 
 
 def _names(node: ast.AST) -> Iterator[str]:

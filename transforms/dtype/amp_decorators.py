@@ -41,9 +41,7 @@ def amp_decorator(project: Project, module: ModuleNames, function: FunctionNode)
     return None
 
 
-def _named(
-    project: Project, module: ModuleNames, node: ast.expr, whole: ast.expr, hops: int
-) -> AmpDecorator | None:
+def _named(project: Project, module: ModuleNames, node: ast.expr, whole: ast.expr, hops: int) -> AmpDecorator | None:
     """The decorator that an expression makes: torch's own, called or not, partial or under a name of the project."""
     if isinstance(node, ast.Call):
         return _made(project, module, node, whole, hops)

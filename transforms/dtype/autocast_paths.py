@@ -122,7 +122,6 @@ class PathFinder:
         return self._known[function]
 
     def _callers(self, module: ModuleNames, function: FunctionNode, hops: int) -> Inside | None:
-        owner = module.scopes[function].parent
         trainer = lightning_precision(self._project, module, function)
         if trainer is not None:
             return Inside(None, trainer, False)
@@ -131,7 +130,7 @@ class PathFinder:
                 continue
             found = self.inside(other, call, hops + 1)
             if found is not None:
-                name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else function.name
+                name = _spoken_name(module, function)
                 return Inside(found.region, (*found.places, _place(other, call, f"{name} is called here")), False)
         return None
 
@@ -154,6 +153,15 @@ class PathFinder:
                 if found is not None and found[1].node is owner and count < MAX_BIRTHS:
                     count += 1
                     yield other, call
+
+
+def _spoken_name(module: ModuleNames, function: FunctionNode) -> str:
+    """What a call of the function names: for ``forward`` and its like the class."""
+    owner = module.scopes[function].parent
+    of_object = function.name in ("forward", "__call__", "__init__")
+    return (
+        owner.node.name if of_object and owner is not None and isinstance(owner.node, ast.ClassDef) else function.name
+    )
 
 
 def _around_yields(module: ModuleNames, function: FunctionNode) -> Iterator[ast.expr]:
@@ -180,4 +188,3 @@ def _values(module: ModuleNames, node: ast.expr, chain: list[str]) -> list[ast.e
 
 def _place(module: ModuleNames, node: ast.AST, message: str) -> Place:
     return Place(module.document.path, module.document.span(node), message)
-

@@ -59,7 +59,7 @@ from .function_uses import calls_compiled_code, is_applied_under_autocast
 from .half_runs import Run
 from .passes import compares_dtypes, passes_of
 from .project_runs import runs_of_project
-from .role_expressions import Meeting
+from .role_frame import Meeting
 from .roles import differ
 from .sibling_decorators import new_pair, sibling
 
@@ -166,7 +166,10 @@ def _lost(project: Project, function: CustomFunction, clash: Meeting, runs: tupl
 
 def _sentence(clash: Meeting) -> str:
     by_kind = {role.kind: ast.unparse(node) for node, role in clash.operands}
-    low, other = by_kind.pop("low", ""), next(iter(value for key, value in by_kind.items() if key in ("input", "full")), "")
+    low, other = (
+        by_kind.pop("low", ""),
+        next(iter(value for key, value in by_kind.items() if key in ("input", "full")), ""),
+    )
     if not low or not other or len(low) + len(other) > 80:
         return "tensors of two dtypes are multiplied here"
     return f"{low} has autocast's dtype here, {other} that of what was saved"
@@ -193,7 +196,11 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
 
 def _fixes(module: ModuleNames, operations: list[Operation], message: str) -> list[Fix]:
     edits = tuple(Edit(module.document.path, item) for item in operations)
-    return [Fix("decorate", f"{message}; runs without autocast stay as they are", Applicability.SAFE, edits)] if edits else []
+    return (
+        [Fix("decorate", f"{message}; runs without autocast stay as they are", Applicability.SAFE, edits)]
+        if edits
+        else []
+    )
 
 
 def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
@@ -224,8 +231,8 @@ def _cast_to_half(project: Project, function: CustomFunction, decorator: AmpDeco
         message = "cast the inputs to bfloat16: the range of float32, with fewer digits"
         fixes = [Fix("bfloat16", message, Applicability.UNSAFE, (edit,))]
     yield rule.finding(
-        f"{function.name} casts its inputs to float16 whatever autocast computes in, and this project runs in bfloat16: "
-        "values above 65504 become inf",
+        f"{function.name} casts its inputs to float16 whatever autocast computes in, and this project runs in "
+        "bfloat16: values above 65504 become inf",
         document.path,
         document.span(node),
         [run.place for run in runs[:2]],

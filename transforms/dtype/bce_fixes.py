@@ -23,8 +23,8 @@ from .bce_calls import CLASSES, FUNCTION, BceCall
 
 _LIGHT_METHODS = frozenset(
     {"view", "reshape", "squeeze", "unsqueeze", "flatten", "float", "detach", "clamp", "sigmoid", "to", "type_as",
-     "expand_as", "expand", "size", "permute", "transpose", "contiguous", "double", "repeat", "view_as", "numel", "long",
-     "clone", "new_ones", "new_zeros", "new_full", "abs"}
+     "expand_as", "expand", "size", "permute", "transpose", "contiguous", "double", "repeat", "view_as", "numel",
+     "long", "clone", "new_ones", "new_zeros", "new_full", "abs"}
 )  # fmt: skip
 """Computed in the same dtype with and without autocast."""
 _LIGHT_RESULTS = _LIGHT_METHODS | {"mean", "sum", "item", "append", "div", "mul", "backward", "add"}
@@ -132,7 +132,7 @@ def _is_light(project: Project, module: ModuleNames, node: ast.Call, methods: fr
 
 
 def _apart(project: Project, found: BceCall, statement: ast.stmt, inside: Inside) -> list[Operation] | None:
-    """The loss in a statement of its own, before the one that uses it; a forward pass inside it stays under autocast."""
+    """The loss in a statement of its own before the one that uses it; forward passes inside it stay under autocast."""
     module, call = found.module, found.call
     scope = module.scope_of(statement)
     name = next((item for item in _LOSS_NAMES if not scope.lookup(item)), None)
@@ -150,7 +150,8 @@ def _apart(project: Project, found: BceCall, statement: ast.stmt, inside: Inside
         document = module.document
         casts = [ReplaceExpression(document.span(node), (text,)) for node, text in texts.items()]
         return [*before, *casts, WrapStatements(span, span, header)]
-    rest = [_argument_text(module, item, texts) for item in (*call.args, *call.keywords)]
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    rest = [_argument_text(module, item, texts) for item in given]
     called = module.document.source(module.document.span(call.func))
     lines = [*moved, header, f"    {name} = {called}({', '.join(rest)})"]
     return [InsertStatement(span, "\n".join(lines)), ReplaceExpression(module.document.span(call), (name,))]

@@ -14,8 +14,8 @@ binary_cross_entropy_with_logits over binary_cross_entropy"). CPU autocast compu
 
 ## Fix
 
-`float32` [safe]: the loss is computed with autocast switched off and its arguments in float32. It raised before; without
-autocast nothing changes for float32 tensors.
+`float32` [safe]: the loss is computed with autocast switched off and its arguments in float32. It raised before;
+without autocast nothing changes for float32 tensors.
 
 `logits` [unsafe]: where a sigmoid stands right before the loss and feeds nothing else, both become
 `binary_cross_entropy_with_logits`, which autocast allows. It is the better way; its numbers differ a little from those
@@ -23,9 +23,9 @@ of a run without mixed precision.
 
 ## Not flagged
 
-A loss after the region, behind `autocast(enabled=False)` (an island, also in a function around it), in a region on a CPU
-or on MPS; `BCEWithLogitsLoss`; a class of the project that is only called BCELoss; a criterion whose calls are not found
-inside of any region.
+A loss after the region, behind `autocast(enabled=False)` (an island, also in a function around it), in a region on a
+CPU or on MPS; `BCEWithLogitsLoss`; a class of the project that is only called BCELoss; a criterion whose calls are not
+found inside of any region.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from ...codemod.model import Applicability, Edit, Fix, Operation, ReplaceExpress
 from .clashes import chain_of
 
 MOVING = ("device", "non_blocking", "memory_format")
+BUILTINS = ("next", "getattr")
+"""Functions that need no import, in the spellings of a dtype."""
 FACTORY_NAMES = (
     "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor", "as_tensor", "normal",
     "hann_window", "hamming_window", "arange", "new_zeros", "new_ones", "new_full",
@@ -35,7 +37,7 @@ def operand_fix(meeting: Meeting, applicability: Applicability) -> Fix | None:
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
         return None
-    if isinstance(node, ast.Starred | ast.List | ast.Tuple):
+    if isinstance(node, ast.Starred | ast.List | ast.Tuple) or not _is_known_at(meeting.module, text, node):
         return None
     return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), applicability)
 
@@ -86,6 +88,8 @@ def _is_known_at(module: ModuleNames, text: str, maker: ast.expr) -> bool:
     for node in ast.walk(ast.parse(text, mode="eval")):
         if isinstance(node, ast.Name):
             bindings = scope.lookup(node.id)
+            if not bindings and node.id in BUILTINS:
+                continue
             if not bindings:
                 return False
             here = [item for item in bindings if item.scope is scope.function and item.kind != "parameter"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ...codemod.facts.dtypes import FP32
 from ...codemod.facts.flow.encounters import encounters
-from ...codemod.facts.flow.frame import Meeting
+from ...codemod.facts.flow.frame import Autocasting, Meeting
 from ...codemod.facts.flow.lattice import Atom, Role, Source
 from ...codemod.facts.names import names_of
 from ...codemod.model import Place
@@ -86,8 +86,8 @@ def family_of(meeting: Meeting) -> str:
 def is_mistake(meeting: Meeting) -> bool:
     """Whether a meeting is worth a finding: islands of float32 that were built on purpose are not."""
     odd, meant = meeting.odd.atom, meeting.meant.atom
-    if meeting.mix == "promotes" and _asked_for_float32(odd):
-        return False
+    if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
+        return False  # the layer behind a concatenation under autocast casts it
     if meant.role is Role.PARAMETER and odd.made not in ("factory", "table"):
         return False
     if odd.dtype is not None and odd.dtype != FP32:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import APIS
 from ...codemod.facts.arguments import bind
+from ...codemod.facts.autocast import APIS
+from ...codemod.facts.bindings import default_of, self_stores
 from ...codemod.facts.functions import called_function
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.project import Project
@@ -15,7 +16,8 @@ from .custom_functions import CustomFunction
 
 _PLAIN_CALLS = frozenset(
     {"int", "float", "len", "range", "max", "min", "abs", "isinstance", "tuple", "list", "zip", "enumerate", "getattr",
-     "hasattr", "any", "all", "sum", "print", "super", "ValueError", "RuntimeError", "AssertionError", "NotImplementedError"}
+     "hasattr", "any", "all", "sum", "print", "super", "ValueError", "RuntimeError", "AssertionError",
+     "NotImplementedError"}
 )  # fmt: skip
 
 
@@ -35,6 +37,43 @@ def applications(project: Project, function: CustomFunction) -> Iterator[tuple[M
             chain = attribute_chain(node)
             if chain is not None and len(chain) >= 2 and chain[-2] == name:
                 yield module, node
+
+
+def constant_inputs(project: Project, function: CustomFunction) -> set[str]:
+    """The inputs that are numbers at every call of ``apply`` that is found: written down, or bound to such."""
+    calls = []
+    for module, node in applications(project, function):
+        call = module.parents.get(node)
+        if isinstance(call, ast.Call) and call.func is node:
+            calls.append((module, call))
+    found = set()
+    for index, parameter in enumerate(function.inputs):
+        given = [(module, call.args[index]) for module, call in calls if index < len(call.args)]
+        if given and all(_is_number(module, item) for module, item in given):
+            found.add(parameter.arg)
+    return found
+
+
+def _is_number(module: ModuleNames, node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value is not None
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(module, node.operand)
+    values: list[ast.expr | None] = []
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        values = [default_of(item) if item.kind == "parameter" else item.value for item in bindings]
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        owner = module.scope_of(node).enclosing_class
+        values = [value for value, _ in self_stores(module, owner, node.attr)] if owner is not None else []
+        values = [_of_parameter(module, value) for value in values]
+    return bool(values) and all(isinstance(value, ast.Constant) and value.value is not None for value in values)
+
+
+def _of_parameter(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
+    """The default of the parameter that ``node`` names, or ``node`` itself."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    return default_of(bindings[0]) if len(bindings) == 1 and bindings[0].kind == "parameter" else node
 
 
 def _is_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:

@@ -37,12 +37,27 @@ def integer_source(module: ModuleNames, node: ast.expr, depth: int = 0) -> Integ
         return None
     if module.qualified(node.func) == "torch.randint":
         return _random(node)
+    if module.qualified(node.func) == "torch.multinomial" and _names_timesteps(module, node):
+        return IntegerSource(node, 999, "indices, a thousand or so different ones")
     if isinstance(node.func, ast.Attribute):
         if node.func.attr in ("long", "int") and not node.args:
             return integer_source(module, node.func.value, depth + 1)
         if node.func.attr in KEEPING and not _names_dtype(node):
             return integer_source(module, node.func.value, depth + 1)
     return None
+
+
+def named_ids(module: ModuleNames, cast: ast.Call) -> IntegerSource | None:
+    """``input_ids = batch[0].to(device, dtype)``: the result is called token ids."""
+    parent = module.parents[cast]
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    return IntegerSource(target, math.inf, "token ids") if target is not None and _called(target) in IDS else None
+
+
+def _names_timesteps(module: ModuleNames, node: ast.Call) -> bool:
+    statement = module.statement_of(node)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any("timestep" in ast.unparse(target) for target in targets)
 
 
 def _called(node: ast.expr) -> str:
@@ -61,7 +76,7 @@ def _names_dtype(node: ast.Call) -> bool:
 
 def _bound(module: ModuleNames, node: ast.Name, depth: int) -> IntegerSource | None:
     bindings = reaching(module, module.scope_of(node).lookup(node.id), module.statement_of(node))
-    if not bindings or any(item.kind != "assign" or item.value is None for item in bindings):
+    if not 0 < len(bindings) <= 4 or any(item.kind != "assign" or item.value is None for item in bindings):
         return None
     found = [integer_source(module, item.value, depth + 1) for item in bindings if item.value is not None]
     return found[0] if all(item is not None for item in found) else None

@@ -43,12 +43,12 @@ from ...codemod.project import Project
 from ..hardware.deployment import is_test
 from .batch_casts import BatchCast, batch_casts
 from .integer_buffers import BufferCast, buffer_casts
-from .integer_tensors import integer_source
+from .integer_tensors import integer_source, named_ids
 from .numbers import number_of
 
 LAST_EXACT = {BF16: 256, FP16: 2048}
 """The integers up to here are exact."""
-WORDS = ("bfloat16", "float16", ".half(")
+WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")
 CASTS = ("half", "bfloat16", "to")
 
 
@@ -100,7 +100,7 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
             dtype = _coarsest(project, module, call)
             if dtype is None or not isinstance(call.func, ast.Attribute):
                 continue
-            source = integer_source(module, call.func.value)
+            source = integer_source(module, call.func.value) or named_ids(module, call)
             if source is None or source.largest <= LAST_EXACT[dtype]:
                 continue
             if not _is_computed_with(module, call) and not _holds_something_else(module, call):

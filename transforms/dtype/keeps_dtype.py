@@ -42,6 +42,3 @@ KEEPING_ATTRIBUTES = frozenset({"T", "mT", "H", "data"})
 FACTORIES = frozenset({"zeros", "ones", "full", "empty", "rand", "randn", "tensor"})
 LIKE = frozenset({"zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like"})
 NEW = frozenset({"new_zeros", "new_ones", "new_full", "new_empty"})
-
-FLOAT32_UNDER_AUTOCAST = frozenset({"exp", "log", "log1p", "norm", "pow", "sum", "cumsum", "prod", "softmax", "rsqrt"})
-"""Kept in 16 bits without autocast, computed in float32 under it."""

@@ -13,8 +13,8 @@ from ...codemod.model import Operation, Place, SetArgument
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
 from .half_runs import runs_of
-from .role_expressions import Frame, Meeting
 from .role_flow import follow
+from .role_frame import Frame, Meeting
 from .role_tables import FACTORIES, IN_PLACE_PRODUCTS, WITH_OUT
 from .roles import BFLOAT16, FULL, HALF, LOW, UNKNOWN_ROLE, Role, Value
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype
@@ -69,7 +69,9 @@ def _starts_under_autocast(
     for item in autocasts_in(project, module):
         if item.node in function.decorator_list:
             on = not is_float32_island(project, item)
-            return on, (Place(module.document.path, module.document.span(item.node), "runs under autocast"),) if on else ()
+            return on, (
+                Place(module.document.path, module.document.span(item.node), "runs under autocast"),
+            ) if on else ()
     owner = module.scope_of(function)
     if function.name != "forward" or not isinstance(owner.node, ast.ClassDef):
         return False, ()
@@ -92,7 +94,7 @@ def _mismatch(project: Project, frame: Frame, meeting: Meeting) -> Mismatch | No
         return None
     module = frame.module
     fix, operations = _fix(project, module, meeting, node, role, operands)
-    shown = odd or list(pairs[0])
+    shown = list({other.kind: (item, other) for item, other in reversed(odd or pairs[0])}.values())
     evidence = [(item, f"{_kind(other)} here") for item, other in shown]
     form = f"{ast.unparse(node)}.{meeting.call.func.attr}" if meeting.in_place else "out="  # type: ignore[attr-defined]
     return Mismatch(
@@ -125,16 +127,13 @@ def _fix(
     role: Role,
     operands: Sequence[tuple[ast.expr, Role]],
 ) -> tuple[str, tuple[Operation, ...]]:
-    kinds = {other.kind for _, other in operands}
+    if meeting.in_place:  # a sum keeps the precision of what is summed into
+        return "cast", cast_to_target(module, target, role, operands)
     made = _made_here(project, module, target)
-    if made is not None and len(kinds) == 1 and role.kind == FULL:
-        name = next((item for item, _ in operands if isinstance(item, ast.Name) and _is_older(module, item, made)), None)
-        if name is None:
-            return "", ()
-        return "dtype", (SetArgument(module.document.span(made), "dtype", f"{name.id}.dtype"),)
-    if not meeting.in_place:
+    if made is None or len({other.kind for _, other in operands}) != 1 or role.kind != FULL:
         return "", ()
-    return "cast", cast_to_target(module, target, role, operands)
+    name = next((item for item, _ in operands if isinstance(item, ast.Name) and _is_older(module, item, made)), None)
+    return ("dtype", (SetArgument(module.document.span(made), "dtype", f"{name.id}.dtype"),)) if name else ("", ())
 
 
 def _made_here(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:

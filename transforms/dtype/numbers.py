@@ -22,6 +22,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Pow: math.pow,
 }
 _MAX_DEPTH = 6
+_MAX_BINDINGS = 3
+"""A name that is bound more often is no constant."""
 
 
 def number_of(project: Project, module: ModuleNames, node: ast.expr, depth: int = 0) -> float | None:
@@ -97,14 +99,14 @@ def _named(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute
         return None
     if len(chain) == 2 and chain[0] in ("self", "cls") and scope.enclosing_class is not None:
         stores = self_stores(module, scope.enclosing_class, chain[1])
-        return _agreed([_value(project, module, value, depth) for value, _ in stores])
+        return _agreed([_value(project, module, value, depth) for value, _ in stores[: _MAX_BINDINGS + 1]])
     bindings = scope.lookup(chain[0]) if len(chain) == 1 else []
     if not bindings or bindings[0].kind == "import":
         defined = definition_of(project, module, node)
         if defined is None:
             return None
         module, bindings = defined[0], defined[0].module_scope.lookup(defined[1])
-    return _agreed([_bound(project, module, binding, depth) for binding in bindings])
+    return _agreed([_bound(project, module, binding, depth) for binding in bindings[: _MAX_BINDINGS + 1]])
 
 
 def _bound(project: Project, module: ModuleNames, binding: Binding, depth: int) -> float | None:
@@ -116,4 +118,4 @@ def _value(project: Project, module: ModuleNames, value: ast.expr | None, depth:
 
 
 def _agreed(values: list[float | None]) -> float | None:
-    return values[0] if values and len(set(values)) == 1 else None
+    return values[0] if 0 < len(values) <= _MAX_BINDINGS and len(set(values)) == 1 else None

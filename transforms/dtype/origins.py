@@ -21,7 +21,6 @@ from .keeps_dtype import (
     AUTOCAST_LAYERS,
     AUTOCAST_METHODS,
     FACTORIES,
-    FLOAT32_UNDER_AUTOCAST,
     KEEPING_ATTRIBUTES,
     KEEPING_FUNCTIONS,
     KEEPING_LAYERS,
@@ -32,6 +31,8 @@ from .keeps_dtype import (
 from .scalars import is_scalar
 
 _MAX_DEPTH = 14
+_MAX_STEPS = 600
+"""How many expressions are looked at before the answer is "not certain"."""
 METHODS = KEEPING_METHODS | AUTOCAST_METHODS | NEW | {"half", "bfloat16", "to", "type_as"}
 
 
@@ -54,9 +55,14 @@ class _Trace:
     def __init__(self, project: Project, module: ModuleNames) -> None:
         self._project = project
         self._module = module
+        self._steps = 0
+
+    def _is_too_much(self, depth: int) -> bool:
+        self._steps += 1
+        return depth > _MAX_DEPTH or self._steps > _MAX_STEPS
 
     def of(self, node: ast.expr, depth: int) -> Origin | None:
-        if depth > _MAX_DEPTH:
+        if self._is_too_much(depth):
             return None
         if isinstance(node, ast.Name):
             return self._name(node, depth)
@@ -132,7 +138,7 @@ class _Trace:
         value = returned[0].value if len(returned) == 1 else None
         if target is None or value is None or target.node.decorator_list:
             return None
-        inner = _Trace(self._project, target.module).of(value, depth + 4)
+        inner = _Trace(self._project, target.module).of(value, depth + 4)  # its depth bounds the chain of calls
         return Origin(node, inner.dtype) if inner is not None and inner.dtype is None else None
 
     def _function(self, node: ast.Call, last: str, depth: int) -> Origin | None:
@@ -192,7 +198,7 @@ class _Trace:
 
     def _is_raised(self, node: ast.expr, depth: int) -> bool:
         """Whether a float32 cast stands in what the operand is made of, inside this function."""
-        if depth > _MAX_DEPTH:
+        if self._is_too_much(depth):
             return True
         for item in ast.walk(node):
             if isinstance(item, ast.Attribute) and item.attr in ("float", "double", "float32", "float64"):
@@ -239,5 +245,3 @@ def _names_device(node: ast.expr) -> bool:
         return isinstance(node.value, str | bool)
     return "device" in ast.unparse(node)
 
-
-__all__ = ["FLOAT32_UNDER_AUTOCAST", "Origin", "origin_of"]

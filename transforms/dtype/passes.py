@@ -13,11 +13,24 @@ from ...codemod.facts.names import parameters_of
 from ...codemod.project import Project
 from .amp_decorators import BACKWARD, FORWARD
 from .custom_functions import CustomFunction
-from .role_expressions import Meeting
+from .function_uses import constant_inputs
 from .role_flow import follow
+from .role_frame import Meeting
 from .roles import A_NONE, A_NUMBER, INPUT, UNKNOWN_ROLE, Role, Saved, Value, role_of
 
-_NUMBERS = {"int", "float", "bool", "str", "torch.dtype", "torch.device", "Callable", "callable", "dtype", "list", "dict"}
+_NUMBERS = {
+    "int",
+    "float",
+    "bool",
+    "str",
+    "torch.dtype",
+    "torch.device",
+    "Callable",
+    "callable",
+    "dtype",
+    "list",
+    "dict",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +53,7 @@ def passes_of(project: Project, function: CustomFunction) -> Passes | None:
         return None
     names: dict[str, Value] = {item.arg: _input(item) for item in parameters_of(function.forward)}
     names.update(_constant_defaults(function.forward))
+    names.update(dict.fromkeys(constant_inputs(project, function), A_NUMBER))
     context = function.forward.args.args[0].arg
     forward = follow(project, function.module, function.forward, names, autocast=True, context=context)
     saved = Saved(tuple(forward.saves.values()))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ...codemod.facts.autocast import training_autocasts
+from ...codemod.facts.autocast import dtype_scenarios, is_float32_island, training_autocasts
+from ...codemod.facts.dtypes import BF16, FP16, Dtype
 from ...codemod.facts.manifests import directory_of, is_manifest
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
-from .half_runs import Run, region_dtypes, runs_of
+from .half_runs import Run, runs_of
 
 _INSTRUCTIONS = ("readme", "install", "dockerfile")
 
@@ -37,10 +38,14 @@ def _manifest_folders(project: Project) -> frozenset[str]:
 
 
 def _all_regions(project: Project) -> tuple[Run, ...]:
+    """Every region of a file that also runs a backward pass, on whatever device."""
     found = []
     for item in training_autocasts(project):
         document = item.module.document
-        dtypes = region_dtypes(project, item) if not is_test(document.path) else frozenset()
+        if is_test(document.path) or item.form in ("statement", "reference") or is_float32_island(project, item):
+            continue
+        values = {scenario.value for scenario in dtype_scenarios(project, item)}
+        dtypes = frozenset(value for value in values if isinstance(value, Dtype) and value in (FP16, BF16))
         if dtypes:
             found.append(Run(document.path, document.span(item.node), dtypes, "autocast is entered here"))
     return tuple(found)

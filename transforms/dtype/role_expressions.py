@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from ...codemod.facts.bindings import self_stores
 from ...codemod.facts.dtypes import FP32, TORCH_DTYPES
-from ...codemod.facts.functions import FunctionTarget, called_function
-from ...codemod.facts.names import ModuleNames, attribute_chain, resolve
-from ...codemod.project import Project
+from ...codemod.facts.functions import called_function
+from ...codemod.facts.names import attribute_chain, resolve
+from .role_classes import layer_output, made_by_class
+from .role_frame import MAX_MEETINGS, Frame, Meeting
 from .role_tables import (
     ARITHMETIC,
     FACTORIES,
-    FULL_LAYERS,
     FULL_UNDER_AUTOCAST,
     IN_PARTS,
     IN_PLACE_PRODUCTS,
     KEEPING,
     LIKE,
-    LOW_LAYERS,
     NEW,
     NO_TENSORS,
     PRODUCT_METHODS,
@@ -33,6 +31,8 @@ from .roles import (
     FULL,
     INPUT,
     LOW,
+    NONE,
+    NUMBER,
     UNKNOWN,
     UNKNOWN_ROLE,
     DtypeOf,
@@ -47,40 +47,7 @@ from .roles import (
 )
 
 MAX_DEPTH = 40
-MAX_MEETINGS = 400
 _CASTS = {"float": FULL, "half": "float16", "bfloat16": "bfloat16", "double": "float64"}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Meeting:
-    """Tensors that must have one dtype, in one operation."""
-
-    call: ast.Call | ast.BinOp
-    operands: tuple[tuple[ast.expr, Role], ...]
-    target: tuple[ast.expr, Role] | None
-    """What is written into: the receiver of ``addmm_``, or the ``out=`` buffer."""
-    in_place: bool
-    autocast: bool
-
-
-Inline = Callable[[FunctionTarget, dict[str, Value], bool], "Value"]
-
-
-@dataclass(eq=False, slots=True)
-class Frame:
-    """The state of following one function."""
-
-    project: Project
-    module: ModuleNames
-    autocast: bool
-    names: dict[str, Value]
-    inline: Inline
-    context: str = ""
-    """The name of an autograd Function's ``ctx``."""
-    meetings: dict[ast.AST, Meeting] = field(default_factory=dict)
-    saves: dict[ast.AST, tuple[Value, ...]] = field(default_factory=dict)
-    """What each ``save_for_backward`` saves."""
-    returned: list[Value] = field(default_factory=list)
 
 
 def evaluate(frame: Frame, node: ast.expr, depth: int = 0) -> Value:
@@ -124,7 +91,7 @@ def _attribute(frame: Frame, node: ast.Attribute, depth: int) -> Value:
     if chain is not None and ".".join(chain) in frame.names:
         return frame.names[".".join(chain)]
     if chain is not None and len(chain) == 2 and chain[0] == "self" and node.attr not in KEEPING:
-        made = _made_by_class(frame, node)
+        made = made_by_class(frame, node)
         if made is not None:
             return made
     if node.attr == "dtype":
@@ -134,21 +101,6 @@ def _attribute(frame: Frame, node: ast.Attribute, depth: int) -> Value:
     if node.attr in KEEPING:
         return evaluate(frame, node.value, depth + 1)
     return UNKNOWN_ROLE
-
-
-def _made_by_class(frame: Frame, node: ast.Attribute) -> Role | None:
-    """A parameter or plain tensor that the class makes in one place."""
-    owner = frame.module.scope_of(node).enclosing_class
-    stores = self_stores(frame.module, owner, node.attr) if owner is not None else []
-    made = stores[0][0] if len(stores) == 1 else None
-    name = resolve(frame.project, frame.module, made.func) if isinstance(made, ast.Call) else None
-    if not isinstance(made, ast.Call) or name is None:
-        return None
-    if name == "torch.nn.Parameter" and made.args and isinstance(made.args[0], ast.Call):
-        made = made.args[0]
-        name = resolve(frame.project, frame.module, made.func) or ""
-    plain = name.startswith("torch.") and name.rpartition(".")[2] in FACTORIES
-    return Role(FULL) if plain and all(item.arg not in ("dtype", None) for item in made.keywords) else None
 
 
 def _binary(frame: Frame, node: ast.BinOp, depth: int) -> Value:
@@ -168,10 +120,10 @@ def _subscript(frame: Frame, node: ast.Subscript, depth: int) -> Value:
     if isinstance(index, ast.Constant) and isinstance(index.value, int) and -len(value) <= index.value < len(value):
         return value[index.value]
     if isinstance(index, ast.Slice) and index.step is None:
-        ends = [index.lower, index.upper]
-        if all(end is None or (isinstance(end, ast.Constant) and isinstance(end.value, int)) for end in ends):
-            start, stop = (end.value if isinstance(end, ast.Constant) else None for end in ends)
-            return value[slice(start, stop)]  # type: ignore[misc]
+        ends = [end.value if isinstance(end, ast.Constant) else end for end in (index.lower, index.upper)]
+        numbers = [end for end in ends if end is None or isinstance(end, int)]
+        if len(numbers) == 2:
+            return value[numbers[0] : numbers[1]]
     return joined_roles([role_of(item) for item in value]) if value else UNKNOWN_ROLE
 
 
@@ -193,7 +145,8 @@ def _call(frame: Frame, node: ast.Call, depth: int) -> Value:
         made = replace(role_of(frame.inline(target, values, frame.autocast)), dequantized=None)
         return _marked(frame, node, made, [role_of(value) for value in values.values()])
     if isinstance(func, ast.Attribute):
-        return _layer(frame, node, func, depth) or _method(frame, node, func, depth)
+        given = role_of(evaluate(frame, node.args[0], depth)) if node.args else UNKNOWN_ROLE
+        return layer_output(frame, node, func, given) or _method(frame, node, func, depth)
     arguments = [role_of(evaluate(frame, item, depth)) for item in node.args if not isinstance(item, ast.Starred)]
     if isinstance(func, ast.Name) and func.id in NO_TENSORS:
         return A_NUMBER
@@ -258,11 +211,13 @@ def _method(frame: Frame, node: ast.Call, func: ast.Attribute, depth: int) -> Va
     receiver = evaluate(frame, func.value, depth)
     role = role_of(receiver)
     named = {item.arg: item.value for item in node.keywords if item.arg}
-    operands = [(item, role_of(evaluate(frame, item, depth))) for item in node.args if not isinstance(item, ast.Starred)]
+    operands = [
+        (item, role_of(evaluate(frame, item, depth))) for item in node.args if not isinstance(item, ast.Starred)
+    ]
     if func.attr in IN_PLACE_PRODUCTS:
         frame.meetings[node] = Meeting(node, tuple(operands), (func.value, role), True, frame.autocast)
         return role
-    if func.attr in PRODUCT_METHODS and role.kind != UNKNOWN or (func.attr in PRODUCT_METHODS and operands):
+    if func.attr in PRODUCT_METHODS and operands:
         return _product(frame, node, [(func.value, role), *operands])
     if func.attr in _CASTS or func.attr in ("to", "type", "type_as"):
         return _cast(frame, node, func, role, depth)
@@ -304,28 +259,11 @@ def _is_device(item: ast.expr, value: Value) -> bool:
     return value == A_NUMBER or "device" in ast.unparse(item)
 
 
-def _layer(frame: Frame, node: ast.Call, func: ast.Attribute, depth: int) -> Role | None:
-    """``self.linear(x)``: what a layer of torch gives under autocast, where the class makes it in one place."""
-    owner = frame.module.scope_of(node).enclosing_class
-    if owner is None or not isinstance(func.value, ast.Name) or func.value.id != "self":
-        return None
-    stores = self_stores(frame.module, owner, func.attr)
-    made = stores[0][0] if len(stores) == 1 else None
-    name = resolve(frame.project, frame.module, made.func) if isinstance(made, ast.Call) else None
-    if name is None or not name.startswith("torch.nn."):
-        return None
-    last = name.rpartition(".")[2]
-    if frame.autocast and last in (*LOW_LAYERS, *FULL_LAYERS):
-        return Role(LOW if last in LOW_LAYERS else FULL)
-    arguments = [role_of(evaluate(frame, item, depth)) for item in node.args if not isinstance(item, ast.Starred)]
-    return arguments[0] if last in ("Dropout", "ReLU", "GELU", "SiLU", "Sigmoid", "Identity") and arguments else None
-
-
 # --- products ---------------------------------------------------------------------------------------------------------
 
 
 def _product(frame: Frame, node: ast.Call | ast.BinOp, operands: list[tuple[ast.expr, Role]]) -> Role:
-    tensors = [(item, role) for item, role in operands if role.kind not in (Role(UNKNOWN).kind, "number", "none")]
+    tensors = [(item, role) for item, role in operands if role.kind not in (UNKNOWN, NUMBER, NONE)]
     graded = any(role.graded for _, role in operands)
     if len(frame.meetings) < MAX_MEETINGS:
         frame.meetings[node] = Meeting(node, tuple(operands), None, False, frame.autocast)
@@ -335,17 +273,12 @@ def _product(frame: Frame, node: ast.Call | ast.BinOp, operands: list[tuple[ast.
     return Role(*kinds.pop(), graded=graded) if len(kinds) == 1 and len(tensors) > 1 else Role(UNKNOWN, graded=graded)
 
 
-def _with_out(
-    frame: Frame, node: ast.Call, out: ast.expr, operands: list[tuple[ast.expr, Role]], depth: int
-) -> Value:
+def _with_out(frame: Frame, node: ast.Call, out: ast.expr, operands: list[tuple[ast.expr, Role]], depth: int) -> Value:
     value = evaluate(frame, out, depth)
     role = role_of(value)
-    if role.kind == A_NONE.kind:
+    if role.kind == NONE:
         return _product(frame, node, operands)
     frame.meetings[node] = Meeting(node, tuple(operands), (out, role), False, frame.autocast)
     if role.kind == INPUT:  # None may be what decides at run time
         return Role(UNKNOWN, graded=any(item.graded for _, item in operands))
     return role
-
-
-__all__ = ["INPUT", "Frame", "Meeting", "evaluate"]

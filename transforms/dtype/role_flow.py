@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from ...codemod.facts.autocast import APIS, GENERIC
 from ...codemod.facts.arguments import bind
+from ...codemod.facts.autocast import APIS, GENERIC
 from ...codemod.facts.exits import leaves
 from ...codemod.facts.functions import FunctionTarget
 from ...codemod.facts.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ...codemod.project import Project
-from .role_expressions import Frame, evaluate
+from .role_expressions import evaluate
+from .role_frame import Frame
 from .roles import A_NUMBER, UNKNOWN_ROLE, Role, Saved, Value, join, joined_columns, joined_roles, role_of
 
 MAX_INLINED = 2
+MAX_INLINED_CALLS = 40
+"""How many calls of one function are followed into."""
+MAX_NESTED_LOOPS = 3
 MAX_STATEMENTS = 150
 """Longer functions of the project are not followed into."""
 
@@ -32,8 +36,10 @@ def follow(
 ) -> Frame:
     """Follow a function whose names hold ``names`` at the start; gives the state at its end."""
 
+    left = iter(range(MAX_INLINED_CALLS))
+
     def inline(target: FunctionTarget, values: dict[str, Value], on: bool) -> Value:
-        return _inlined(project, target, values, on, depth + 1)
+        return _inlined(project, target, values, on, depth + 1 if next(left, None) is not None else MAX_INLINED + 1)
 
     frame = Frame(project, module, autocast, dict(names), inline, context)
     if saved is not None and context:
@@ -57,7 +63,9 @@ def _defaults(function: FunctionNode) -> dict[str, Value]:
     """What parameters hold that are not passed, where their default is None or a number."""
     positional = [*function.args.posonlyargs, *function.args.args]
     pairs = list(zip(reversed(positional), reversed(function.args.defaults), strict=False))
-    pairs += [(name, value) for name, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if value]
+    pairs += [
+        (name, value) for name, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True) if value
+    ]
     return {
         parameter.arg: (Role("none") if value.value is None else A_NUMBER)
         for parameter, value in pairs
@@ -81,9 +89,7 @@ def _statement(frame: Frame, node: ast.stmt) -> None:
     elif isinstance(node, ast.AnnAssign):
         if node.value is not None:
             _bind(frame, node.target, evaluate(frame, node.value), node.value)
-    elif isinstance(node, ast.AugAssign):
-        evaluate(frame, node.value)
-    elif isinstance(node, ast.Expr):
+    elif isinstance(node, ast.AugAssign | ast.Expr):
         evaluate(frame, node.value)
     elif isinstance(node, ast.Return):
         frame.returned.append(evaluate(frame, node.value) if node.value is not None else Role("none"))
@@ -132,7 +138,11 @@ def _parts(value: Value, target: ast.Tuple | ast.List, source: ast.expr) -> Sequ
             return [*value[:at], value[at:end], *value[end:]]
         return [UNKNOWN_ROLE] * len(target.elts)
     role = role_of(value)
-    in_parts = isinstance(source, ast.Call) and (attribute_chain(source.func) or [""])[-1] in ("chunk", "split", "unbind")
+    in_parts = isinstance(source, ast.Call) and (attribute_chain(source.func) or [""])[-1] in (
+        "chunk",
+        "split",
+        "unbind",
+    )
     part = role if in_parts or role == A_NUMBER else Role("unknown", graded=role.graded)
     return [part] * len(target.elts)
 
@@ -159,7 +169,8 @@ def _joined(first: dict[str, Value], second: dict[str, Value]) -> dict[str, Valu
 
 
 def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
-    for _ in range(2):
+    frame.loops += 1
+    for _ in range(2 if frame.loops <= MAX_NESTED_LOOPS else 1):
         before = dict(frame.names)
         if not isinstance(node, ast.While):
             items = evaluate(frame, node.iter)
@@ -168,7 +179,10 @@ def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While) -> None:
                 if isinstance(child, ast.Name):
                     frame.names[child.id] = Role("unknown", graded=graded)
         _block(frame, node.body)
-        frame.names = {name: join(before[name], value) if name in before else value for name, value in frame.names.items()}
+        frame.names = {
+            name: join(before[name], value) if name in before else value for name, value in frame.names.items()
+        }
+    frame.loops -= 1
     _block(frame, node.orelse)
 
 

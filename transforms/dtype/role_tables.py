@@ -32,7 +32,7 @@ KEEPING = frozenset(
         "masked_fill_", "clamp", "clamp_", "clamp_min", "clamp_max", "clip", "relu", "relu_", "sigmoid", "tanh",
         "gelu", "silu", "leaky_relu", "abs", "neg", "sign", "sqrt", "square", "mean", "amax", "amin", "dropout",
         "zero_", "fill_", "copy_", "add_", "sub_", "mul_", "div_", "addcmul_", "addcdiv_", "mT", "T", "H", "data",
-        "as_strided", "unfold", "diagonal", "contiguous_format", "is_contiguous", "to_dense", "unbind", "chunk",
+        "as_strided", "unfold", "diagonal", "to_dense", "unbind", "chunk",
         "split", "tensor_split", "hsplit", "vsplit",
     }
 )  # fmt: skip
@@ -41,7 +41,9 @@ LIKE = frozenset({"zeros_like", "ones_like", "full_like", "empty_like", "rand_li
 NEW = frozenset({"new_zeros", "new_ones", "new_full", "new_empty", "new_tensor"})
 FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace", "normal"})
 """Float32 when no dtype is given."""
-ARITHMETIC = frozenset({"add", "sub", "mul", "div", "cat", "stack", "concat", "where", "maximum", "minimum", "true_divide"})
+ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "div", "cat", "stack", "concat", "where", "maximum", "minimum", "true_divide"}
+)
 NO_TENSORS = frozenset(
     {"size", "dim", "numel", "stride", "item", "tolist", "is_available", "synchronize", "empty_cache", "element_size",
      "data_ptr", "get_device", "device", "ndimension", "len", "range", "int", "float", "bool", "isinstance", "Size"}

@@ -14,7 +14,7 @@ from ...codemod.project import Project
 from .custom_functions import CustomFunction
 from .passes import Passes, passes_of
 from .project_runs import runs_of_project
-from .role_expressions import Meeting
+from .role_frame import Meeting
 from .roles import FULL, INPUT, LOW, Role, differ
 
 MAX_EVIDENCE = 20
@@ -103,12 +103,16 @@ def _reused(function: CustomFunction, passes: Passes, meeting: Meeting) -> Misma
     return Mismatch(
         function.module,
         meeting.call,
-        f"the product is written into the saved input {name}, which keeps its own dtype: under autocast the gradient is "
-        "16-bit, and 'Expected out tensor to have dtype' stops the backward pass where the input is float32",
-        ((function.forward, f"{role.of} comes in here and is saved as it is"), (moved[0], "a product of the gradient")),
+        f"the product is written into the saved input {name}, which keeps its own dtype: under autocast the gradient "
+        "is 16-bit, and 'Expected out tensor to have dtype' stops the backward pass where the input is float32",
+        ((_parameter(function, role), "comes in here and is saved as it is"), (moved[0], "a product of the gradient")),
         "guard" if operation is not None else "",
         (operation,) if operation is not None else (),
     )
+
+
+def _parameter(function: CustomFunction, role: Role) -> ast.AST:
+    return next((item for item in function.inputs if item.arg == role.of), function.forward)
 
 
 def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
@@ -209,7 +213,9 @@ def _mixed(function: CustomFunction, meeting: Meeting) -> Iterator[Mismatch]:
         meeting.call,
         f"{ast.unparse(target)} and what is summed into it can have two dtypes under autocast, which does not help "
         "sums in place: 'self and mat2 must have the same dtype' where the inputs are float32",
-        tuple((node, _sentence(other)) for node, other in ((target, role), *operands) if other.kind in (LOW, INPUT, FULL)),
+        tuple(
+            (node, _sentence(other)) for node, other in ((target, role), *operands) if other.kind in (LOW, INPUT, FULL)
+        ),
         "cast" if operations else "",
         operations,
     )

@@ -11,6 +11,7 @@ from ...codemod.project import Project
 _NUMBER_CALLS = ("float", "int", "len", "min", "max", "round", "abs")
 _NUMBER_MODULES = ("math.", "numpy.sqrt", "numpy.log", "numpy.power")
 _MAX_DEPTH = 6
+_MAX_BINDINGS = 6
 
 
 def is_scalar(project: Project, module: ModuleNames, node: ast.expr, depth: int = 0) -> bool:
@@ -29,7 +30,7 @@ def is_scalar(project: Project, module: ModuleNames, node: ast.expr, depth: int 
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not _is_slice(node.slice)
     if isinstance(node, ast.Name):
         bindings = module.scope_of(node).lookup(node.id)
-        return bool(bindings) and all(_bound(project, module, item, depth) for item in bindings)
+        return 0 < len(bindings) <= _MAX_BINDINGS and all(_bound(project, module, item, depth) for item in bindings)
     return _attribute(project, module, node, depth) if isinstance(node, ast.Attribute) else False
 
 
@@ -81,7 +82,7 @@ def _attribute(project: Project, module: ModuleNames, node: ast.Attribute, depth
         return False
     if chain[0] == "self" and len(chain) == 2 and owner is not None:
         stores = self_stores(module, owner, chain[1])
-        return bool(stores) and all(
+        return 0 < len(stores) <= _MAX_BINDINGS and all(
             value is not None and is_scalar(project, module, value, depth + 1) for value, _ in stores
         )
     return chain[-2] in ("config", "cfg", "args", "hparams")

@@ -30,8 +30,9 @@ def sibling(
         return None
     text = ".".join([*chain[:-1], name])
     if isinstance(node, ast.Call):
-        device = [item for item in node.keywords if item.arg == "device_type"]
-        inside = ", ".join(f"device_type={ast.unparse(item.value)}" for item in device)
+        document = module.document
+        device = [document.source(document.span(item.value)) for item in node.keywords if item.arg == "device_type"]
+        inside = ", ".join(f"device_type={text}" for text in device)
         text += f"({inside})" if inside else ""
     return text, imports
 

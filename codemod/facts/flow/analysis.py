@@ -22,7 +22,7 @@ from .lattice import (
     join,
 )
 from .meetings import NodeValue, report_input
-from .parameters import parameter_value
+from .parameters import parameter_symbol, parameter_value
 
 MAX_STATEMENTS = 1200
 """A larger function degrades to unknown."""
@@ -76,10 +76,14 @@ class FlowAnalysis:
             self._functions[module] = self._run(frame, module.tree.body)
         return self._functions[module]
 
+    def under(self, state: AutocastState, module: ModuleNames, node: FunctionNode) -> Interpretation:
+        """The interpretation of a function that a caller runs in ``state``; not kept."""
+        return self._interpret(module, node, state)
+
     # --- interpretation ---------------------------------------------------------------------------------------------
 
-    def _interpret(self, module: ModuleNames, node: FunctionNode) -> Interpretation:
-        state = decorated(self.project, module, node)
+    def _interpret(self, module: ModuleNames, node: FunctionNode, state: AutocastState | None = None) -> Interpretation:
+        state = state if state is not None else decorated(self.project, module, node)
         owner = self._owner(module, node)
         frame = Frame(self, module, node, Record(), state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
@@ -194,17 +198,14 @@ class FlowAnalysis:
         receiver: Value | None,
     ) -> None:
         """Arguments that the function hands to its weights as they are meet these weights at this call."""
-        for name, expression in arguments.items():
-            symbol = parameter_symbol(target.node, name)
+        symbols = {parameter_symbol(target.node, name): expression for name, expression in arguments.items()}
+        for symbol, expression in symbols.items():
             for entry in done.record.inputs:
                 if entry.symbol == symbol:
                     weights = bindings.get(entry.weights.symbol, (entry.weights,))
-                    report_input(frame, node, expression, values.get(expression, UNKNOWN_VALUE), weights, receiver)
-
-
-def parameter_symbol(function: FunctionNode, name: str) -> str:
-    """The key of "the dtype of this function's parameter"."""
-    return f"parameter {name} of {function.name}:{function.lineno}"
+                    model = values.get(symbols.get(entry.weights.symbol, expression))
+                    value = values.get(expression, UNKNOWN_VALUE)
+                    report_input(frame, node, expression, value, weights, receiver, handed_on=model)
 
 
 def substituted(

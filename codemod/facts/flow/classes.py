@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...project import Project
+from ..dtypes import FP32
 from ..functions import class_of
 from ..names import FunctionNode, ModuleNames, Scope, resolve
 from .frame import Frame
@@ -55,6 +56,8 @@ class LibraryModel:
     name: str
     prepared: bool = False
     """Went through ``accelerator.prepare``: its forward runs under autocast and returns float32."""
+    parameter: str = ""
+    """For a model that a function is given: the symbol of that parameter, for the function's callers."""
 
 
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
@@ -119,9 +122,14 @@ def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Va
     for place, value in names.items():
         if not place.startswith("self.") or "." in place[5:] or "[" in place:
             continue
-        inside = value.kind is Kind.MODULE and is_module
+        inside = value.kind is Kind.MODULE and is_module and not _is_kept_wide(value)
         result[place[5:]] = replace(value, atoms=(own,)) if inside else value
     return result
+
+
+def _is_kept_wide(value: Value) -> bool:
+    """``nn.Linear(4, 4, dtype=torch.float32)``, ``self.head.float()``: float32 is asked for."""
+    return bool(value.atoms) and all(atom.dtype == FP32 and atom.made == "cast" for atom in value.atoms)
 
 
 def registered_buffer(value: Value, own: Atom) -> Value:

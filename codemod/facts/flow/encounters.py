@@ -7,12 +7,14 @@ through an index, or apply a watched operation.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...project import Project
+from ..dtypes import FP32
 from ..names import FunctionNode, ModuleNames, names_of
 from .analysis import FlowAnalysis, flow_of
+from .classes import MODEL_NAMES
 from .frame import Application, Meeting
 
 MAKERS = (
@@ -24,8 +26,12 @@ ASKED = (
     "numpy", "asarray", "array", "masked_fill", "masked_fill_", "interpolate", "quantile", "cdist", "stft", "istft",
     "rfft", "irfft", "fft", "ifft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "svd", "inv", "pinv", "qr",
     "eigh", "cholesky", "solve", "det", "slogdet", "lstsq", "lstm", "gru", "rnn", "histc",
-    "scaled_dot_product_attention",
+    "scaled_dot_product_attention", "nanquantile", "pdist", "ctc_loss", "polar", "complex", "view_as_complex", "inverse",
+    "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet", "cholesky_inverse",
 )  # fmt: skip
+JOINS = ("cat", "concat", "concatenate", "stack")
+MAX_CALLERS = 3
+"""How far a float32 value, or weights, are followed to callers."""
 SKIPPED_PARTS = ("test", "tests", "testing", "docs", "examples_tests")
 
 
@@ -46,11 +52,12 @@ def _all(project: Project) -> Encounters:
     analysis = flow_of(project)
     meetings: list[Meeting] = []
     applications: list[Application] = []
-    for document in project.python_documents(("torch",), where=_is_worth_reading):
-        if _is_test(document.path):
-            continue
-        module = names_of(project, document)
-        for record in _records(analysis, module):
+    documents = project.python_documents(("torch",), where=_is_worth_reading)
+    modules = [names_of(project, document) for document in documents if not _is_test(document.path)]
+    holders = {module: worth_following(module) for module in modules}
+    add_callers(analysis, holders)
+    for module in modules:
+        for record in _records(analysis, module, holders[module]):
             meetings += record[0]
             applications += record[1]
     return Encounters(tuple(meetings), tuple(applications))
@@ -65,8 +72,9 @@ def _is_test(path: str) -> bool:
     return any(part in SKIPPED_PARTS for part in folders) or name.startswith("test_") or name == "conftest.py"
 
 
-def _records(analysis: FlowAnalysis, module: ModuleNames) -> Iterator[tuple[list[Meeting], list[Application]]]:
-    holders = worth_following(module)
+def _records(
+    analysis: FlowAnalysis, module: ModuleNames, holders: set[FunctionNode | None]
+) -> Iterator[tuple[list[Meeting], list[Application]]]:
     if None in holders:
         done = analysis.module_body(module)
         yield done.record.meetings, list(done.record.applications.values())
@@ -87,6 +95,21 @@ def worth_following(module: ModuleNames) -> set[FunctionNode | None]:
         nodes += module.calls_by_name.get(name, [])
     for name in ("float32", "float64", "alphas_cumprod", "float16", "bfloat16"):
         nodes += module.attribute_loads.get(name, [])
+    for name in JOINS:
+        nodes += [call for call in module.calls_by_name.get(name, []) if _joins_data(call)]
+    for name in MODEL_NAMES:
+        nodes += [call for call in module.calls_by_name.get(name, []) if _is_fed_data(call)]
+    return _holders(module, nodes)
+
+
+def _is_fed_data(call: ast.Call) -> bool:
+    """``unet(batch["latents"])``: an item of something goes into a model as it is."""
+    values = [*call.args, *(item.value for item in call.keywords)]
+    return any(isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) for item in values)
+
+
+def _holders(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[FunctionNode | None]:
+    """The functions that hold some nodes; None for the statements of the module."""
     holders: set[FunctionNode | None] = set()
     for node in nodes:
         scope = module.scope_of(node).function.node
@@ -94,3 +117,46 @@ def worth_following(module: ModuleNames) -> set[FunctionNode | None]:
             continue
         holders.add(scope if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) else None)
     return holders
+
+
+def _joins_data(call: ast.Call) -> bool:
+    """``torch.cat([latents, batch["mask"]])``: a mask, or an item of something, is concatenated."""
+    operands = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
+    return any("mask" in _last_word(item) for item in operands)
+
+
+def _last_word(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value).lower()
+    return (node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else "").lower()
+
+
+def add_callers(analysis: FlowAnalysis, holders: dict[ModuleNames, set[FunctionNode | None]]) -> None:
+    """Follow those who call a function that gives float32, or hands a tensor on to weights."""
+    asked: set[str] = set()
+    new = {(module, item) for module, found in holders.items() for item in found if item is not None}
+    for _ in range(MAX_CALLERS):
+        names = {name for module, function in new for name in _called_as(analysis, module, function)} - asked
+        asked |= names
+        new = set()
+        for module, found in holders.items():
+            calls = [call for name in names & module.calls_by_name.keys() for call in module.calls_by_name[name]]
+            new |= {(module, item) for item in _holders(module, calls) - found if item is not None}
+            found |= _holders(module, calls)
+        if not new:
+            return
+
+
+def _called_as(analysis: FlowAnalysis, module: ModuleNames, function: FunctionNode) -> list[str]:
+    """The names by which others call a function whose result, or whose input, is worth to follow."""
+    done = analysis.function(module, function)
+    gives = any(atom.dtype == FP32 and atom.made in ("factory", "cast", "module") for atom in done.returned.atoms)
+    if function.name.startswith("__") or not (gives or done.record.inputs):
+        return []
+    if function.name != "forward":
+        return [function.name]
+    owner = module.scope_of(function).enclosing_class
+    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
+    parents = [module.parents.get(call) for call in module.calls_by_name.get(name, [])]
+    targets = [target for item in parents if isinstance(item, ast.Assign) for target in item.targets]
+    return [target.attr for target in targets if isinstance(target, ast.Attribute)]

@@ -11,7 +11,7 @@ from .calls import call
 from .classes import attribute_value, model_by_name
 from .dtype_expressions import dtype_atoms, written_dtype
 from .frame import Frame, place_of
-from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, promote
+from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by, promote
 from .operation_calls import apply_operation
 
 MAX_DEPTH = 60
@@ -82,7 +82,7 @@ def _attribute_of(frame: Frame, node: ast.Attribute, base: Value, place: str | N
     if name in NUMBER_ATTRIBUTES:
         return NUMBER_VALUE
     if base.kind is Kind.MODULE:
-        known = attribute_value(frame, base, name)
+        known = _said_here(frame, node, attribute_value(frame, base, name))
         return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
     if name in SCHEDULER_TABLES and _names_scheduler(node.value):
         source = frame.source(node, f"the scheduler keeps {name} in float32")
@@ -90,6 +90,17 @@ def _attribute_of(frame: Frame, node: ast.Attribute, base: Value, place: str | N
     if base.kind is Kind.TENSOR and (name in SAME_DTYPE_ATTRIBUTES or name in OUTPUT_ATTRIBUTES):
         return base
     return model_by_name(node) if base.kind is Kind.UNKNOWN else UNKNOWN_VALUE
+
+
+def _said_here(frame: Frame, node: ast.Attribute, value: Value) -> Value:
+    """``self.dtype``, which the constructor took from its parameter: here it is called ``self.dtype``."""
+    if value.kind is not Kind.DTYPE or all(atom.role is not Role.EXPRESSION for atom in value.atoms):
+        return value
+    text = ast.unparse(node)
+    half, named = any(atom.is_half for atom in value.atoms), named_by(value.atoms)
+    source = frame.source(node, f"{text} is given")
+    atom = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=half, source=source, expression=node, candidates=named)
+    return Value(Kind.DTYPE, (atom,))
 
 
 def _names_scheduler(node: ast.expr) -> bool:
@@ -105,7 +116,8 @@ def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return UNKNOWN_VALUE
     text = ast.unparse(node)
     source = frame.source(node, f"{text} is followed")
-    return Value(Kind.DTYPE, (Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node),))
+    made = "" if base.kind is Kind.MODULE else "followed"
+    return Value(Kind.DTYPE, (Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node, made=made),))
 
 
 def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:

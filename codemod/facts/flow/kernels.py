@@ -38,6 +38,7 @@ MISSING: dict[tuple[str, str], tuple[str, ...]] = {
     (name, device): dtypes for names, device, dtypes in _GAPS for name in names.split()
 }
 """The dtypes without a kernel, by operation and device type."""
+WITHOUT_KERNELS = frozenset(name for name, _ in MISSING)
 ANTIALIAS = {"cpu": _BOTH}
 """The same for ``interpolate(antialias=True)``, which has its own kernels."""
 

@@ -83,7 +83,10 @@ class Atom:
     source: Source | None = field(default=None, compare=False)
     mixture: Mixture | None = field(default=None, compare=False)
     made: str = field(default="", compare=False)
-    """What made a concrete dtype: ``factory``, ``cast``, ``default-dtype``, ``data``, ``autocast``, ``module``."""
+    """What made a concrete dtype: ``factory``, ``cast``, ``default-dtype``, ``data``, ``autocast``, ``module``.
+
+    For symbols: ``followed`` when it is the dtype of another value of which nothing is known.
+    """
     expression: ast.expr | None = field(default=None, compare=False)
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
     candidates: frozenset[Dtype] = field(default=frozenset(), compare=False)
@@ -249,11 +252,14 @@ def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
     if one == other:
         return None
     for wide, meant in ((one, other), (other, one)):
+        if meant.role is Role.DATA:
+            continue  # float32 as well, unless something says otherwise
         if wide.dtype in (FP32, FP64) and meant.is_half and meant.dtype not in (FP32, FP64):
             return wide, meant
     if one.dtype is None and other.dtype is None:
         for data, fixed in ((one, other), (other, one)):
-            if data.role is Role.DATA and fixed.role is Role.EXPRESSION and fixed.can_be_half:
+            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made != "followed"
+            if data.role is Role.DATA and stated:
                 return data, fixed
         return None
     if {one.dtype, other.dtype} == {BF16, FP16}:

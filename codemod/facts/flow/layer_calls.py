@@ -27,8 +27,14 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
     """The input, and for recurrent layers the first state, meet the weights."""
     taking = positional if layer.returns in ("output_state", "output_states", "states", "attention") else positional[:1]
     for item, value in taking:
-        for part in value.items or (value,):
-            report_input(frame, node, item, part, module.atoms, module)
+        items = value.items or (value,)
+        nodes = (
+            item.elts
+            if isinstance(item, ast.Tuple | ast.List) and len(item.elts) == len(items)
+            else [item] * len(items)
+        )
+        for place, part in zip(nodes, items, strict=True):
+            report_input(frame, node, place, part, module.atoms, module)
 
 
 def _result(

@@ -73,18 +73,26 @@ def _pair(frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeVal
 
 
 def report_input(
-    frame: Frame, node: ast.Call, operand: ast.expr, value: Value, weights: tuple[Atom, ...], module: Value | None
+    frame: Frame,
+    node: ast.Call,
+    operand: ast.expr,
+    value: Value,
+    weights: tuple[Atom, ...],
+    module: Value | None,
+    handed_on: Value | None = None,
 ) -> None:
     """Record that ``operand`` enters a module (or an operation with a weight) of another dtype.
 
-    Under a region that is open for certain, autocast casts both.
+    Under a region that is open for certain, autocast casts both. ``handed_on``: the model that ``node`` is given to
+    apply, where it is not ``module`` itself.
     """
     if value.kind is not Kind.TENSOR or frame.autocast.state is Autocasting.ON:
         return
     _branches(frame, node, "module", "raises", operand, value)
     for atom in value.atoms:
         if atom.role is Role.PARAMETER:
-            frame.record.inputs.update(Input(atom.symbol, weight) for weight in weights)
+            given = weights or _given_model(handed_on or module)
+            frame.record.inputs.update(Input(atom.symbol, weight) for weight in given)
         met = _of_table(frame, node, operand, atom)
         for weight in weights:
             found = _clash_with_weight(atom, weight)
@@ -93,6 +101,13 @@ def report_input(
                 _met_weight(frame, node, operand, module, *found)
         if not met:
             _accident(frame, node, operand, atom, weights)
+
+
+def _given_model(module: Value | None) -> tuple[Atom, ...]:
+    """The weights of a model that this function is given: only its callers know their dtype."""
+    detail = module.detail if module is not None else None
+    known = isinstance(detail, LibraryModel) and detail.parameter
+    return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),) if known else ()
 
 
 def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:

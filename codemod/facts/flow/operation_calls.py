@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..dtypes import BF16, FP16, FP32, FP64, Dtype
 from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
 from .frame import Application, Autocasting, Frame
+from .kernels import WITHOUT_KERNELS
 from .lattice import (
     ARRAY_VALUE,
     BOOL_TENSOR,
@@ -51,7 +52,7 @@ WATCHED = {
     "half",
     "bfloat16",
 }
-"""Operations whose operands some rule wants to see, whatever their dtype; and all of ``fft`` and ``linalg``."""
+"""Operations whose operands some rule wants to see; beside these ``fft``, ``linalg``, and what lacks 16-bit kernels."""
 
 
 def apply_operation(
@@ -125,7 +126,8 @@ def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
 
 
 def _watch(frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], named: Named, *, method: bool) -> None:
-    if not isinstance(node, ast.Call) or not (name in WATCHED or name.startswith(("fft.", "linalg."))):
+    watched = name in WATCHED or name in WITHOUT_KERNELS or name.startswith(("fft.", "linalg."))
+    if not isinstance(node, ast.Call) or not watched:
         return
     receiver = operands[0][1] if method and operands else None
     arguments = [*operands[1 if method else 0 :], *((item, value) for _, item, value in named)]
@@ -137,6 +139,8 @@ def _watch(frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], n
 def _is_scalar(known: Operation, operands: list[NodeValue], named: Named) -> bool:
     if known.zero_dim == "always":
         return True
+    if known.result == "factory" and operands and isinstance(operands[0][0], ast.Tuple | ast.List):
+        return not operands[0][0].elts  # torch.rand(())
     if known.zero_dim == "without-dim":
         return len(operands) == 1 and not any(key in ("dim", "axis", "keepdim") for key, _, _ in named)
     if known.zero_dim == "literal":

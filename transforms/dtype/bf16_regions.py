@@ -1,0 +1,62 @@
+"""The autocast region around one place, and whether it computes in bfloat16."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...codemod.facts.autocast import Autocast, autocasts_in, dtype_scenarios, is_float32_island
+from ...codemod.facts.dtypes import BF16
+from ...codemod.facts.names import ModuleNames
+from ...codemod.model import Place
+from ...codemod.project import Project
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bf16Region:
+    """A region whose results are, or can be, bfloat16."""
+
+    autocast: Autocast
+    always: bool
+    """Whether bfloat16 is the only dtype that the source names for it."""
+
+    @property
+    def place(self) -> Place:
+        document = self.autocast.module.document
+        text = "autocast computes in bfloat16" if self.always else "autocast can compute in bfloat16"
+        return Place(document.path, document.span(self.autocast.node), text)
+
+
+def bf16_region(project: Project, module: ModuleNames, node: ast.AST) -> Bf16Region | None:
+    """The innermost region around ``node`` in its function, where that can compute in bfloat16."""
+    innermost = next(regions_around(project, module, node), None)
+    if innermost is None or is_float32_island(project, innermost):
+        return None
+    values = {scenario.value for scenario in dtype_scenarios(project, innermost)}
+    return Bf16Region(innermost, values == {BF16}) if BF16 in values else None
+
+
+def regions_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Autocast]:
+    """The autocasts entered around ``node`` in its function or as a decorator of it, innermost first."""
+    if "autocast" not in module.document.text:
+        return
+    made = {item.node: item for item in autocasts_in(project, module)}
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.With | ast.AsyncWith):
+            for item in reversed(parent.items):
+                yield from _entered(module, made, item.context_expr)
+        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (made[item] for item in parent.decorator_list if item in made)
+            return
+
+
+def _entered(module: ModuleNames, made: dict[ast.expr, Autocast], expression: ast.expr) -> Iterator[Autocast]:
+    """The autocast itself, or the one that a name holds: ``amp = nullcontext() if ... else torch.autocast(...)``."""
+    if expression in made:
+        yield made[expression]
+        return
+    if isinstance(expression, ast.Name):
+        for binding in module.scope_of(expression).lookup(expression.id):
+            if binding.value is not None:
+                yield from (made[node] for node in ast.walk(binding.value) if node in made)

@@ -1,0 +1,120 @@
+"""A bfloat16 tensor is handed to NumPy, which has no such type.
+
+## What goes wrong
+
+`preds.cpu().numpy()` stops with `TypeError: Got unsupported ScalarType BFloat16`. It is the first thing that breaks
+when float16 is replaced by bfloat16: NumPy knows float16, so the same line worked before.
+
+## Why
+
+What a linear layer, a convolution or a matrix product computes under bfloat16 autocast is bfloat16, and stays so after
+the region has ended; so is what a model of bfloat16 weights returns. `.numpy()`, `np.asarray(...)` and `np.array(...)`
+take no bfloat16 tensor; `.item()` and `.tolist()` do.
+
+## Fix
+
+`float` inserts `.float()`: before the crash there was no array; where the tensor is float32 already, nothing changes. It
+is [safe] where the tensor is known to be a floating one, else [unsafe], as integers would become floats. `guard` [safe],
+for functions that take any tensor: only bfloat16 tensors are cast.
+
+## Not flagged
+
+Float16 and float32; tensors that are cast before; class numbers, masks, token ids and other integers; results that
+autocast computes in float32 (softmax, losses, a norm at the end of a model whose source is known); models prepared by
+accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests. Functions that take
+any tensor are named only where they log what training hands them or build a module from a checkpoint, in a project that
+uses bfloat16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codemod.facts.dtypes import BF16
+from ...codemod.facts.flow.lattice import FP64, Atom, Kind
+from ...codemod.model import Applicability, Finding, Fix, Place, Rule
+from ...codemod.project import Project
+from .any_tensor import converter_of
+from .atom_places import atom_places
+from .clashes import name_of
+from .model_outputs import output_of
+from .model_results import is_floating, region_of
+from .numpy_readings import Reading, float_edit, guarded_edit, is_told_apart, readings
+
+RAISES = "NumPy has no bfloat16, and this raises TypeError"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    if not any(True for _ in project.python_documents(("bfloat16", "bf16"))):
+        return
+    for reading in readings(project):
+        finding = _of_dtype(project, reading) or _of_model(project, reading) or _of_converter(project, reading)
+        if finding is not None:
+            yield finding
+
+
+def _of_dtype(project: Project, reading: Reading) -> Finding | None:
+    """The dtype flow knows that the tensor is, or can be, bfloat16."""
+    atoms = reading.value.atoms if reading.value.kind is Kind.TENSOR else ()
+    guilty = [atom for atom in atoms if _is_bf16(atom)]
+    certain = bool(guilty) and all(atom.dtype == BF16 for atom in atoms)
+    if not guilty or (not certain and is_told_apart(project, reading.module, reading.call)):
+        return None
+    name = name_of(reading.tensor)
+    if certain:
+        message = f"{name} is bfloat16: {RAISES}"
+    else:
+        chosen = next((atom.symbol for atom in guilty if atom.expression is not None), "")
+        message = f"{name} is bfloat16 {f'where {chosen} is' if chosen else 'on one path'}: {RAISES}"
+    safe = all(atom.is_floating and atom.dtype != FP64 for atom in atoms)
+    document = reading.module.document
+    evidence = atom_places(project, guilty)
+    return rule.finding(message, document.path, document.span(reading.call), evidence, _float_fix(reading, safe=safe))
+
+
+def _is_bf16(atom: Atom) -> bool:
+    return atom.dtype == BF16 or (atom.dtype is None and BF16 in atom.candidates)
+
+
+def _of_model(project: Project, reading: Reading) -> Finding | None:
+    """A model returned it from a bfloat16 region."""
+    if reading.value.atoms and not any(atom.dtype is None and not atom.candidates for atom in reading.value.atoms):
+        return None  # its dtype is known, and it is another one
+    output = output_of(project, reading.module, reading.tensor)
+    region = region_of(project, output) if output is not None else None
+    if output is None or region is None or is_told_apart(project, reading.module, reading.call):
+        return None
+    name, model = name_of(reading.tensor), name_of(output.model)
+    when = "bfloat16" if region.always else "bfloat16 where autocast is told so"
+    message = f"{name} comes from {model} under autocast and is {when}: {RAISES}"
+    document = reading.module.document
+    call = output.module.document.span(output.call)
+    evidence = (region.place, Place(document.path, call, f"{model} computes it in this region"))
+    fixes = _float_fix(reading, safe=is_floating(project, output))
+    return rule.finding(message, document.path, document.span(reading.call), evidence, fixes)
+
+
+def _float_fix(reading: Reading, *, safe: bool) -> list[Fix]:
+    edit = float_edit(reading)
+    if edit is None:
+        return []
+    integers = "" if safe else "; integers and float64 would become float32"
+    message = f"cast to float32 first; nothing changes for a float32 tensor{integers}"
+    return [Fix("float", message, Applicability.SAFE if safe else Applicability.UNSAFE, (edit,))]
+
+
+def _of_converter(project: Project, reading: Reading) -> Finding | None:
+    """A function that takes any tensor, in a project that uses bfloat16."""
+    found = converter_of(project, reading)
+    if found is None or is_told_apart(project, reading.module, reading.call):
+        return None
+    when = "is handed a model's bfloat16 result" if found.is_handed_output else "takes any tensor"
+    message = f"{found.function.name} {when}, and {reading.text} raises TypeError for bfloat16, which NumPy has not"
+    edit = guarded_edit(reading, found.parameter)
+    text = "cast bfloat16 tensors to float32 first; nothing changes for others"
+    fixes = [Fix("guard", text, Applicability.SAFE, (edit,))] if edit is not None else []
+    document = reading.module.document
+    return rule.finding(message, document.path, document.span(reading.call), found.why, fixes)
+
+
+rule = Rule.of("PF208", check)

@@ -1,0 +1,119 @@
+"""Where tensors become NumPy arrays, and how a cast to float32 is put in front of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...codemod.facts.flow.encounters import encounters
+from ...codemod.facts.flow.frame import Application
+from ...codemod.facts.flow.lattice import Kind, Value
+from ...codemod.facts.names import ModuleNames
+from ...codemod.facts.paths import guards
+from ...codemod.facts.regimes import speaks_of_precision
+from ...codemod.facts.values import values_of
+from ...codemod.model import Edit, ReplaceExpression
+from ...codemod.project import Project
+from ..hardware.deployment import is_test
+
+_FUNCTIONS = ("asarray", "array")
+_POSTFIX = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+"""Expressions that take a method without parentheses."""
+_HANDLES = ("TypeError", "Exception", "BaseException")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """One ``tensor.numpy()``, ``np.asarray(tensor)`` or ``np.array(tensor)``."""
+
+    module: ModuleNames
+    call: ast.Call
+    tensor: ast.expr
+    value: Value
+    """What the dtype flow knows of the tensor."""
+
+    @property
+    def text(self) -> str:
+        """The reading as a message calls it."""
+        text = ast.unparse(self.call)
+        return text if len(text) <= 60 else f"{ast.unparse(self.call.func)[-40:]}(...)"
+
+
+def readings(project: Project) -> Iterator[Reading]:
+    """Every reading outside of tests that nothing protects, in source order of the files."""
+    for item in encounters(project).applications:
+        if is_test(item.module.document.path):
+            continue
+        reading = _reading(item)
+        if reading is not None and not _is_caught(reading):
+            yield reading
+
+
+def _reading(item: Application) -> Reading | None:
+    call = item.node
+    if item.operation == "numpy" and isinstance(call.func, ast.Attribute) and item.receiver is not None:
+        return Reading(item.module, call, call.func.value, item.receiver)
+    if item.operation in _FUNCTIONS and item.receiver is None and item.arguments:
+        tensor, value = item.arguments[0]
+        is_tensor = value.kind in (Kind.TENSOR, Kind.UNKNOWN) and not isinstance(tensor, ast.Starred)
+        return Reading(item.module, call, tensor, value) if is_tensor and call.args else None
+    return None
+
+
+def _is_caught(reading: Reading) -> bool:
+    """``try: x.numpy()`` with a handler for what it raises."""
+    child: ast.AST = reading.call
+    for parent in reading.module.ancestors(reading.call):
+        if isinstance(parent, ast.Try) and child in parent.body:
+            names = [ast.unparse(item.type) if item.type is not None else "Exception" for item in parent.handlers]
+            if any(word in name for name in names for word in _HANDLES):
+                return True
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        child = parent
+    return False
+
+
+def is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a condition around the place already asks for the precision."""
+    values = values_of(project, module)
+    return any(speaks_of_precision(values, guard.test) for guard in guards(module, node))
+
+
+# --- edits ------------------------------------------------------------------------------------------------------------
+
+
+def float_edit(reading: Reading) -> Edit | None:
+    """``.float()`` before ``.cpu()``, or before the reading."""
+    document = reading.module.document
+    target = _before_move(reading.tensor)
+    span = document.span(target)
+    if isinstance(target, _POSTFIX):
+        return Edit(document.path, ReplaceExpression(span, (span, ".float()")))
+    if target is not reading.tensor or reading.call.keywords or len(reading.call.args) > 1:
+        return None
+    whole = document.span(reading.call)
+    if isinstance(reading.call.func, ast.Attribute) and reading.call.func.value is target:
+        return Edit(document.path, ReplaceExpression(whole, ("(", span, ").float().numpy()")))
+    return Edit(document.path, ReplaceExpression(whole, (f"{ast.unparse(reading.call.func)}((", span, ").float())")))
+
+
+def _before_move(tensor: ast.expr) -> ast.expr:
+    """The tensor before it is moved to the CPU, where the cast is cheap and reads best."""
+    if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr == "cpu":
+        inner = tensor.func.value
+        return inner if isinstance(inner, _POSTFIX) else tensor
+    return tensor
+
+
+def guarded_edit(reading: Reading, name: str) -> Edit | None:
+    """``(x.float() if x.dtype == torch.bfloat16 else x)`` in the place of the name ``x`` that the reading starts from."""
+    module = reading.module
+    imported = any(item.qualified == "torch" for item in module.scope_of(reading.call).lookup("torch"))
+    start = next((node for node in ast.walk(reading.tensor) if isinstance(node, ast.Name) and node.id == name), None)
+    if not imported or start is None:
+        return None
+    span = module.document.span(start)
+    text = f"({name}.float() if {name}.dtype == torch.bfloat16 else {name})"
+    return Edit(module.document.path, ReplaceExpression(span, (text,)))
