@@ -27,6 +27,8 @@ MODULES = (
     "dtype.attention_operand_dtype",
     "dtype.indexed_write_dtype",
     "dtype.bce_under_autocast",
+    "dtype.numpy_from_bf16",
+    "dtype.op_without_16_bit_kernel",
     "dtype.out_buffer_dtype",
     "hardware.bf16_without_native_support",
     "hardware.emulated_bf16_counts_as_supported",

@@ -8,9 +8,8 @@ from ...codemod.facts.flow.frame import Meeting
 from ...codemod.facts.flow.lattice import Role
 from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
-from .clashes import chain_of
+from .clashes import MOVING, chain_of, is_device
 
-MOVING = ("device", "non_blocking", "memory_format")
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
 FACTORY_NAMES = (
@@ -50,11 +49,16 @@ def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Operation:
     return ReplaceExpression(span, (span, f".to({text})"))
 
 
+def moves_only(call: ast.Call) -> bool:
+    """Whether the arguments of ``to`` leave room for a dtype."""
+    return len(call.args) <= 1 and all(item.arg in MOVING for item in call.keywords)
+
+
 def _only_moves(node: ast.expr) -> bool:
     """``x.to(device)``: a call of ``to`` that has room for a dtype."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to"):
         return False
-    return len(node.args) <= 1 and all(item.arg in MOVING for item in node.keywords)
+    return all(is_device(item) for item in node.args[:1]) and moves_only(node)
 
 
 def maker_of(meeting: Meeting) -> ast.expr | None:

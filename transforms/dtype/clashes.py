@@ -16,6 +16,8 @@ from ...codemod.project import Project
 JOIN, FACTORY, CAST, SUBMODULE, WRITE, ATTENTION = "join", "factory", "cast", "submodule", "write", "attention"
 ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
 NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
+MOVING = ("device", "non_blocking", "memory_format", "copy")
+"""Arguments of ``to`` that say nothing about a dtype."""
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
 
@@ -78,7 +80,7 @@ def family_of(meeting: Meeting) -> str:
         return ATTENTION
     if odd.made == "factory":
         return FACTORY
-    if odd.role is Role.DATA or odd.made in ("module", "table", ""):
+    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in ("module", "table", ""):
         return SUBMODULE
     return CAST
 
@@ -116,7 +118,21 @@ def _is_deliberate(meeting: Meeting) -> bool:
 
 def is_written_cast(node: ast.expr) -> bool:
     """Whether the operand itself is a cast: ``x.float()``, ``x.to(torch.float32)``."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("float", "to")
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)) or node.func.attr not in (
+        "float",
+        "to",
+    ):
+        return False
+    given = [*node.args, *(item.value for item in node.keywords if item.arg not in MOVING)]
+    return node.func.attr == "float" or any(not is_device(item) for item in given)
+
+
+def is_device(node: ast.expr) -> bool:
+    """Whether an argument of ``to`` is a device: by its name, or a string."""
+    if isinstance(node, ast.Constant):
+        return True
+    text = ast.unparse(node).lower()
+    return "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
 
 
 def chain_of(atom: Atom) -> list[Source]:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.flow.lattice import FP64, Atom, Kind
+from ...codemod.facts.flow.lattice import FP64, Atom, Kind, Role
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.project import Project
 from .any_tensor import converter_of
@@ -78,15 +78,18 @@ def _is_bf16(atom: Atom) -> bool:
 
 def _of_model(project: Project, reading: Reading) -> Finding | None:
     """A model returned it from a bfloat16 region."""
-    if reading.value.atoms and not any(atom.dtype is None and not atom.candidates for atom in reading.value.atoms):
+    if any(atom.dtype is not None or atom.role is Role.OUTPUT for atom in reading.value.atoms):
         return None  # its dtype is known, and it is another one
     output = output_of(project, reading.module, reading.tensor)
     region = region_of(project, output) if output is not None else None
     if output is None or region is None or is_told_apart(project, reading.module, reading.call):
         return None
     name, model = name_of(reading.tensor), name_of(output.model)
-    when = "bfloat16" if region.always else "bfloat16 where autocast is told so"
-    message = f"{name} comes from {model} under autocast and is {when}: {RAISES}"
+    when = "computes" if region.always else "can compute"
+    message = (
+        f"{name} comes from {model} where autocast {when} in bfloat16: unless the model returns float32, this raises"
+        " TypeError, as NumPy has no bfloat16"
+    )
     document = reading.module.document
     call = output.module.document.span(output.call)
     evidence = (region.place, Place(document.path, call, f"{model} computes it in this region"))

@@ -43,22 +43,29 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
     document = meeting.module.document
-    odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
-    if meeting.odd.atom.made == "module":
-        message = f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
-    elif meeting.odd.atom.role is Role.DATA:
-        message = (
-            f"{odd} comes from the data pipeline, in float32, and is fed to {meant}, which is cast to another dtype"
-        )
-    else:
-        message = f"{odd} is float32 and is fed to {meant}, which can be 16-bit: this raises"
+    message = _message(meeting)
     return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+
+
+def _message(meeting: Meeting) -> str:
+    odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
+    if meeting.odd.node is meeting.meant.node:
+        return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
+    if meeting.odd.atom.made == "module":
+        return f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
+    if meeting.odd.atom.role is Role.DATA:
+        return f"{odd} comes from the data pipeline, in float32; {meant} is cast to another dtype, and raises"
+    if meeting.odd.atom.role is Role.OUTPUT:
+        return (
+            f"{odd} is float32, as accelerate returns it; {meant} is called past the prepared model: it can be 16-bit"
+        )
+    return f"{odd} is float32 and is fed to {meant}, which can be 16-bit: this raises"
 
 
 def fixes(meeting: Meeting) -> list[Fix]:
     if meeting.odd.atom.made == "module":
         found = [module_fix(meeting)]
-    elif meeting.odd.atom.made == "table":
+    elif meeting.odd.atom.made == "table" or meeting.odd.node is meeting.meant.node:
         found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
     else:
         found = [operand_fix(meeting, Applicability.SAFE)]

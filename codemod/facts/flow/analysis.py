@@ -48,6 +48,7 @@ class FlowAnalysis:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._functions: dict[FunctionNode | ModuleNames, Interpretation] = {}
+        self._under: dict[tuple[FunctionNode, Atom, str], Interpretation] = {}
         self._attributes: dict[ProjectClass, dict[str, Value]] = {}
         self._weights: dict[ProjectClass, Atom] = {}
         self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
@@ -63,6 +64,8 @@ class FlowAnalysis:
     def function(self, module: ModuleNames, node: FunctionNode) -> Interpretation:
         """The interpretation of a function or method of the project."""
         if node not in self._functions:
+            if self._depth >= MAX_DEPTH:
+                return NOTHING  # not kept: asked for by itself, it is interpreted
             self._functions[node] = NOTHING  # a recursive call finds this
             self._functions[node] = self._interpret(module, node)
         return self._functions[node]
@@ -87,6 +90,7 @@ class FlowAnalysis:
         owner = self._owner(module, node)
         frame = Frame(self, module, node, Record(), state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
+        frame.names.update(self._closed_over(module, node))
         for parameter in parameters_of(node):
             frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
         return self._run(frame, node.body)
@@ -106,8 +110,15 @@ class FlowAnalysis:
             returned = frame.returned[0]
             for value in frame.returned[1:]:
                 returned = join(returned, value)
-        kept = frame.names if frame.function is None or frame.function.name == "__init__" else {}
-        return Interpretation(frame.record, returned, kept)
+        return Interpretation(frame.record, returned, frame.names if _names_are_asked_for(frame) else {})
+
+    def _closed_over(self, module: ModuleNames, node: FunctionNode) -> dict[str, Value]:
+        """What the names of the enclosing function hold when it ends: a nested function sees these."""
+        parent = module.scopes[node].parent
+        outer = parent.node if parent is not None else None
+        if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            return {}
+        return self.function(module, outer).names
 
     def _owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
         scope = module.scopes[node]
@@ -174,7 +185,7 @@ class FlowAnalysis:
         receiver: Value | None,
     ) -> Value:
         """What a call returns: the function's summary with its symbols replaced by what this call hands over."""
-        done = self.function(target.module, target.node)
+        done = self._called(frame, target)
         values = dict(positional) | {item: value for _, item, value in named}
         bindings: dict[str, tuple[Atom, ...]] = {}
         arguments = target.arguments(node)
@@ -185,6 +196,18 @@ class FlowAnalysis:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
         self._inputs(frame, node, target, done, arguments, values, bindings, receiver)
         return substituted(done.returned, bindings, frame, node, target)
+
+    def _called(self, frame: Frame, target: FunctionTarget) -> Interpretation:
+        """The interpretation of a function as ``frame`` calls it: inside an open region it runs under autocast."""
+        known, state = self.function(target.module, target.node), frame.autocast
+        if state.state is not Autocasting.ON:
+            return known
+        key = (target.node, state.atom, state.device)
+        if key not in self._under:
+            self._under[key] = known  # a recursive call finds this
+            if decorated(self.project, target.module, target.node).state is Autocasting.MAYBE:
+                self._under[key] = self._interpret(target.module, target.node, state)
+        return self._under[key]
 
     def _inputs(
         self,
@@ -236,6 +259,14 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
     if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):
         return ()
     return (atom,)
+
+
+def _names_are_asked_for(frame: Frame) -> bool:
+    """Whether somebody looks at the names a function leaves: its class, or a function nested in it."""
+    function = frame.function
+    if function is None or function.name == "__init__":
+        return True
+    return any(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in function.body)
 
 
 def _is_too_large(body: list[ast.stmt]) -> bool:

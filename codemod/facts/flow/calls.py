@@ -19,6 +19,8 @@ LOADERS = ("from_pretrained", "from_single_file", "from_config")
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
+LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
+"""Constructors that make float32 of any data."""
 SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_input": (0,)}
 """Methods of diffusers schedulers and the arguments their results follow (see ``libraries``)."""
 
@@ -60,6 +62,8 @@ def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeVa
         ("torch.nn.functional.", "torch.nn.utils", "torch.nn.init")
     ):
         return made_layer(frame, node, last, positional, named)
+    if qualified in LEGACY_TENSORS and positional and positional[0][1].kind is not Kind.NUMBER:
+        return apply_operation(frame, node, "zeros", [], named)
     known = operation(qualified)
     if known is None:
         return (

@@ -56,10 +56,14 @@ class LibraryModel:
     name: str
     prepared: bool = False
     """Went through ``accelerator.prepare``: its forward runs under autocast and returns float32."""
+    part_of: str = ""
+    """For a submodule that is called by itself, past the prepared forward: the model it belongs to."""
     parameter: str = ""
     """For a model that a function is given: the symbol of that parameter, for the function's callers."""
 
 
+PARTS = ("final_layer_norm", "text_projection", "visual_projection")
+"""Submodules of text and image encoders that training code calls by themselves (clip skip, pooled embeddings)."""
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
 """Names under which diffusion code keeps models that it did not build itself."""
 
@@ -103,7 +107,16 @@ def attribute_value(frame: Frame, base: Value, name: str) -> Value:
         known = frame.analysis.attributes(detail).get(name)
         return as_part(known, base.atoms, frame.analysis.own_weights(detail)) if known is not None else UNKNOWN_VALUE
     if isinstance(detail, LibraryModel):
-        return Value(Kind.MODULE, base.atoms, detail=detail) if name in ("module", "model") else UNKNOWN_VALUE
+        return _part(base, detail, name)
+    return UNKNOWN_VALUE
+
+
+def _part(base: Value, detail: LibraryModel, name: str) -> Value:
+    """A submodule of a library's model, where its name tells that it is one with weights."""
+    if name in ("module", "model", "text_model"):
+        return Value(Kind.MODULE, base.atoms, label=base.label, detail=detail)
+    if name in PARTS and base.label:
+        return Value(Kind.MODULE, base.atoms, label=base.label, detail=LibraryModel(name, part_of=base.label))
     return UNKNOWN_VALUE
 
 

@@ -14,7 +14,7 @@ from ...project import Project
 from ..dtypes import FP32
 from ..names import FunctionNode, ModuleNames, names_of
 from .analysis import FlowAnalysis, flow_of
-from .classes import MODEL_NAMES
+from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
 
 MAKERS = (
@@ -26,8 +26,8 @@ ASKED = (
     "numpy", "asarray", "array", "masked_fill", "masked_fill_", "interpolate", "quantile", "cdist", "stft", "istft",
     "rfft", "irfft", "fft", "ifft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "svd", "inv", "pinv", "qr",
     "eigh", "cholesky", "solve", "det", "slogdet", "lstsq", "lstm", "gru", "rnn", "histc",
-    "scaled_dot_product_attention", "nanquantile", "pdist", "ctc_loss", "polar", "complex", "view_as_complex", "inverse",
-    "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet", "cholesky_inverse",
+    "scaled_dot_product_attention", "nanquantile", "pdist", "ctc_loss", "polar", "complex", "view_as_complex",
+    "inverse", "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet", "cholesky_inverse",
 )  # fmt: skip
 JOINS = ("cat", "concat", "concatenate", "stack")
 MAX_CALLERS = 3
@@ -99,7 +99,18 @@ def worth_following(module: ModuleNames) -> set[FunctionNode | None]:
         nodes += [call for call in module.calls_by_name.get(name, []) if _joins_data(call)]
     for name in MODEL_NAMES:
         nodes += [call for call in module.calls_by_name.get(name, []) if _is_fed_data(call)]
-    return _holders(module, nodes)
+    for name in PARTS:
+        nodes += module.calls_by_name.get(name, [])
+    return _with_nested(module, _holders(module, nodes))
+
+
+def _with_nested(module: ModuleNames, holders: set[FunctionNode | None]) -> set[FunctionNode | None]:
+    """The functions and those nested in them, which use what the outer one made."""
+    found = set(holders)
+    for function in holders:
+        body = function.body if function is not None else []
+        found.update(item for item in body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef))
+    return found
 
 
 def _is_fed_data(call: ast.Call) -> bool:

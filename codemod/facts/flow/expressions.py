@@ -50,7 +50,8 @@ def _name(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Name)
     known = frame.get(node.id)
     if known is not None:
-        return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
+        model = model_by_name(node) if known.kind is Kind.UNKNOWN else known
+        return model if model.kind is not Kind.UNKNOWN else known
     return _global(frame, node)
 
 
@@ -222,7 +223,7 @@ def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Tuple | ast.List)
     values = tuple(evaluate(frame, item, depth) for item in node.elts)
     starred = any(isinstance(item, ast.Starred) for item in node.elts)
-    return Value(Kind.SEQUENCE, items=None if starred or len(values) > 16 else values)
+    return Value(Kind.SEQUENCE, items=None if starred or not 0 < len(values) <= 16 else values)
 
 
 def _call(frame: Frame, node: ast.expr, depth: int) -> Value:

@@ -48,6 +48,8 @@ class Role(Enum):
     """The dtype of a module's weights."""
     DATA = "data"
     """The dtype of an item of a batch, or of what a data pipeline made."""
+    OUTPUT = "output"
+    """The dtype of what a model returns that the project hands to ``accelerator.prepare``: float32 from then on."""
     AUTOCAST = "autocast"
     """What an autocast region computes in."""
 
@@ -118,7 +120,10 @@ class Value:
     scalar: bool = False
     """A zero-dimensional tensor, which does not widen others."""
     label: str = ""
-    """For modules and batches: what they are called in the source, and how module outputs are named."""
+    """For modules and batches: what they are called in the source, and how module outputs are named.
+
+    For unknown values: the symbol of the parameter that it is, untouched.
+    """
     detail: object = None
     """For modules: what `modules.ModuleFact` knows."""
 
@@ -205,7 +210,8 @@ def _with_unknown(tensors: list[Value]) -> Value:
 
 def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr) -> tuple[Atom, ...]:
     if not first or not second:
-        return ()
+        known = first or second  # what is float32 stays at least float32
+        return known[:1] if known and all(atom.dtype in (FP32, FP64) for atom in known) else ()
     found: list[Atom] = []
     for one in first:
         for other in second:

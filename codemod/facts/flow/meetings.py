@@ -9,8 +9,10 @@ from ..dtypes import FP32, FP64
 from .classes import LibraryModel, TorchLayer
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
 from .lattice import HALVES, Atom, Kind, Role, Value, clash
+from .prepared import may_be_prepared
 
 JOINS = ("cat", "concat", "concatenate")
+VIEWS = ("reshape", "view", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "contiguous", "expand")
 METHODS = ("encode", "decode", "forward")
 NodeValue = tuple[ast.expr, Value]
 
@@ -86,12 +88,16 @@ def report_input(
     Under a region that is open for certain, autocast casts both. ``handed_on``: the model that ``node`` is given to
     apply, where it is not ``module`` itself.
     """
-    if value.kind is not Kind.TENSOR or frame.autocast.state is Autocasting.ON:
+    if frame.autocast.state is Autocasting.ON:
+        return
+    given = weights or _given_model(handed_on or module)
+    if value.kind is Kind.UNKNOWN and value.label:
+        frame.record.inputs.update(Input(value.label, weight) for weight in given)
+    if value.kind is not Kind.TENSOR:
         return
     _branches(frame, node, "module", "raises", operand, value)
     for atom in value.atoms:
         if atom.role is Role.PARAMETER:
-            given = weights or _given_model(handed_on or module)
             frame.record.inputs.update(Input(atom.symbol, weight) for weight in given)
         met = _of_table(frame, node, operand, atom)
         for weight in weights:
@@ -108,6 +114,33 @@ def _given_model(module: Value | None) -> tuple[Atom, ...]:
     detail = module.detail if module is not None else None
     known = isinstance(detail, LibraryModel) and detail.parameter
     return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),) if known else ()
+
+
+def report_bypass(frame: Frame, node: ast.Call, operand: ast.expr, value: Value, module: Value) -> None:
+    """Record that a submodule is called by itself on what its own model returned.
+
+    accelerate wraps the forward of the whole model (autocast inside, float32 outside); the submodule's own call is
+    bare.
+    """
+    detail = module.detail
+    if not isinstance(detail, LibraryModel) or not detail.part_of or frame.autocast.state is Autocasting.ON:
+        return
+    for atom in value.atoms:
+        if _is_output(frame, node, atom, detail.part_of):
+            text = f"the weights of {detail.name} can be 16-bit"
+            meant = Atom(symbol=text, role=Role.WEIGHTS, source=frame.source(node.func, text))
+            odd = Atom(symbol=f"output of {detail.part_of}", role=Role.OUTPUT, source=atom.source)
+            _met_weight(frame, node, operand, module, odd, meant)
+
+
+def _is_output(frame: Frame, node: ast.Call, atom: Atom, model: str) -> bool:
+    """Whether an atom is what ``model`` returned: here, or in the caller that hands over its hidden states."""
+    if atom.symbol == f"output of {model}":
+        return True
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    root = owner.value if isinstance(owner, ast.Attribute) else owner
+    named_so = atom.role is Role.PARAMETER and "hidden_state" in atom.symbol
+    return named_so and may_be_prepared(frame.project, frame.module, root)
 
 
 def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
@@ -134,8 +167,16 @@ def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
 
 
 def _met_weight(frame: Frame, node: ast.Call, operand: ast.expr, module: Value | None, odd: Atom, meant: Atom) -> None:
-    respelled = weights_dtype(node, module) or said(meant)
+    respelled = _variable(frame, meant) or weights_dtype(node, module) or said(meant)
     record(frame, node, "module", "raises", Operand(operand, odd), Operand(node.func, meant), respelled)
+
+
+def _variable(frame: Frame, meant: Atom) -> str:
+    """The name of the variable that still holds the dtype that was meant."""
+    if meant.role is not Role.EXPRESSION or not isinstance(meant.expression, ast.Name):
+        return ""
+    held = frame.get(meant.expression.id)
+    return meant.expression.id if held is not None and held.atoms == (meant,) else ""
 
 
 def record(
@@ -149,6 +190,8 @@ def record(
 
 def dtype_of(node: ast.expr) -> str:
     """``x.dtype`` for an operand that can be named again without being computed again."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
+        node = node.func.value
     plain = place_of(node) is not None
     return f"{ast.unparse(node)}.dtype" if plain else ""
 
@@ -174,7 +217,7 @@ def weights_dtype(node: ast.Call, module: Value | None) -> str:
         recurrent = detail.name in ("LSTM", "GRU", "RNN")
         return f"{text}.weight_ih_l0.dtype" if recurrent else f"{text}.weight.dtype"
     if isinstance(detail, LibraryModel):
-        return f"{text}.dtype"
+        return f"{text}.weight.dtype" if detail.part_of else f"{text}.dtype"
     return f"next({text}.parameters()).dtype"
 
 

@@ -8,12 +8,13 @@ from dataclasses import replace
 from ..dtypes import BF16, FP16, FP32, FP64
 from ..names import attribute_chain
 from .call_dtypes import Named, default_atom, given_atoms, moved
-from .classes import LibraryModel, ProjectClass, TorchLayer, model_by_name, registered_buffer
+from .classes import LibraryModel, ProjectClass, TorchLayer, attribute_value, model_by_name, registered_buffer
 from .frame import Frame, place_of
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Value
 from .layer_calls import layer_forward
 from .libraries import library_object
-from .meetings import NodeValue, report_input
+from .meetings import NodeValue, report_bypass, report_input
+from .prepared import may_be_prepared
 
 CAST_METHODS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
 SAME_MODULE = {"cuda", "cpu", "eval", "train", "requires_grad_", "xpu", "npu", "to_empty", "share_memory"}
@@ -43,7 +44,8 @@ def on_module(
         return UNKNOWN_VALUE
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
-    part = model_by_name(node.func)
+    part = attribute_value(frame, receiver, name)
+    part = part if part.kind is Kind.MODULE else model_by_name(node.func)
     return forward(frame, node, part, positional, named) if part.kind is Kind.MODULE else UNKNOWN_VALUE
 
 
@@ -87,10 +89,20 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         return layer_forward(frame, node, detail.name, module, positional)
     if isinstance(detail, LibraryModel) and detail.prepared:
         source = frame.source(node, "a prepared model returns float32")
-        return Value(Kind.TENSOR, (Atom(FP32, made="autocast", source=source),))
+        return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made="autocast", source=source),))
     for item, value in [*positional, *((item, value) for _, item, value in named)]:
         if not _is_time(item):
+            report_bypass(frame, node, item, value, module)
             report_input(frame, node, item, value, module.atoms, module)
+    return _output(frame, node, module)
+
+
+def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
+    """What a library's model returns: in the dtype of its weights, or float32 once accelerate has wrapped it."""
+    called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in FORWARD else node.func
+    if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
+        source = frame.source(node, f"{module.label} is prepared by accelerate, which returns float32")
+        return Value(Kind.TENSOR, (Atom(symbol=f"output of {module.label}", role=Role.OUTPUT, source=source),))
     return Value(Kind.TENSOR, module.atoms)
 
 
@@ -142,10 +154,12 @@ def _is_model_class(name: str) -> bool:
     return plain and (name.startswith(("Autoencoder", "UNet", "Auto")) or name.endswith(("Model", "VAE")))
 
 
+def _wrapped(node: ast.expr, value: Value) -> Value:
+    label = value.label or ast.unparse(node)
+    return replace(value, detail=LibraryModel(label, prepared=True), atoms=(), label=label)
+
+
 def prepared(positional: list[NodeValue]) -> Value:
     """``accelerator.prepare(model, optimizer, ...)`` gives its arguments back, models wrapped."""
-    found = tuple(
-        replace(value, detail=LibraryModel("prepared", prepared=True), atoms=()) if value.kind is Kind.MODULE else value
-        for _, value in positional
-    )
+    found = tuple(_wrapped(item, value) if value.kind is Kind.MODULE else value for item, value in positional)
     return found[0] if len(found) == 1 else Value(Kind.SEQUENCE, items=found)

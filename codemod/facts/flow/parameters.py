@@ -7,7 +7,7 @@ import ast
 from ...project import Project
 from ..names import FunctionNode, ModuleNames
 from .classes import LibraryModel, ProjectClass
-from .frame import Frame, place_of
+from .frame import Frame
 from .halves import weights_can_be_half
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value
 
@@ -16,7 +16,6 @@ TENSOR_ATTRIBUTES = {
     "new_zeros", "new_ones", "new_full", "masked_fill", "expand", "flatten", "ndim", "dim", "chunk",
 }  # fmt: skip
 NUMBERS = ("int", "float", "str", "bool", "Sequence", "Callable", "Path", "device")
-FORWARD = ("forward", "encode", "decode")
 MODULES = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
 
 
@@ -44,28 +43,12 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
     if name in MODULES or "Module" in annotation:
         model = LibraryModel(name, parameter=parameter_symbol(function, name))
         return Value(Kind.MODULE, (), detail=model, label=name)
-    if owner is not None and function.name in FORWARD and _enters_a_layer(frame, function, name):
-        return Value(Kind.TENSOR, (_symbol(frame, function, parameter),))
-    return UNKNOWN_VALUE
+    return Value(label=parameter_symbol(function, name))
 
 
 def parameter_symbol(function: FunctionNode, name: str) -> str:
     """The key of "the dtype of this function's parameter"."""
     return f"parameter {name} of {function.name}:{function.lineno}"
-
-
-def _enters_a_layer(frame: Frame, function: FunctionNode, name: str) -> bool:
-    """Whether ``self.layer(x)`` is all that tells of ``x``; what is read by key (``x["image"]``) is no tensor."""
-    parents, found = frame.module.parents, False
-    for node in frame.module.name_loads.get(name, []):
-        if frame.module.scope_of(node).function.node is not function:
-            continue
-        parent = parents.get(node)
-        if isinstance(parent, ast.Subscript) and isinstance(parent.slice, ast.Constant):
-            return False
-        if isinstance(parent, ast.Call) and parent.args[:1] == [node]:
-            found = found or place_of(parent.func) == f"self.{getattr(parent.func, 'attr', '')}"
-    return found
 
 
 def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
