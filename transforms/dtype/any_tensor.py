@@ -20,7 +20,7 @@ from .model_results import region_of
 from .numpy_readings import Reading
 
 _SAME_TENSOR = ("detach", "cpu", "clone", "squeeze", "contiguous", "resolve_conj", "permute", "transpose", "flatten")
-_PRECISION = ("float(", "dtype", "bfloat16", "half", "uint8", "double(", ".int(", "long(", "torch.float", "astype(int")
+_PRECISION = (".float(", "dtype", "bfloat16", ".half(", "uint8", ".double(", ".int(", ".long(", "torch.float")
 """A function that holds one of these has thought of dtypes."""
 _LOGGING = ("log", "logs", "logger", "loggers", "logging", "saver", "tracker", "trackers", "tensorboard", "wandb",
             "mlflow", "neptune", "comet", "summary", "writer", "monitor")  # fmt: skip

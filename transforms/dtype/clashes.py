@@ -12,6 +12,7 @@ from ...codemod.facts.flow.lattice import Atom, Role, Source
 from ...codemod.facts.names import names_of
 from ...codemod.model import Place
 from ...codemod.project import Project
+from .islands import is_on_purpose
 
 JOIN, FACTORY, CAST, SUBMODULE, WRITE, ATTENTION = "join", "factory", "cast", "submodule", "write", "attention"
 ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
@@ -32,10 +33,23 @@ def clashes(project: Project, family: str) -> Iterator[Meeting]:
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
     kept = project.fact(names_kept_in_float32)
+    widened = {item.odd.atom.mixture.node for item in encounters(project).meetings if _reaches_weights(item)}
     for meeting in encounters(project).meetings:
-        if is_mistake(meeting) and not _is_kept_in_float32(meeting, kept):
+        if is_join_of_activations(meeting) and meeting.node not in widened:
+            continue  # nothing is known to be raised by it: results are gathered, boxes are sorted
+        if is_mistake(meeting) and not _is_kept_in_float32(meeting, kept) and not is_on_purpose(project, meeting):
             found.setdefault((meeting.node, meeting.odd.node), meeting)
     return tuple(found.values())
+
+
+def _reaches_weights(meeting: Meeting) -> bool:
+    """Whether a value that a promotion widened enters a module, or another operation that raises."""
+    return meeting.mix != "promotes" and meeting.odd.atom.mixture is not None
+
+
+def is_join_of_activations(meeting: Meeting) -> bool:
+    """A concatenation whose other operand is only known to have the model's dtype, not one that was asked for."""
+    return meeting.mix == "promotes" and meeting.meant.atom.role in (Role.PARAMETER, Role.WEIGHTS)
 
 
 def names_kept_in_float32(project: Project) -> frozenset[str]:
@@ -88,6 +102,8 @@ def family_of(meeting: Meeting) -> str:
 def is_mistake(meeting: Meeting) -> bool:
     """Whether a meeting is worth a finding: islands of float32 that were built on purpose are not."""
     odd, meant = meeting.odd.atom, meeting.meant.atom
+    if meeting.function is not None and meeting.function.name == "__init__":
+        return False  # the weights have just been made, in float32
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
         return False  # the layer behind a concatenation under autocast casts it
     if meant.role is Role.PARAMETER and odd.made not in ("factory", "table"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
 
 from ...codemod.facts.arguments import bind
 from ...codemod.facts.autocast import APIS
@@ -12,8 +13,9 @@ from ...codemod.facts.functions import called_function
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
-from .custom_functions import CustomFunction
+from .custom_functions import CustomFunction, custom_functions
 
+_APPLY = re.compile(r"\b(\w+)\.apply\b")
 _PLAIN_CALLS = frozenset(
     {"int", "float", "len", "range", "max", "min", "abs", "isinstance", "tuple", "list", "zip", "enumerate", "getattr",
      "hasattr", "any", "all", "sum", "print", "super", "ValueError", "RuntimeError", "AssertionError",
@@ -26,17 +28,24 @@ def is_applied_under_autocast(project: Project, function: CustomFunction) -> boo
     return any(not _is_off(project, module, node) for module, node in applications(project, function))
 
 
-def applications(project: Project, function: CustomFunction) -> Iterator[tuple[ModuleNames, ast.Attribute]]:
-    """Every ``Name.apply`` of the Function, called or handed on."""
-    name = function.name
-    for document in project.python_documents(("autograd", name), where=lambda text: f"{name}.apply" in text):
+def applications(project: Project, function: CustomFunction) -> Sequence[tuple[ModuleNames, ast.Attribute]]:
+    """Every ``Name.apply`` of the Function outside of tests, called or handed on."""
+    return project.fact(_all_applications).get(function.name, ())
+
+
+def _all_applications(project: Project) -> dict[str, list[tuple[ModuleNames, ast.Attribute]]]:
+    names = {function.name for function in custom_functions(project)}
+    found: dict[str, list[tuple[ModuleNames, ast.Attribute]]] = {}
+    documents = project.python_documents((".apply",), where=lambda text: not names.isdisjoint(_APPLY.findall(text)))
+    for document in documents if names else ():
         if is_test(document.path):
             continue
         module = names_of(project, document)
         for node in module.attribute_loads.get("apply", []):
             chain = attribute_chain(node)
-            if chain is not None and len(chain) >= 2 and chain[-2] == name:
-                yield module, node
+            if chain is not None and len(chain) >= 2 and chain[-2] in names:
+                found.setdefault(chain[-2], []).append((module, node))
+    return found
 
 
 def constant_inputs(project: Project, function: CustomFunction) -> set[str]:

@@ -13,11 +13,17 @@ from ...codemod.facts.flow.lattice import HALVES, Atom, Kind, Role, Value
 from ...codemod.facts.flow.operations import operation
 from ...codemod.facts.functions import FunctionTarget
 from ...codemod.facts.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from ...codemod.facts.pins import allowed
 from ...codemod.model import Place
 from ...codemod.project import Project
 from .atom_places import atom_places
+from .forward_code import is_in_forward
 from .half_here import Half, half_here
+from .kernel_gaps import INTERPOLATION
+from .project_runs import runs_of_project
 
+INTERPOLATION_IN_FLOAT32_SINCE = "2.3"
+"""The PyTorch from which on CUDA's autocast computes interpolations in float32."""
 _RAISED = ("fp32", "set_opt_dtype")
 """Policies under which autocast casts a 16-bit operand to float32 itself."""
 
@@ -48,7 +54,7 @@ def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
 def half_operand(project: Project, item: Application) -> HalfOperand | None:
     """Why the operand is 16-bit where the operation stands; None where nothing says so, or autocast casts it."""
     found = operand_of(item)
-    if found is None or _is_raised_by_autocast(item):
+    if found is None or _is_raised_by_autocast(project, item):
         return None
     node, value = found
     known = _of_atoms(project, node, value)
@@ -57,11 +63,27 @@ def half_operand(project: Project, item: Application) -> HalfOperand | None:
     return _under_autocast(project, item, node)
 
 
-def _is_raised_by_autocast(item: Application) -> bool:
+def _is_raised_by_autocast(project: Project, item: Application) -> bool:
+    """Whether autocast, where it may be on here, casts the operand to float32 itself."""
     known = operation(item.operation)
     if known is None or item.autocast.state is Autocasting.OFF:
         return False
-    return known.autocast(item.autocast.device) in _RAISED
+    path = item.module.document.path
+    if item.autocast.state is Autocasting.MAYBE and not runs_of_project(project, path):
+        return False
+    if item.operation in INTERPOLATION:
+        pins = allowed(project, "torch", near=path)
+        if pins is not None and not pins.may_reach(INTERPOLATION_IN_FLOAT32_SINCE):
+            return False
+    return known.autocast(_device(project, item)) in _RAISED
+
+
+def _device(project: Project, item: Application) -> str:
+    """The device type whose autocast counts: that of the region, else that of the profile's machine."""
+    devices = project.profile.training_devices if project.profile is not None else ()
+    backends = {device.backend for device in devices}
+    on_cpu = item.autocast.state is Autocasting.MAYBE and backends == {"cpu"}
+    return "cpu" if on_cpu else item.autocast.device
 
 
 def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | None:
@@ -90,6 +112,8 @@ def _is_open(value: Value) -> bool:
 
 def _under_autocast(project: Project, item: Application, node: ast.expr) -> HalfOperand | None:
     """The operand was computed by a layer or product that a run of the project does in 16 bits."""
+    if not is_in_forward(project, item.module, item.node):
+        return None
     half = half_here(project, item.module, node) or _handed_over(project, item, node)
     return HalfOperand(node, half.dtypes, "cast" if half.certain else "autocast", half.why) if half else None
 

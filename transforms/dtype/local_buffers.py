@@ -22,7 +22,7 @@ from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dt
 WORDS = ("addmm_", "addmv_", "addbmm_", "baddbmm_", "out=", "out =")
 _IN_PLACE = re.compile(r"\.(?:addmm_|addmv_|addbmm_|baddbmm_)\(")
 _PRODUCT = re.compile(r"\b(?:matmul|mm|bmm|mv|addmm|addmv|addbmm|baddbmm)\(")
-_OUT = re.compile(r"\bout\s*=[^=]")
+_OUT = re.compile(r"[,(]\s*out\s*=[^=]")
 _DEFAULT_SETTERS = ("set_default_dtype", "set_default_tensor_type")
 _KNOWN = {LOW, FULL, HALF, BFLOAT16}
 

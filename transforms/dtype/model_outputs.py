@@ -15,6 +15,8 @@ from ...codemod.project import Project
 _MAX_DEPTH = 16
 _KEEPING = ("first", "first-float", "softmax-like", "max-like")
 """Results (of `operation.RESULTS`) that have the dtype of operand 0."""
+_PROMOTING = ("promote", "promote-float")
+"""The same, where every other operand is a number."""
 _JOINING = ("cat", "concat", "stack", "hstack", "vstack")
 _MAKES_FLOAT = ("first-float", "softmax-like")
 _MODEL_WORDS = ("model", "net", "network", "unet", "vae", "transformer", "generator", "decoder", "encoder", "backbone", "module")
@@ -155,6 +157,9 @@ class _Trace:
             found = self.of(operands[0], depth) if all(_names_device(item) for item in moved) else None
         elif known.name in _JOINING:
             found = self._joined(operands[0], depth)
+        elif known.result in _PROMOTING:
+            numbers = [*operands[1:], *(item.value for item in node.keywords)]
+            found = self.of(operands[0], depth) if all(_is_number(item) for item in numbers) else None
         elif known.result in _KEEPING and not (known.result == "max-like" and len(operands) + len(node.keywords) > 1):
             reads_bytes = known.name == "view" and any("dtype" in ast.unparse(item) or "torch." in ast.unparse(item) for item in operands[1:])
             found = self.of(operands[0], depth) if not reads_bytes else None

@@ -45,7 +45,7 @@ RAISES = "NumPy has no bfloat16, and this raises TypeError"
 
 
 def check(project: Project) -> Iterator[Finding]:
-    if not any(True for _ in project.python_documents(("bfloat16", "bf16"))):
+    if not any(True for _ in project.python_documents(("bfloat16", "bf16", "autocast"))):
         return
     for reading in readings(project):
         finding = _of_dtype(project, reading) or _of_model(project, reading) or _of_converter(project, reading)

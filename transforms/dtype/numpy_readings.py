@@ -16,10 +16,9 @@ from ...codemod.facts.values import values_of
 from ...codemod.model import Edit, ReplaceExpression
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
+from .float_around import POSTFIX
 
 _FUNCTIONS = ("asarray", "array")
-_POSTFIX = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
-"""Expressions that take a method without parentheses."""
 _HANDLES = ("TypeError", "Exception", "BaseException")
 
 
@@ -89,7 +88,7 @@ def float_edit(reading: Reading) -> Edit | None:
     document = reading.module.document
     target = _before_move(reading.tensor)
     span = document.span(target)
-    if isinstance(target, _POSTFIX):
+    if isinstance(target, POSTFIX):
         return Edit(document.path, ReplaceExpression(span, (span, ".float()")))
     if target is not reading.tensor or reading.call.keywords or len(reading.call.args) > 1:
         return None
@@ -103,7 +102,7 @@ def _before_move(tensor: ast.expr) -> ast.expr:
     """The tensor before it is moved to the CPU, where the cast is cheap and reads best."""
     if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr == "cpu":
         inner = tensor.func.value
-        return inner if isinstance(inner, _POSTFIX) else tensor
+        return inner if isinstance(inner, POSTFIX) else tensor
     return tensor
 
 

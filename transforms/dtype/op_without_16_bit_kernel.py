@@ -56,9 +56,16 @@ def check(project: Project) -> Iterator[Finding]:
             if sibling is not None and gaps_on(project, item, "cpu"):
                 yield _forgotten(item, sibling)
             continue
-        hit = operand.dtypes & gaps(project, item)
+        hit = operand.dtypes & _missing(project, item, operand)
         if hit and not (operand.origin != "cast" and is_told_apart(project, item.module, item.node)):
             yield _finding(item, operand, hit)
+
+
+def _missing(project: Project, item: Application, operand: HalfOperand) -> frozenset[Dtype]:
+    """What autocast made runs on the device of its region; anything else has to lack a kernel everywhere."""
+    if operand.origin == "autocast":
+        return gaps_on(project, item, item.autocast.device)
+    return gaps(project, item)
 
 
 def _is_asked(item: Application) -> bool:
@@ -76,7 +83,8 @@ def _finding(item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> 
         "autocast": f"{name} is {types} under autocast",
     }[operand.origin]
     message = f"{when}, for which {called} has no kernel: this raises"
-    return rule.finding(message, document.path, document.span(item.node), operand.why, [_fix(item, operand.node)])
+    certain = next(iter(hit)) if operand.origin == "cast" and len(operand.dtypes) == 1 else None
+    return rule.finding(message, document.path, document.span(item.node), operand.why, [_fix(item, operand.node, certain)])
 
 
 def _forgotten(item: Application, sibling: Place) -> Finding:
@@ -88,13 +96,23 @@ def _forgotten(item: Application, sibling: Place) -> Finding:
     return rule.finding(message, document.path, document.span(item.node), (sibling,), [_fix(item, node)])
 
 
-def _fix(item: Application, operand: ast.expr) -> Fix:
+def _fix(item: Application, operand: ast.expr, certain: Dtype | None = None) -> Fix:
+    result = _result_dtype(item, operand, certain)
+    edits = float_around(item.module.document, item.node, _tensors(item, operand), result)
+    back = " and cast the result back" if result else ""
+    message = f"compute it in float32{back}; float32 tensors stay as they are"
+    return Fix("float32", message, Applicability.SAFE, edits)
+
+
+def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -> str:
+    """How to say the dtype that the result should have; empty where it is no tensor of the operand's kind."""
     known = operation(item.operation)
-    back = known is not None and known.result in _CAST_BACK and place_of(operand) is not None
-    result = f"{ast.unparse(operand)}.dtype" if back else ""
-    edit = float_around(item.module.document, item.node, _tensors(item, operand), result)
-    message = "compute it in float32" + (" and cast the result back" if back else "") + "; float32 tensors stay as they are"
-    return Fix("float32", message, Applicability.SAFE, (edit,))
+    if known is None or known.result not in _CAST_BACK:
+        return ""
+    if place_of(operand) is not None:
+        return f"{ast.unparse(operand)}.dtype"
+    imported = any(entry.qualified == "torch" for entry in item.module.scope_of(item.node).lookup("torch"))
+    return f"torch.{certain.name}" if certain is not None and imported else ""
 
 
 def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:

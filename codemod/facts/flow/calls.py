@@ -8,7 +8,7 @@ from ..functions import called_function, class_of
 from ..names import attribute_chain
 from .call_dtypes import Named, moved
 from .classes import ProjectClass
-from .frame import Application, Frame
+from .frame import Application, Frame, place_of
 from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, promote
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
@@ -19,6 +19,7 @@ LOADERS = ("from_pretrained", "from_single_file", "from_config")
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
+GROWING = ("append", "extend", "insert", "pop", "clear", "remove")
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
 SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_input": (0,)}
@@ -79,6 +80,9 @@ def _method(
     if receiver.kind is Kind.BATCH:
         return _from_batch(frame, node, receiver, name)
     if receiver.kind in (Kind.SEQUENCE, Kind.ARRAY):
+        place = place_of(node.func.value) if name in GROWING else None
+        if place is not None:
+            frame.put(place, Value(receiver.kind))
         return UNKNOWN_VALUE
     known = operation(name)
     told = name in TENSOR_ONLY or name == "to" or (known is not None and known.result == "array")

@@ -12,6 +12,7 @@ from ..functions import class_of
 from ..names import FunctionNode, ModuleNames, Scope, resolve
 from .frame import Frame
 from .lattice import FLOATING, UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
+from .layers import LAYERS
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
@@ -66,6 +67,11 @@ PARTS = ("final_layer_norm", "text_projection", "visual_projection")
 """Submodules of text and image encoders that training code calls by themselves (clip skip, pooled embeddings)."""
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
 """Names under which diffusion code keeps models that it did not build itself."""
+
+
+def has_dtype(model: LibraryModel) -> bool:
+    """Whether ``model.dtype`` exists: the models of diffusers and transformers have it, a plain ``nn.Module`` not."""
+    return model.name[:1].isupper() or model.name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES
 
 
 def model_by_name(node: ast.expr) -> Value:
@@ -145,6 +151,17 @@ def _is_kept_wide(value: Value) -> bool:
     return bool(value.atoms) and all(atom.dtype == FP32 and atom.made == "cast" for atom in value.atoms)
 
 
+def _has_weights(analysis: FlowAnalysis, value: Value) -> bool:
+    """Whether a submodule is known to hold weights: losses and activations hold none, a given module may not."""
+    detail = value.detail
+    if isinstance(detail, TorchLayer):
+        layer = LAYERS.get(detail.name)
+        return layer is not None and (layer.has_weights or layer.role in ("container", "wrapper"))
+    if isinstance(detail, ProjectClass):
+        return any(part.kind is not Kind.NUMBER and bool(part.atoms) for part in analysis.attributes(detail).values())
+    return bool(value.atoms)
+
+
 def registered_buffer(value: Value, own: Atom) -> Value:
     """A floating buffer is cast with the module; integer and bool ones never are."""
     floating = [atom for atom in value.atoms if atom.dtype in FLOATING]
@@ -159,4 +176,14 @@ def stored_elsewhere(found: ProjectClass, name: str) -> bool:
             node = holder.function.node
             if not isinstance(node, FunctionNode) or node.name != "__init__":
                 return True
-    return False
+    return any(_is_changed(found, node) for node in found.module.attribute_loads.get(name, []))
+
+
+def _is_changed(found: ProjectClass, node: ast.Attribute) -> bool:
+    """``self.grids[k] = ...`` and ``self.grids.append(...)`` in a method."""
+    parent = found.module.parents.get(node)
+    replaced = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+    grown = isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "insert")
+    if not (replaced or grown) or not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+        return False
+    return found.module.scope_of(node).enclosing_class is found.scope

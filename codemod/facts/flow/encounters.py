@@ -16,6 +16,7 @@ from ..names import FunctionNode, ModuleNames, names_of
 from .analysis import FlowAnalysis, flow_of
 from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
+from .lattice import Kind
 
 MAKERS = (
     "float", "double", "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor",
@@ -144,6 +145,8 @@ def _last_word(node: ast.expr) -> str:
 
 def add_callers(analysis: FlowAnalysis, holders: dict[ModuleNames, set[FunctionNode | None]]) -> None:
     """Follow those who call a function that gives float32, or hands a tensor on to weights."""
+    for module, found in holders.items():
+        found |= _readers(analysis, module, found)
     asked: set[str] = set()
     new = {(module, item) for module, found in holders.items() for item in found if item is not None}
     for _ in range(MAX_CALLERS):
@@ -156,6 +159,23 @@ def add_callers(analysis: FlowAnalysis, holders: dict[ModuleNames, set[FunctionN
             found |= _holders(module, calls)
         if not new:
             return
+
+
+def _readers(
+    analysis: FlowAnalysis, module: ModuleNames, holders: set[FunctionNode | None]
+) -> set[FunctionNode | None]:
+    """The methods that read what a constructor made in float32 and kept as a plain attribute."""
+    nodes: list[ast.AST] = []
+    for function in holders:
+        if function is None or function.name != "__init__":
+            continue
+        for place, value in analysis.function(module, function).names.items():
+            wide = any(atom.dtype == FP32 and atom.made in ("factory", "cast") for atom in value.atoms)
+            if wide and value.kind is Kind.TENSOR and place.startswith("self."):
+                owner = module.scope_of(function).enclosing_class
+                loads = module.attribute_loads.get(place[5:], [])
+                nodes += [node for node in loads if module.scope_of(node).enclosing_class is owner]
+    return _holders(module, nodes)
 
 
 def _called_as(analysis: FlowAnalysis, module: ModuleNames, function: FunctionNode) -> list[str]:

@@ -10,7 +10,7 @@ from ..dtypes import FP32
 from .calls import call
 from .classes import attribute_value, model_by_name
 from .dtype_expressions import dtype_atoms, written_dtype
-from .frame import Frame, place_of
+from .frame import Frame, joined_names, place_of, speaks_of_precision
 from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by, promote
 from .operation_calls import apply_operation
 
@@ -149,6 +149,8 @@ def _batch_item(frame: Frame, node: ast.Subscript, base: Value) -> Value:
 def _item(base: Value, index: ast.expr) -> Value:
     if base.items is None:
         return UNKNOWN_VALUE
+    if base.label == "each":
+        return base if isinstance(index, ast.Slice) else base.items[0]
     if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
         index = ast.Constant(-index.operand.value) if isinstance(index.operand.value, int) else index
     if isinstance(index, ast.Constant) and isinstance(index.value, int):
@@ -204,10 +206,16 @@ def _compare(frame: Frame, node: ast.expr, depth: int) -> Value:
 def _conditional(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.IfExp)
     evaluate(frame, node.test, depth)
-    first, second = evaluate(frame, node.body, depth), evaluate(frame, node.orelse, depth)
+    before = dict(frame.names)
+    first, names = evaluate(frame, node.body, depth), frame.names
+    frame.names = before
+    second = evaluate(frame, node.orelse, depth)
+    frame.names = joined_names([names, frame.names])
     if Kind.DTYPE in (first.kind, second.kind):
         return Value(Kind.DTYPE, dtype_atoms(frame, node))
-    return join(first, second)
+    joined = join(first, second)
+    chosen = first != second and joined.kind is Kind.TENSOR and speaks_of_precision(node.test)
+    return joined.with_atoms(()) if chosen else joined
 
 
 def _boolean(frame: Frame, node: ast.expr, depth: int) -> Value:

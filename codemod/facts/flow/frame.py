@@ -15,6 +15,10 @@ from .lattice import Atom, Role, Source, Value, join
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
 
+PRECISION_TESTS = (
+    "dtype", "precision", "fp16", "bf16", "fp32", "half", "float16", "float32", "is_floating_point", "autocast",
+    "upcast",
+)  # fmt: skip
 MAX_NAMES = 400
 """A function that gives values to more places than this is not followed."""
 
@@ -159,6 +163,12 @@ class Frame:
 
     def source(self, node: ast.AST, text: str, before: Source | None = None) -> Source:
         return Source(self.module.document.path, node, text, before)
+
+
+def speaks_of_precision(test: ast.expr) -> bool:
+    """Whether a condition asks for the precision itself, as others like it elsewhere may do."""
+    text = ast.unparse(test).lower()
+    return any(word in text for word in PRECISION_TESTS)
 
 
 def joined_names(branches: Iterable[dict[str, Value]]) -> dict[str, Value]:

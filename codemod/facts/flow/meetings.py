@@ -6,13 +6,15 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from ..dtypes import FP32, FP64
-from .classes import LibraryModel, TorchLayer
+from .classes import LibraryModel, TorchLayer, has_dtype
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
 from .lattice import HALVES, Atom, Kind, Role, Value, clash
 from .prepared import may_be_prepared
 
 JOINS = ("cat", "concat", "concatenate")
 VIEWS = ("reshape", "view", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "contiguous", "expand")
+WITH_WEIGHT = ("Linear", "Conv", "LayerNorm", "GroupNorm", "RMSNorm", "Embedding", "Bilinear", "PReLU")
+"""How the names of layers begin whose parameter is called ``weight``."""
 METHODS = ("encode", "decode", "forward")
 NodeValue = tuple[ast.expr, Value]
 
@@ -213,12 +215,13 @@ def weights_dtype(node: ast.Call, module: Value | None) -> str:
     if place_of(called) is None:
         return ""
     detail, text = module.detail, ast.unparse(called)
-    if isinstance(detail, TorchLayer):
-        recurrent = detail.name in ("LSTM", "GRU", "RNN")
-        return f"{text}.weight_ih_l0.dtype" if recurrent else f"{text}.weight.dtype"
-    if isinstance(detail, LibraryModel):
-        return f"{text}.weight.dtype" if detail.part_of else f"{text}.dtype"
-    return f"next({text}.parameters()).dtype"
+    if isinstance(detail, TorchLayer) and detail.name in ("LSTM", "GRU", "RNN"):
+        return f"{text}.weight_ih_l0.dtype"
+    if isinstance(detail, LibraryModel) and not detail.part_of and has_dtype(detail):
+        return f"{text}.dtype"
+    plain = isinstance(detail, TorchLayer) and detail.name.startswith(WITH_WEIGHT)
+    part = isinstance(detail, LibraryModel) and detail.part_of
+    return f"{text}.weight.dtype" if plain or part else f"next({text}.parameters()).dtype"
 
 
 def _accident(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom, weights: tuple[Atom, ...]) -> None:

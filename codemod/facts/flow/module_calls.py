@@ -71,10 +71,18 @@ def _cast_module(
     else:
         atoms = (Atom(CAST_METHODS[name], made="cast", source=frame.source(node, f".{name}() casts the module")),)
     result = receiver.with_atoms(atoms)
-    place = place_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    place = _cast_place(node)
     if place is not None and place != "self":
         frame.put(place, result)
     return result
+
+
+def _cast_place(node: ast.expr) -> str | None:
+    """The place that holds the module of ``model.half()``, and of ``model.half().float()``."""
+    names = {"to", *CAST_METHODS, *SAME_MODULE}
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+        node = node.func.value
+    return place_of(node)
 
 
 def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
@@ -87,6 +95,8 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         return UNKNOWN_VALUE
     if isinstance(detail, TorchLayer):
         return layer_forward(frame, node, detail.name, module, positional)
+    if detail is None:
+        return UNKNOWN_VALUE  # branches made different modules of it
     if isinstance(detail, LibraryModel) and detail.prepared:
         source = frame.source(node, "a prepared model returns float32")
         return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made="autocast", source=source),))

@@ -91,11 +91,23 @@ def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
 def _meet(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue]) -> None:
     if known.mix == "promotes" and known.name not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         return
+    if known.name == "einsum" and not _contracts(node):
+        return
     if known.name in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose2d") and len(taking) > 1:
         taking = taking[:2]
     if known.mix == "raises-mask" or known.name == "multi_head_attention_forward":
         taking = taking[:3]
     report_mix(frame, node, known.name, known.mix, taking)
+
+
+def _contracts(node: ast.expr) -> bool:
+    """Whether ``einsum`` sums over an index that two operands share; without one it multiplies, and promotes."""
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if not (isinstance(first, ast.Constant) and isinstance(first.value, str) and "->" in first.value):
+        return True
+    given, _, result = first.value.replace(" ", "").partition("->")
+    operands = [set(operand) - set(result) - {"."} for operand in given.split(",")]
+    return any(one & other for index, one in enumerate(operands) for other in operands[index + 1 :])
 
 
 def _taking(known: Operation, operands: list[NodeValue], named: Named, *, method: bool) -> list[NodeValue]:

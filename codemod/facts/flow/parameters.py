@@ -38,9 +38,10 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
         return Value(Kind.BATCH, label=name)
     if "Tensor" not in annotation and any(word in annotation for word in NUMBERS):
         return NUMBER_VALUE
-    if "Tensor" in annotation or name in _tensors(frame, function):
+    named_model = name in MODULES and "Tensor" not in annotation
+    if "Tensor" in annotation or (not named_model and name in _tensors(frame, function)):
         return Value(Kind.TENSOR, (_symbol(frame, function, parameter),))
-    if name in MODULES or "Module" in annotation:
+    if named_model or "Module" in annotation:
         model = LibraryModel(name, parameter=parameter_symbol(function, name))
         return Value(Kind.MODULE, (), detail=model, label=name)
     return Value(label=parameter_symbol(function, name))

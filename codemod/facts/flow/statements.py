@@ -8,16 +8,13 @@ from dataclasses import replace
 
 from .contexts import entered
 from .expressions import bind_loop_target, evaluate
-from .frame import Frame, Operand, joined_names, place_of
+from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, clash, named_by, promote
+from .first_rounds import started
 from .meetings import dtype_of, record
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""
-PRECISION_TESTS = (
-    "dtype", "precision", "fp16", "bf16", "fp32", "half", "float16", "float32", "is_floating_point", "autocast",
-    "upcast",
-)  # fmt: skip
 
 
 def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
@@ -80,11 +77,13 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value:
 
 def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value: Value) -> None:
     """``t[mask] = v`` raises on another dtype, also under autocast; ``t[1:] = v`` and ``t[i] = v`` cast."""
-    place = place_of(target)
+    base = evaluate(frame, target.value)
+    place, holder = place_of(target), place_of(target.value)
+    if base.kind is Kind.SEQUENCE and holder is not None:
+        frame.put(holder, Value(Kind.SEQUENCE))
     if place is not None:
         frame.put(place, value)
         return
-    base = evaluate(frame, target.value)
     if base.kind is not Kind.TENSOR or not _selects_by_tensor(frame, target.slice):
         return
     if value.kind is not Kind.TENSOR or value.scalar:
@@ -146,18 +145,25 @@ def _if(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.If)
     evaluate(frame, node.test)
     before = dict(frame.names)
-    outcomes = []
-    for branch in (node.body, node.orelse):
+    outcomes: list[tuple[dict[str, Value], bool]] = []
+    for branch in _in_order(node):
         frame.names, frame.stopped = dict(before), False
+        if outcomes and frame.loops:
+            frame.names |= {name: outcomes[0][0][name] for name in started(*_in_order(node)) & outcomes[0][0].keys()}
         execute(frame, branch)
         outcomes.append((frame.names, frame.stopped))
     reached = [names for names, stopped in outcomes if not stopped]
     frame.stopped = not reached
-    if len(reached) == 2 and _speaks_of_precision(node.test):
+    if len(reached) == 2 and speaks_of_precision(node.test):
         frame.names = _told_by_test(before, *reached)
     elif reached:
         frame.names = joined_names(reached)
     _name_dtypes(frame, before, node)
+
+
+def _in_order(node: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The branches; first the one that starts what the other one continues."""
+    return (node.orelse, node.body) if started(node.orelse, node.body) else (node.body, node.orelse)
 
 
 def _name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
@@ -170,11 +176,6 @@ def _name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
             source = frame.source(node, f"{place} is chosen here")
             symbol = Atom(symbol=place, role=Role.EXPRESSION, can_be_half=half, source=source, expression=expression)
             frame.names[place] = Value(Kind.DTYPE, (replace(symbol, candidates=named_by(atoms)),))
-
-
-def _speaks_of_precision(test: ast.expr) -> bool:
-    text = ast.unparse(test).lower()
-    return any(word in text for word in PRECISION_TESTS)
 
 
 def _told_by_test(before: dict[str, Value], first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:

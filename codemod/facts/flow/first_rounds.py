@@ -1,0 +1,29 @@
+"""Loops that gather results: the first round starts a tensor, and the others add to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+
+def started(first: Sequence[ast.stmt], second: Sequence[ast.stmt]) -> set[str]:
+    """The names that ``first`` binds afresh and ``second`` continues: ``x = y`` and ``x = torch.cat([x, y])``.
+
+    What such a name held before the loop is never continued.
+    """
+    fresh = {name for name, value in _bound(first) if name not in _read(value)}
+    return {name for name, value in _bound(second) if name in fresh and name in _read(value)}
+
+
+def _bound(body: Sequence[ast.stmt]) -> list[tuple[str, ast.expr]]:
+    return [
+        (target.id, statement.value)
+        for statement in body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    ]
+
+
+def _read(value: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}

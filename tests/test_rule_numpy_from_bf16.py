@@ -1,0 +1,346 @@
+"""PF208: bfloat16 tensors that are handed to NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from precfix.codemod.model import Applicability
+
+from .rule_runs import findings, migrated, rule_of, written
+
+RULE = rule_of("dtype.numpy_from_bf16")
+LOOP = """
+import numpy as np
+import torch
+
+def evaluate(model, loader, head):
+    model.eval()
+    seen = []
+    for batch in loader:
+        with torch.autocast({region}):
+            out = model(batch)
+{inside}
+{after}
+    return seen
+"""
+BF16 = '"cuda", dtype=torch.bfloat16'
+
+
+def loop(after: str = "pass", inside: str = "pass", region: str = BF16) -> dict[str, str]:
+    text = LOOP.format(region=region, inside=indent(inside, " " * 12), after=indent(after, " " * 8))
+    return {"evaluate.py": text}
+
+
+def found(tmp_path: Path, files: dict[str, str]) -> list[int]:
+    return [finding.span.row for finding in findings(RULE, written(tmp_path, files))]
+
+
+OUTPUTS = {
+    "itself": "seen.append(out.cpu().numpy())",
+    "asarray": "seen.append(np.asarray(out.detach().cpu()))",
+    "array": "seen.append(np.array(out.cpu()))",
+    "data": "seen.append(out.data.cpu().numpy())",
+    "a part": "seen.append(out[:, 0].cpu().numpy())",
+    "a named part": 'seen.append(out["pred"].cpu().numpy())',
+    "logits": "seen.append(out.logits[-1].cpu().numpy())",
+    "sigmoid": "seen.append(torch.sigmoid(out).cpu().numpy())",
+    "softmax after the region": "seen.append(out.softmax(-1).numpy())",
+    "rescaled": "seen.append((out * 0.5 + 0.5).clamp(0, 1).numpy())",
+    "another name": "image = out.permute(0, 2, 3, 1)\nseen.append(image.cpu().numpy())",
+    "concatenated": "seen.append(torch.cat([out, out]).cpu().numpy())",
+    "device only": 'seen.append(out.to("cpu", non_blocking=True).numpy())',
+    "forced": "seen.append(out.numpy(force=True))",
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_output_of_a_region(name: str, tmp_path: Path) -> None:
+    assert len(found(tmp_path, loop(OUTPUTS[name]))) == 1
+
+
+RIGHT = {
+    "cast": "seen.append(out.float().cpu().numpy())",
+    "cast by dtype": "seen.append(out.to(torch.float32).cpu().numpy())",
+    "cast by another tensor": "seen.append(out.to(batch).cpu().numpy())",
+    "cast to float16": "seen.append(out.half().cpu().numpy())",
+    "cast behind the device": 'seen.append(out.to("cpu", torch.float32).numpy())',
+    "softmax in float32": "seen.append(out.softmax(-1, dtype=torch.float32).numpy())",
+    "argmax": "seen.append(out.argmax(-1).cpu().numpy())",
+    "comparison": "seen.append((out > 0).cpu().numpy())",
+    "long": "seen.append(out.long().cpu().numpy())",
+    "topk": "values, indices = out.topk(3)\nseen.append(indices.cpu().numpy())",
+    "max": "_, predicted = torch.max(out, 1)\nseen.append(predicted.numpy())",
+    "ids": 'seen.append(out["token_ids"].numpy())',
+    "bytes": "seen.append(out.view(torch.int16).numpy())",
+    "list": "seen.append(out.tolist())",
+    "generated": "seen.append(model.generate(batch).cpu().numpy())",
+    "input": 'seen.append(batch["image"].numpy())',
+    "unknown operation": "seen.append(head.decode_boxes(out).numpy())",
+    "rebound": "out = out.float()\nseen.append(out.cpu().numpy())",
+    "rebound under a test": "if out.dtype == torch.bfloat16:\n    out = out.float()\nseen.append(out.cpu().numpy())",
+    "asked": "if out.dtype != torch.bfloat16:\n    seen.append(out.cpu().numpy())",
+    "caught": "try:\n    seen.append(out.numpy())\nexcept TypeError:\n    pass",
+    "sum with something unknown": "seen.append((out + batch).cpu().numpy())",
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_no_bfloat16_reaches_numpy(name: str, tmp_path: Path) -> None:
+    assert found(tmp_path, loop(RIGHT[name])) == []
+
+
+REGIONS = {
+    "float16": '"cuda", dtype=torch.float16',
+    "default on CUDA": '"cuda"',
+    "off": '"cuda", dtype=torch.bfloat16, enabled=False',
+    "float32": '"cuda", dtype=torch.float32',
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_other_regions(name: str, tmp_path: Path) -> None:
+    files = loop(OUTPUTS["itself"], region=REGIONS[name]) | {"other.py": "import torch\nDTYPE = torch.bfloat16\n"}
+    assert found(tmp_path, files) == []
+
+
+def test_default_on_the_cpu_is_bfloat16(tmp_path: Path) -> None:
+    assert len(found(tmp_path, loop(OUTPUTS["itself"], region='"cpu"'))) == 1
+
+
+def test_softmax_inside_the_region_is_float32_on_cuda_only(tmp_path: Path) -> None:
+    inside = "seen.append(out.softmax(-1).cpu().numpy())"
+    assert found(tmp_path / "cuda", loop(inside=inside)) == []
+    assert len(found(tmp_path / "cpu", loop(inside=inside, region='"cpu", dtype=torch.bfloat16'))) == 1
+
+
+def test_fix_is_safe_only_for_what_must_be_floating(tmp_path: Path) -> None:
+    project = written(tmp_path, loop("seen.append(out.cpu().numpy())\nseen.append(out.sigmoid().cpu().numpy())"))
+    first, second = findings(RULE, project)
+    assert [item.fixes[0].applicability for item in (first, second)] == [Applicability.UNSAFE, Applicability.SAFE]
+
+
+def test_region_held_by_a_name_and_by_a_decorator(tmp_path: Path) -> None:
+    source = """
+        import contextlib
+        import torch
+
+        def run(net, x, use_amp):
+            amp = torch.autocast("cuda", dtype=torch.bfloat16) if use_amp else contextlib.nullcontext()
+            with torch.no_grad(), amp:
+                out = net(x)
+            return out.cpu().numpy()
+
+        @torch.autocast("cuda", dtype=torch.bfloat16)
+        def decorated(net, x):
+            return net(x).cpu().numpy()
+
+        def outer(net, x):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                def later():
+                    return net(x).cpu().numpy()
+            return later
+    """
+    assert found(tmp_path, {"run.py": source}) == [8, 12]
+
+
+def test_list_of_outputs(tmp_path: Path) -> None:
+    source = loop("seen.append(out.cpu())")["evaluate.py"].replace("return seen", "return torch.cat(seen).numpy()")
+    assert len(found(tmp_path / "one", {"a.py": source})) == 1
+    mixed = source.replace("seen.append(out.cpu())", "seen.append(out.cpu())\n        seen.append(batch)")
+    assert found(tmp_path / "mixed", {"a.py": mixed}) == []
+
+
+def test_two_branches_must_agree(tmp_path: Path) -> None:
+    source = """
+        import torch
+
+        def run(model, other, x, flag):
+            if flag:
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    out = model(x)
+            else:
+                out = other.run(x)
+            return out.cpu().numpy()
+    """
+    assert found(tmp_path, {"run.py": source}) == []
+
+
+MODEL = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x):
+        {forward}
+
+def run(x):
+    net = Net(){cast}
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        out = net(x)
+    return out.cpu().numpy()
+"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "expected"),
+    [
+        ("return self.proj(x)", [17]),
+        ("return self.proj(x).relu() * 2", [17]),
+        ("return self.proj(x).float()", []),
+        ("return self.norm(self.proj(x))", []),
+        ("return self.proj(x).softmax(-1)", []),
+        ("return self.proj(x).argmax(-1)", []),
+        ("return self.proj(x) > 0", []),
+    ],
+)
+def test_known_model(forward: str, expected: list[int], tmp_path: Path) -> None:
+    assert found(tmp_path, {"run.py": MODEL.format(forward=forward, cast="")}) == expected
+
+
+def test_weights_in_bfloat16(tmp_path: Path) -> None:
+    source = """
+        import torch
+        from torch import nn
+        from transformers import AutoModel
+
+        def embed(tokens):
+            model = AutoModel.from_pretrained("m", torch_dtype=torch.bfloat16)
+            return model(**tokens).last_hidden_state.cpu().numpy()
+
+        def exact(tokens):
+            model = AutoModel.from_pretrained("m", torch_dtype=torch.float32)
+            return model(**tokens).last_hidden_state.cpu().numpy()
+
+        def project(x):
+            layer = nn.Linear(4, 4).to(torch.bfloat16)
+            return layer(x).detach().numpy()
+    """
+    assert found(tmp_path, {"embed.py": source}) == [7, 15]
+
+
+def test_float64_on_another_path_makes_the_fix_unsafe(tmp_path: Path) -> None:
+    source = """
+        import torch
+
+        def run(x, flag):
+            if flag:
+                y = x.bfloat16()
+            else:
+                y = x.double()
+            return y.numpy()
+    """
+    (finding,) = findings(RULE, written(tmp_path, {"run.py": source}))
+    assert finding.fixes[0].applicability is Applicability.UNSAFE
+
+
+CASTS = {
+    "y.numpy()": "y.float().numpy()",
+    "y.cpu().numpy()": "y.float().cpu().numpy()",
+    "y[0].detach().cpu().numpy()": "y[0].detach().float().cpu().numpy()",
+    "(y + y).numpy()": "((y + y)).float().numpy()",
+    "(y + y).cpu().numpy()": "(y + y).cpu().float().numpy()",
+    "(-y).numpy()": "((-y)).float().numpy()",
+    "np.asarray(y)": "np.asarray(y.float())",
+    "np.asarray(y, dtype=np.float32)": "np.asarray(y.float(), dtype=np.float32)",
+    "np.asarray(y + y)": "np.asarray((y + y).float())",
+    "y.numpy(force=True)": "y.float().numpy(force=True)",
+}
+
+
+@pytest.mark.parametrize("text", CASTS)
+def test_cast_is_written_where_it_belongs(text: str, tmp_path: Path) -> None:
+    source = f"import numpy as np\nimport torch\n\ndef run(x):\n    y = x.bfloat16()\n    return {text}\n"
+    report, changed = migrated([RULE], written(tmp_path, {"run.py": source}))
+    assert eval_of(changed["run.py"]) == eval_of(f"    return {CASTS[text]}\n")
+    assert not report.remaining
+
+
+def eval_of(text: str) -> str:
+    """The returned expression, without redundant parentheses."""
+    import ast
+
+    return ast.unparse(ast.parse(text.rpartition("return ")[2].strip(), mode="eval"))
+
+
+ANY_TENSOR = """
+import torch
+
+def {name}({parameter}):
+    if {test}:
+        {parameter} = {parameter}.detach().cpu().numpy()
+    return {parameter}
+"""
+TRAINING = "import torch\n\ndef train(model, x):\n    with torch.autocast('cuda', dtype=torch.bfloat16):\n        return model(x).sum()\n"
+
+
+def converter(name: str = "log_value", parameter: str = "value", test: str = "") -> str:
+    return ANY_TENSOR.format(name=name, parameter=parameter, test=test or f"isinstance({parameter}, torch.Tensor)")
+
+
+@pytest.mark.parametrize("test", ["isinstance(value, (torch.Tensor, list))", "torch.is_tensor(value)", "type(value) is torch.Tensor"])
+def test_logger_that_takes_any_tensor(test: str, tmp_path: Path) -> None:
+    files = {"run_log.py": converter(test=test), "train.py": TRAINING}
+    report, changed = migrated([RULE], written(tmp_path, files))
+    assert "(value.float() if value.dtype == torch.bfloat16 else value).detach().cpu().numpy()" in changed["run_log.py"]
+    assert not report.remaining
+
+
+SILENT_CONVERTERS = {
+    "not a logger": converter("to_numpy"),
+    "labels": converter("log_labels", "labels"),
+    "no test": converter(test="value is not None"),
+    "thinks of dtypes": converter().replace("return value", "return value.astype(dtype='float32')"),
+}
+
+
+@pytest.mark.parametrize("name", SILENT_CONVERTERS)
+def test_other_functions(name: str, tmp_path: Path) -> None:
+    assert found(tmp_path, {"code.py": SILENT_CONVERTERS[name], "train.py": TRAINING}) == []
+
+
+def test_converter_of_a_project_without_bfloat16(tmp_path: Path) -> None:
+    files = {"run_log.py": converter(), "train.py": TRAINING.replace("bfloat16", "float16")}
+    assert found(tmp_path, files | {"notes.py": '"""bf16 is not used."""\n'}) == []
+    assert found(tmp_path / "two", {"a/run_log.py": converter(), "b/model.py": TRAINING}) == []
+
+
+def test_helper_that_is_handed_an_output(tmp_path: Path) -> None:
+    caller = """
+        import torch
+        from arrays import to_numpy
+
+        def run(model, x):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                out = model(x)
+            return to_numpy(out), to_numpy(out.argmax(-1))
+    """
+    (finding,) = findings(RULE, written(tmp_path, {"arrays.py": converter("to_numpy"), "run.py": caller}))
+    assert finding.path == "arrays.py"
+    assert "is handed a model's bfloat16 result" in finding.message
+
+
+def test_tests_are_left_alone(tmp_path: Path) -> None:
+    assert found(tmp_path, {"tests/test_run.py": loop(OUTPUTS["itself"])["evaluate.py"]}) == []
+
+
+HOSTILE = {
+    "loop of names": "a = b\nb = a\nseen.append(a.numpy())",
+    "starred": "seen.append(np.asarray(*batch))",
+    "no arguments": "seen.append(np.array())",
+    "keyword": "seen.append(np.asarray(a=out))",
+    "itself": "out = out.numpy()\nseen.append(out)",
+    "chain": "seen.append(out" + ".squeeze()" * 200 + ".numpy())",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_odd_sources_do_not_fail(name: str, tmp_path: Path) -> None:
+    findings(RULE, written(tmp_path, loop(HOSTILE[name])))
