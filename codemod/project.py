@@ -86,18 +86,39 @@ class Project:
         does not parse is recorded in ``skipped``, and so is each cell of a notebook that had to be left out.
         """
         for document in self._documents((FileKind.PYTHON, FileKind.NOTEBOOK), tuple(containing)):
-            if where is not None and not where(document.text):
-                continue
-            try:
-                document.tree  # noqa: B018 - parsing is what is asked for
-            except Unparsable as error:
-                self.record_skip(document.path, f"not parsed: {error}")
-                continue
-            self._parsed.add(document.path)
-            for cell in document.unparsed_cells:
-                place = f"cell {cell.cell}" + (f", line {cell.row}" if cell.row else "")
-                self.record_skip(document.path, f"{place} is left out: {cell.reason}")
-            yield document
+            if (where is None or where(document.text)) and self._parses(document):
+                yield document
+
+    def python_paths(self, containing: Iterable[str], where: Callable[[str], bool]) -> list[str]:
+        """The paths of the Python files and notebooks that hold any of the words; nothing is parsed or kept."""
+        lowered = tuple(word.lower() for word in containing)
+        kinds = (FileKind.PYTHON, FileKind.NOTEBOOK)
+        found = []
+        for path in sorted({*self._store.paths_holding(kinds, lowered), *self._replaced}):
+            document = self._replaced.get(path) or self._store.document(path, keep=False)
+            if document is not None and document.kind in kinds and _holds(document, lowered) and where(document.text):
+                found.append(path)
+        return found
+
+    def python_documents_at(self, paths: Iterable[str]) -> Iterator[Document]:
+        """The documents at some paths, as far as they can be read and parse."""
+        for path in paths:
+            document = self.document(path)
+            if document is not None and self._parses(document):
+                yield document
+
+    def _parses(self, document: Document) -> bool:
+        """Whether a document parses; what does not, and cells left out, are recorded."""
+        try:
+            document.tree  # noqa: B018 - parsing is what is asked for
+        except Unparsable as error:
+            self.record_skip(document.path, f"not parsed: {error}")
+            return False
+        self._parsed.add(document.path)
+        for cell in document.unparsed_cells:
+            place = f"cell {cell.cell}" + (f", line {cell.row}" if cell.row else "")
+            self.record_skip(document.path, f"{place} is left out: {cell.reason}")
+        return True
 
     def _documents(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> Iterator[Document]:
         lowered = tuple(word.lower() for word in words)
@@ -149,6 +170,17 @@ class Project:
     def with_profile(self, profile: Profile | None) -> Project:
         """This project on the machine that ``profile`` describes. Documents are shared, facts are computed anew."""
         return Project(self._store, self._replaced, profile)
+
+    def detached(self, *facts: Callable[[Project], object]) -> Project:
+        """This project with nothing read yet: what is parsed through it goes when it goes.
+
+        ``facts`` are taken over as they are known here; they must not hold documents or nodes of these.
+        """
+        other = Project(self._store.fresh(), self._replaced, self.profile)
+        other._own_skips, other._parsed = self._own_skips, self._parsed
+        for compute in facts:
+            other._facts[compute] = self.fact(compute)
+        return other
 
     @property
     def replaced_paths(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -43,6 +44,13 @@ class FileStore:
         if keep and known is not None:
             self._kept[path] = known
         return known
+
+    def fresh(self) -> FileStore:
+        """A store of the same files that shares what is known of their words, and holds no documents."""
+        other = copy(self)
+        other._kept = {}
+        other._passing = WeakValueDictionary()
+        return other
 
     def _load(self, path: str) -> Document | None:
         if path not in self._kinds or path in self._unreadable:

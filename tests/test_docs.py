@@ -57,7 +57,9 @@ def test_fixes_in_fixtures_are_named_in_the_manual(rule: Rule) -> None:
     for case in cases():
         expected = case.folder / "expected.findings.txt"
         if case.mistake == rule.name and expected.is_file():
-            seen |= set(re.findall(r"^    fix ([a-z0-9-]+) \[([a-z-]+)\]", expected.read_text("utf-8"), re.MULTILINE))
+            for finding in expected.read_text("utf-8").split("\n\n"):
+                if f" {rule.code} " in finding.partition("\n")[0]:
+                    seen |= set(re.findall(r"^    fix ([a-z0-9-]+) \[([a-z-]+)\]", finding, re.MULTILINE))
     assert seen <= set(fixes_of(rule))
 
 

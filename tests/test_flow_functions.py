@@ -336,3 +336,30 @@ def test_tests_are_not_followed(tmp_path: Path) -> None:
     source = "def f(x, weight_dtype):\n    return torch.cat([x.to(weight_dtype), torch.ones(2, 2)])\n"
     assert len(meetings(tmp_path / "one", source)) == 1
     assert len(meetings(tmp_path / "two", "", test_net=source)) == 0
+
+
+def test_a_module_behind_an_alias(tmp_path: Path) -> None:
+    source = """
+        MyModule = nn.Module
+
+        class Inner(MyModule):
+            def __init__(self):
+                super().__init__()
+                self.out = nn.Linear(2, 2)
+
+            def forward(self, x):
+                return self.out(x)
+
+        class Outer(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Inner()
+                self.norm = nn.LayerNorm(2)
+
+            def forward(self, x):
+                x = self.norm(x)
+                return self.norm(x + self.inner(x))
+
+        model = Outer().half()
+    """
+    assert meetings(tmp_path, source) == []

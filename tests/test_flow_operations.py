@@ -163,6 +163,7 @@ def simulated_cuda() -> Iterator[None]:
             yield
         finally:
             torch.set_autocast_enabled("cuda", False)
+            torch.set_autocast_dtype("cuda", torch.float16)
 
 
 def rows(*, wide: bool = False) -> list[tuple[str, Operation]]:

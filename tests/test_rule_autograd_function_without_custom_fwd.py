@@ -146,6 +146,10 @@ RIGHT = {
         ),
         False,
     ),
+    "cast by the caller": (
+        function(*PRODUCT, training=TRAINING.replace("(x, w)", "(x.bfloat16(), w.bfloat16())")),
+        True,
+    ),
     "no autocast in the project": (
         function(*PRODUCT, training="y = Product.apply(torch.ones(2, 2), torch.ones(2, 2))\n"),
         False,
@@ -305,3 +309,84 @@ def test_half_inputs_that_are_right(text: str, tmp_path: Path) -> None:
 def test_a_context_that_is_handed_on_is_left_alone(tmp_path: Path) -> None:
     text = function("return Other.forward(ctx, x, w)", PRODUCT[1], bwd=BWD)
     assert findings(RULE, written(tmp_path, {"ops.py": text})) == ()
+
+
+KERNEL = {
+    "ops.py": """
+    import torch
+    import deformable_cuda
+
+    class Sampling(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, value, shapes, weights):
+            ctx.save_for_backward(value, shapes, weights)
+            return deformable_cuda.forward(value, shapes, weights.contiguous())
+
+        @staticmethod
+        def backward(ctx, grad):
+            return (*deformable_cuda.backward(*ctx.saved_tensors, grad), None)
+    """,
+    "layer.py": """
+    import torch
+    from torch import nn
+    from ops import Sampling
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.value = nn.Linear(8, 8)
+            self.weight = nn.Linear(8, 4)
+
+        def forward(self, x, shapes):
+            value = self.value(x).view(2, -1, 8)
+            weights = torch.softmax(self.weight(x), -1)
+            return Sampling.apply(value, shapes, weights)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = Attention()
+
+        def forward(self, x):
+            return self.attention(x, x.shape)
+    """,
+    "train.py": """
+    import torch
+    from layer import Net
+
+    def main(loader, optimizer):
+        model = Net().cuda()
+        for x in loader:
+            with torch.autocast("cuda"):
+                loss = model(x).mean()
+            loss.backward()
+            optimizer.step()
+    """,
+}
+
+
+def test_kernel_that_is_given_two_dtypes(tmp_path: Path) -> None:
+    project = written(tmp_path, KERNEL)
+    (finding,) = findings(RULE, project)
+    assert [(fix.name, fix.applicability.value) for fix in finding.fixes] == [("float32", "unsafe")]
+    assert {place.path for place in finding.evidence} == {"ops.py", "layer.py", "train.py"}
+    after = migrated([RULE], project, unsafe=True)[1]
+    assert '@torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)\n' in dedent(after["ops.py"])
+    assert not findings(RULE, written(tmp_path / "after", {**KERNEL, **after}))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("layer.py", "Sampling.apply(value, shapes, weights)", "Sampling.apply(value.float(), shapes, weights)"),
+        ("layer.py", "torch.softmax(self.weight(x), -1)", "torch.relu(self.weight(x))"),
+        ("layer.py", "return Sampling", "assert value.dtype == weights.dtype\n            return Sampling"),
+        ("ops.py", "deformable_cuda.forward(value,", "deformable_cuda.forward(value.float(),"),
+        ("ops.py", "deformable_cuda.forward(value, shapes,", "deformable_cuda[(1,)](value, shapes,"),
+        ("train.py", 'torch.autocast("cuda")', 'torch.autocast("cuda", enabled=False)'),
+    ],
+)
+def test_kernel_that_is_given_one_dtype(name: str, old: str, new: str, tmp_path: Path) -> None:
+    assert old in KERNEL[name]
+    files = {**KERNEL, name: KERNEL[name].replace(old, new)}
+    assert findings(RULE, written(tmp_path, files)) == ()

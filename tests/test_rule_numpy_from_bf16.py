@@ -6,7 +6,6 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-
 from precfix.codemod.model import Applicability
 
 from .rule_runs import findings, migrated, rule_of, written
@@ -22,6 +21,7 @@ def evaluate(model, loader, head):
     for batch in loader:
         with torch.autocast({region}):
             out = model(batch)
+            first, attention, logits = model(batch)
 {inside}
 {after}
     return seen
@@ -52,6 +52,8 @@ OUTPUTS = {
     "another name": "image = out.permute(0, 2, 3, 1)\nseen.append(image.cpu().numpy())",
     "concatenated": "seen.append(torch.cat([out, out]).cpu().numpy())",
     "device only": 'seen.append(out.to("cpu", non_blocking=True).numpy())',
+    "first of several": "seen.append(first.cpu().numpy())",
+    "named among several": "seen.append(logits.cpu().numpy())",
     "forced": "seen.append(out.numpy(force=True))",
 }
 
@@ -83,6 +85,7 @@ RIGHT = {
     "rebound under a test": "if out.dtype == torch.bfloat16:\n    out = out.float()\nseen.append(out.cpu().numpy())",
     "asked": "if out.dtype != torch.bfloat16:\n    seen.append(out.cpu().numpy())",
     "caught": "try:\n    seen.append(out.numpy())\nexcept TypeError:\n    pass",
+    "on the way": "seen.append(attention.cpu().numpy())",
     "sum with something unknown": "seen.append((out + batch).cpu().numpy())",
 }
 
@@ -144,6 +147,30 @@ def test_region_held_by_a_name_and_by_a_decorator(tmp_path: Path) -> None:
             return later
     """
     assert found(tmp_path, {"run.py": source}) == [8, 12]
+
+
+@pytest.mark.parametrize(("precision", "expected"), [("bf16-mixed", [9, 11]), ("16-mixed", []), ("32-true", [])])
+def test_step_of_lightning(precision: str, expected: list[int], tmp_path: Path) -> None:
+    source = f"""
+        import lightning as L
+        import torch
+
+        class Lit(L.LightningModule):
+            def validation_step(self, batch, index):
+                out = self(batch)
+                self.classes += list(out.argmax(-1).cpu().numpy())
+                probabilities = out.softmax(-1).cpu().numpy()
+                self.out = out.cpu().numpy()
+                logits = self.model(batch)
+                return logits.cpu().numpy(), probabilities
+
+            def export(self, batch):
+                return self(batch).numpy()
+
+        def main(loader):
+            L.Trainer(precision="{precision}", accelerator="gpu").fit(Lit(), loader)
+    """
+    assert found(tmp_path, {"lit.py": source}) == expected
 
 
 def test_list_of_outputs(tmp_path: Path) -> None:
@@ -278,14 +305,22 @@ def {name}({parameter}):
         {parameter} = {parameter}.detach().cpu().numpy()
     return {parameter}
 """
-TRAINING = "import torch\n\ndef train(model, x):\n    with torch.autocast('cuda', dtype=torch.bfloat16):\n        return model(x).sum()\n"
+TRAINING = """
+import torch
+
+def train(model, x):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        return model(x).sum()
+"""
 
 
 def converter(name: str = "log_value", parameter: str = "value", test: str = "") -> str:
     return ANY_TENSOR.format(name=name, parameter=parameter, test=test or f"isinstance({parameter}, torch.Tensor)")
 
 
-@pytest.mark.parametrize("test", ["isinstance(value, (torch.Tensor, list))", "torch.is_tensor(value)", "type(value) is torch.Tensor"])
+@pytest.mark.parametrize(
+    "test", ["isinstance(value, (torch.Tensor, list))", "torch.is_tensor(value)", "type(value) is torch.Tensor"]
+)
 def test_logger_that_takes_any_tensor(test: str, tmp_path: Path) -> None:
     files = {"run_log.py": converter(test=test), "train.py": TRAINING}
     report, changed = migrated([RULE], written(tmp_path, files))
@@ -325,6 +360,35 @@ def test_helper_that_is_handed_an_output(tmp_path: Path) -> None:
     (finding,) = findings(RULE, written(tmp_path, {"arrays.py": converter("to_numpy"), "run.py": caller}))
     assert finding.path == "arrays.py"
     assert "is handed a model's bfloat16 result" in finding.message
+
+
+STORING = """
+    import numpy as np
+
+    def store(weight, index, name):
+        dtype = None
+        if str(weight.dtype) == "torch.bfloat16":
+            dtype = "bfloat16"
+        index[name] = {"dtype": dtype, "shape": weight.shape}
+"""
+
+
+def test_dtype_read_from_a_record(tmp_path: Path) -> None:
+    reading = """
+        import numpy as np
+
+        def load(path, record):
+            return np.memmap(path, dtype=record["dtype"], mode="r", shape=record["shape"])
+
+        def careful(path, record):
+            dtype = "int16" if record["dtype"] == "bfloat16" else record["dtype"]
+            return np.memmap(path, dtype=dtype), np.dtype(record["dtype"])
+
+        def other(path, record):
+            return np.memmap(path, dtype=record["kind"])
+    """
+    assert found(tmp_path / "stored", {"a.py": STORING, "b.py": reading}) == [4]
+    assert found(tmp_path / "never", {"a.py": STORING.replace('= "bfloat16"', '= "int16"'), "b.py": reading}) == []
 
 
 def test_tests_are_left_alone(tmp_path: Path) -> None:

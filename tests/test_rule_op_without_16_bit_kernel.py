@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from precfix.codemod.profile import Device, OpSupport, Profile
 
 from .rule_runs import findings, migrated, rule_of, written
@@ -233,7 +232,6 @@ def other(table, size, antialias={antialias}):
     {first}
     return F.interpolate(table, size=size, mode="bicubic", antialias=antialias)
 
-MODEL_DTYPE = "{word}"
 def load(model):
     return model.{to}
 """
@@ -249,8 +247,31 @@ def load(model):
     ],
 )
 def test_sibling(antialias: str, first: str, to: str, expected: list[int], tmp_path: Path) -> None:
-    source = SIBLINGS.format(antialias=antialias, first=first, to=to, word="x")
+    source = SIBLINGS.format(antialias=antialias, first=first, to=to)
     assert found(tmp_path, {"resize.py": source}) == expected
+
+
+def test_sibling_that_calls_it(tmp_path: Path) -> None:
+    source = """
+        import torch
+
+        def orthonormal(basis):
+            return torch.linalg.qr(basis.contiguous())
+
+        def decompose(weight):
+            before = weight.dtype
+            weight = weight.float()
+            return torch.linalg.qr(orthonormal(weight).Q).Q.to(before)
+
+        def main(model):
+            return model.half()
+    """
+    assert found(tmp_path, {"basis.py": source}) == []
+
+
+def test_result_that_is_written_into_a_buffer_has_no_fix(tmp_path: Path) -> None:
+    (finding,) = findings(RULE, written(tmp_path, cast("torch.linalg.inv(h, out=y)")))
+    assert finding.fixes == ()
 
 
 HOSTILE = {

@@ -27,11 +27,11 @@ autocast acts on the operations of one device type and leaves the others alone (
 
 `device-type` [unsafe]: `torch.autocast(device.type, ...)`. Nothing changes on CUDA. Elsewhere the region takes effect:
 without a dtype it is bfloat16 on a CPU, float16 on `mps` and `xpu`. A dtype that is float16 stays off on a CPU, which
-is slow in it. [display-only] where the project's pins allow a PyTorch without autocast on `mps` (2.5), and for
-`torch.cuda.amp.autocast`, which PF301 respells first.
+is slow in it. `device-type` [display-only] where the project's pins allow a PyTorch without autocast on `mps` (2.5),
+and for `torch.cuda.amp.autocast`, which PF301 respells first.
 
-`argument` [safe]: the argument as autocast wants it, where the call is a certain crash. [unsafe] where it is none on
-every device.
+`argument` [safe]: the argument as autocast wants it, where the call is a certain crash. `argument` [unsafe] where it
+is none on every device.
 
 ## Not flagged
 

@@ -15,9 +15,9 @@ block: a helper, a second evaluation or `generate` after it runs without.
 
 ## Fix
 
-`wrap` [safe where the call certainly fails, else unsafe]: the statement goes into a `with` of the same region. Not
-offered where names of that region are not known there, where the call is part of a compound statement, or where a
-bfloat16 result would reach `.numpy()`.
+`wrap` [safe] where the call certainly fails, `wrap` [unsafe] elsewhere: the statement goes into a `with` of the same
+region. Not offered where names of that region are not known there, where the call is part of a compound statement, or
+where a bfloat16 result would reach `.numpy()`.
 
 ## Not flagged
 

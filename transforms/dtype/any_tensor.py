@@ -22,10 +22,10 @@ from .numpy_readings import Reading
 _SAME_TENSOR = ("detach", "cpu", "clone", "squeeze", "contiguous", "resolve_conj", "permute", "transpose", "flatten")
 _PRECISION = (".float(", "dtype", "bfloat16", ".half(", "uint8", ".double(", ".int(", ".long(", "torch.float")
 """A function that holds one of these has thought of dtypes."""
-_LOGGING = ("log", "logs", "logger", "loggers", "logging", "saver", "tracker", "trackers", "tensorboard", "wandb",
-            "mlflow", "neptune", "comet", "summary", "writer", "monitor")  # fmt: skip
-_INTEGRAL = ("id", "ids", "idx", "index", "indices", "label", "labels", "box", "boxes", "bbox", "mask", "masks", "token",
-             "tokens", "seq", "length", "lengths", "points", "target", "targets", "step", "epoch")  # fmt: skip
+_LOGGING = ("log", "logs", "logger", "loggers", "logging", "saver", "tensorboard", "wandb", "mlflow",
+             "neptune", "comet", "summary", "writer", "monitor")  # fmt: skip
+_INTEGRAL = ("id", "ids", "idx", "index", "indices", "label", "labels", "box", "boxes", "bbox", "mask", "masks",
+             "token", "tokens", "seq", "length", "lengths", "points", "target", "targets", "step", "epoch")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

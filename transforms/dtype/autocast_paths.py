@@ -34,12 +34,15 @@ class Inside:
     """Whether the region stands in the function of the code."""
 
 
-class PathFinder:
-    """Finds regions around code; one per project and set of devices."""
+ACCELERATED = frozenset({None, "cuda", "xpu"})
+"""The devices that share CUDA's list of operations; one that is chosen at run time counts as CUDA."""
 
-    def __init__(self, project: Project, devices: frozenset[str | None]) -> None:
+
+class PathFinder:
+    """Finds regions around code; one per project, through ``project.fact(PathFinder)``."""
+
+    def __init__(self, project: Project) -> None:
         self._project = project
-        self._devices = devices
         self._known: dict[ast.AST, Inside | None] = {}
 
     def inside(self, module: ModuleNames, node: ast.AST, hops: int = 0) -> Inside | None:
@@ -78,7 +81,7 @@ class PathFinder:
             if "autocast" not in (attribute_chain(called) or [""])[-1]:
                 return None
             return context if self._is_accelerated(module, called) else "island"
-        if any(item.switched_off or item.device not in self._devices for item in regions):
+        if any(item.switched_off or item.device not in ACCELERATED for item in regions):
             return "island"
         return regions[0]
 

@@ -20,6 +20,9 @@ without it.
 Runs without autocast stay as they are. `torch.amp.custom_fwd` needs torch 2.4: where the project's pins allow older
 releases, `torch.cuda.amp.custom_fwd` is written.
 
+`float32` [unsafe]: a Function whose compiled kernel is given both 16-bit and float32 tensors is decorated with
+`custom_fwd(cast_inputs=torch.float32)`: autocast does not reach into compiled code.
+
 `bfloat16` [unsafe]: `cast_inputs=torch.float16` becomes `torch.bfloat16` in a project whose every run is bfloat16. A
 Function that calls a compiled kernel is reported only: the kernel may exist for float16 alone.
 
@@ -57,7 +60,8 @@ from .amp_decorators import BACKWARD, FORWARD, AmpDecorator
 from .custom_functions import CustomFunction, custom_functions
 from .function_uses import calls_compiled_code, is_applied_under_autocast
 from .half_runs import Run
-from .passes import compares_dtypes, passes_of
+from .kernel_operands import mixed_kernel
+from .passes import compares_dtypes, looks_after_itself, passes_of
 from .project_runs import runs_of_project
 from .role_frame import Meeting
 from .roles import differ
@@ -75,6 +79,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _cast_to_half(project, function, forward)
         elif forward is None or forward.keeps_autocast:
             yield from _not_carried(project, function)
+            yield from _mixed_operands(project, function)
 
 
 # --- custom_bwd alone -------------------------------------------------------------------------------------------------
@@ -98,7 +103,7 @@ def _only_backward(project: Project, function: CustomFunction, decorator: AmpDec
 
 def _sets_what_it_reads(function: CustomFunction) -> bool:
     """Whether the class notes it itself, or hands its context to another Function's forward."""
-    context = function.forward.args.args[0].arg if function.forward.args.args else ""
+    context = function.forward_context
     for node in ast.walk(function.node):
         if isinstance(node, ast.Attribute) and node.attr == _ATTRIBUTE:
             return True
@@ -209,6 +214,38 @@ def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
     line = module.document.line(span.row)
     end = line.find(node.name, span.column - 1) + len(node.name) + 1
     return Span(span.row, span.column, span.row, end)
+
+
+# --- a compiled kernel ------------------------------------------------------------------------------------------------
+
+
+def _mixed_operands(project: Project, function: CustomFunction) -> Iterator[Finding]:
+    """A kernel that autocast knows nothing of is given what a layer computed in 16 bits, and float32 tensors."""
+    if function.forward_amp or function.backward_amp or looks_after_itself(function) or compares_dtypes(function):
+        return
+    found = mixed_kernel(project, function)
+    if found is None:
+        return
+    document, caller = function.module.document, found.module.document
+    evidence = [
+        *found.inside.places,
+        Place(caller.path, caller.span(found.low), "16-bit: a layer computed it under autocast"),
+        Place(caller.path, caller.span(found.full), "float32: autocast computes it in float32, or it is a parameter"),
+        Place(document.path, document.span(found.kernel), "compiled code: autocast does not cast for it"),
+    ]
+    pair = new_pair(project, document.path, "torch.float32")
+    methods = zip((function.forward, function.backward), pair or (), strict=False)
+    operations = [AddDecorator(document.span(method), text) for method, text in methods]
+    edits = (*(Edit(document.path, item) for item in operations), Edit(document.path, AddImport("import torch")))
+    text = "run the kernel in float32: more memory, and slower where the kernel exists for 16 bits"
+    yield rule.finding(
+        f"{function.name} hands a compiled kernel tensors of two dtypes under autocast: the kernel reads all of them "
+        "as one type, or stops with 'expected scalar type Half but found Float'",
+        document.path,
+        _header(function.module, function.node),
+        evidence,
+        [Fix("float32", text, Applicability.UNSAFE, edits)] if pair is not None else [],
+    )
 
 
 # --- cast_inputs=torch.float16 ----------------------------------------------------------------------------------------

@@ -41,12 +41,9 @@ from .autocast_paths import Inside, PathFinder
 from .bce_calls import BceCall, bce_calls
 from .bce_fixes import fixes_of
 
-BANNING = frozenset({None, "cuda", "xpu"})
-"""The devices whose autocast refuses the operation; one that is chosen at run time counts as CUDA."""
-
 
 def check(project: Project) -> Iterator[Finding]:
-    finder = PathFinder(project, BANNING)
+    finder = project.fact(PathFinder)
     for found in bce_calls(project):
         if is_test(found.module.document.path) or _is_spared(found):
             continue

@@ -11,30 +11,43 @@ from ...codemod.facts.dtypes import BF16
 from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Place
 from ...codemod.project import Project
+from .lightning_steps import lightning_precision
+
+_LIGHTNING = ("bf16", "bf16-mixed")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Bf16Region:
-    """A region whose results are, or can be, bfloat16."""
+    """A region whose results are, or can be, bfloat16; regions are equal when they are the same one."""
 
-    autocast: Autocast
+    place: Place
     always: bool
     """Whether bfloat16 is the only dtype that the source names for it."""
-
-    @property
-    def place(self) -> Place:
-        document = self.autocast.module.document
-        text = "autocast computes in bfloat16" if self.always else "autocast can compute in bfloat16"
-        return Place(document.path, document.span(self.autocast.node), text)
+    device: str
 
 
 def bf16_region(project: Project, module: ModuleNames, node: ast.AST) -> Bf16Region | None:
     """The innermost region around ``node`` in its function, where that can compute in bfloat16."""
     innermost = next(regions_around(project, module, node), None)
-    if innermost is None or is_float32_island(project, innermost):
+    if innermost is None:
+        return _lightning_step(project, module, node)
+    if is_float32_island(project, innermost):
         return None
     values = {scenario.value for scenario in dtype_scenarios(project, innermost)}
-    return Bf16Region(innermost, values == {BF16}) if BF16 in values else None
+    if BF16 not in values:
+        return None
+    document, always = innermost.module.document, values == {BF16}
+    text = f"autocast {'computes' if always else 'can compute'} in bfloat16"
+    return Bf16Region(Place(document.path, document.span(innermost.node), text), always, innermost.device or "cuda")
+
+
+def _lightning_step(project: Project, module: ModuleNames, node: ast.AST) -> Bf16Region | None:
+    """The step of a LightningModule that a Trainer runs in ``bf16-mixed``."""
+    function = module.scope_of(node).function.node
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    places = lightning_precision(project, module, function, _LIGHTNING)
+    return Bf16Region(places[0], False, "cuda") if places else None
 
 
 def regions_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Autocast]:

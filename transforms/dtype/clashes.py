@@ -19,6 +19,7 @@ ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_fo
 NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
 MOVING = ("device", "non_blocking", "memory_format", "copy")
 """Arguments of ``to`` that say nothing about a dtype."""
+LOSSES = ("loss", "criterion")
 MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
 
@@ -33,18 +34,17 @@ def clashes(project: Project, family: str) -> Iterator[Meeting]:
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
     kept = project.fact(names_kept_in_float32)
-    widened = {item.odd.atom.mixture.node for item in encounters(project).meetings if _reaches_weights(item)}
+    widened = {
+        item.odd.atom.mixture.node
+        for item in encounters(project).meetings
+        if item.mix != "promotes" and item.odd.atom.mixture is not None
+    }
     for meeting in encounters(project).meetings:
         if is_join_of_activations(meeting) and meeting.node not in widened:
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted
         if is_mistake(meeting) and not _is_kept_in_float32(meeting, kept) and not is_on_purpose(project, meeting):
             found.setdefault((meeting.node, meeting.odd.node), meeting)
     return tuple(found.values())
-
-
-def _reaches_weights(meeting: Meeting) -> bool:
-    """Whether a value that a promotion widened enters a module, or another operation that raises."""
-    return meeting.mix != "promotes" and meeting.odd.atom.mixture is not None
 
 
 def is_join_of_activations(meeting: Meeting) -> bool:
@@ -94,7 +94,7 @@ def family_of(meeting: Meeting) -> str:
         return ATTENTION
     if odd.made == "factory":
         return FACTORY
-    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in ("module", "table", ""):
+    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in ("module", "output", "table", ""):
         return SUBMODULE
     return CAST
 
@@ -104,6 +104,8 @@ def is_mistake(meeting: Meeting) -> bool:
     odd, meant = meeting.odd.atom, meeting.meant.atom
     if meeting.function is not None and meeting.function.name == "__init__":
         return False  # the weights have just been made, in float32
+    if meeting.operation == "module" and _is_entry_or_loss(meeting):
+        return False
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
         return False  # the layer behind a concatenation under autocast casts it
     if meant.role is Role.PARAMETER and odd.made not in ("factory", "table"):
@@ -113,6 +115,13 @@ def is_mistake(meeting: Meeting) -> bool:
     if odd.made == "autocast" or meant.made == "autocast":
         return meeting.mix == "raises-destination"
     return not (meeting.mix == "raises" and _is_deliberate(meeting))
+
+
+def _is_entry_or_loss(meeting: Meeting) -> bool:
+    """``self(inputs)`` in a training step, whose class casts its own inputs; losses are float32 and hold no weights."""
+    called = meeting.meant.node
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    return name == "self" or any(word in name.lower() for word in LOSSES)
 
 
 def _asked_for_float32(odd: Atom) -> bool:

@@ -39,13 +39,23 @@ class CustomFunction:
     @property
     def context(self) -> str:
         """The name of the context parameter of ``backward``."""
-        return self.backward.args.args[0].arg if self.backward.args.args else ""
+        return next((item.arg for item in positional(self.backward)), "")
+
+    @property
+    def forward_context(self) -> str:
+        """The name of the context parameter of ``forward``; "" when it has none."""
+        return "" if self.separate_context else next((item.arg for item in positional(self.forward)), "")
 
     @property
     def inputs(self) -> list[ast.arg]:
         """The parameters of ``forward`` less the context."""
-        names = [*self.forward.args.posonlyargs, *self.forward.args.args]
+        names = positional(self.forward)
         return names if self.separate_context else names[1:]
+
+
+def positional(function: FunctionNode) -> list[ast.arg]:
+    """The parameters that are filled by position."""
+    return [*function.args.posonlyargs, *function.args.args]
 
 
 def custom_functions(project: Project) -> tuple[CustomFunction, ...]:

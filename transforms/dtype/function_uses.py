@@ -16,6 +16,7 @@ from ..hardware.deployment import is_test
 from .custom_functions import CustomFunction, custom_functions
 
 _APPLY = re.compile(r"\b(\w+)\.apply\b")
+_CASTS = ("half", "bfloat16", "to", "type", "type_as")
 _PLAIN_CALLS = frozenset(
     {"int", "float", "len", "range", "max", "min", "abs", "isinstance", "tuple", "list", "zip", "enumerate", "getattr",
      "hasattr", "any", "all", "sum", "print", "super", "ValueError", "RuntimeError", "AssertionError",
@@ -24,8 +25,16 @@ _PLAIN_CALLS = frozenset(
 
 
 def is_applied_under_autocast(project: Project, function: CustomFunction) -> bool:
-    """Whether the Function is applied somewhere outside of tests and of regions that switch autocast off."""
-    return any(not _is_off(project, module, node) for module, node in applications(project, function))
+    """Whether the Function is applied outside of tests and of regions that switch autocast off, without casts."""
+    found = applications(project, function)
+    return any(not _is_off(project, module, node) and not _is_given_casts(module, node) for module, node in found)
+
+
+def _is_given_casts(module: ModuleNames, node: ast.Attribute) -> bool:
+    """``Name.apply(x.to(dtype), ...)``: the caller sees to the dtypes."""
+    call = module.parents.get(node)
+    given = call.args if isinstance(call, ast.Call) and call.func is node else []
+    return any(isinstance(item, ast.Call) and (attribute_chain(item.func) or [""])[-1] in _CASTS for item in given)
 
 
 def applications(project: Project, function: CustomFunction) -> Sequence[tuple[ModuleNames, ast.Attribute]]:
@@ -110,12 +119,12 @@ def calls_compiled_code(project: Project, function: CustomFunction) -> bool:
                   for item in ast.walk(node)}  # fmt: skip
     calls = [node for item in (function.forward, function.backward) for node in ast.walk(item)]
     return any(
-        isinstance(node, ast.Call) and id(node) not in decorators and _is_foreign(project, function.module, node)
+        isinstance(node, ast.Call) and id(node) not in decorators and is_foreign(project, function.module, node)
         for node in calls
     )
 
 
-def _is_foreign(project: Project, module: ModuleNames, node: ast.Call) -> bool:
+def is_foreign(project: Project, module: ModuleNames, node: ast.Call) -> bool:
     if isinstance(node.func, ast.Subscript):  # kernel[grid](...)
         return True
     name = resolve(project, module, node.func)

@@ -154,9 +154,10 @@ def _applied(
         for target in targets:
             if not isinstance(target, ast.Attribute) or attribute_chain(target.value) != ["self"]:
                 continue
-            holder = module.scope_of(made).enclosing_class
+            holder, place = module.scope_of(made).enclosing_class, ["self", target.attr]
             for call in module.calls_by_name.get(target.attr, []):
-                same = module.scope_of(call).enclosing_class is holder and attribute_chain(call.func) == ["self", target.attr]
-                argument = FunctionTarget(module, forward, bound=True).arguments(call).get(parameter) if same else None
+                if module.scope_of(call).enclosing_class is not holder or attribute_chain(call.func) != place:
+                    continue
+                argument = FunctionTarget(module, forward, bound=True).arguments(call).get(parameter)
                 if argument is not None:
                     yield call, argument

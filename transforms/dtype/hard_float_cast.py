@@ -15,8 +15,9 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 ## Fix
 
 `cast` [safe]: `.to(<weights>.dtype)` at the boundary. `weights` [safe]: for a functional norm computed in float32 on
-purpose, the weights are cast instead. `producer`: where one branch of an `if` left a tensor in float32. Nothing changes
-where the weights are float32.
+purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a value widened on the way,
+left a tensor in float32; `producer` [unsafe] as the second choice elsewhere, as the tensor may serve others. Nothing
+changes where the weights are float32.
 
 ## Not flagged
 

@@ -97,11 +97,11 @@ def _cast_batch(batch: BatchCast) -> Finding:
 def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for name in CASTS:
         for call in module.calls_by_name.get(name, []):
-            dtype = _coarsest(project, module, call)
-            if dtype is None or not isinstance(call.func, ast.Attribute):
+            if not isinstance(call.func, ast.Attribute):
                 continue
             source = integer_source(module, call.func.value) or named_ids(module, call)
-            if source is None or source.largest <= LAST_EXACT[dtype]:
+            dtype = _coarsest(project, module, call) if source is not None else None
+            if source is None or dtype is None or source.largest <= LAST_EXACT[dtype]:
                 continue
             if not _is_computed_with(module, call) and not _holds_something_else(module, call):
                 document = module.document

@@ -13,6 +13,7 @@ from ...codemod.facts.names import FunctionNode
 from ...codemod.project import Project
 
 SAME_VALUE = ("contiguous", "clone", "detach")
+DATA = ("tensor", "as_tensor", "asarray")
 INTEGER_WORDS = ("mask", "ids", "index", "indices", "token", "label", "target", "length")
 """Parameters of these names hold integers or booleans as often as not."""
 
@@ -21,6 +22,8 @@ def is_on_purpose(project: Project, meeting: Meeting) -> bool:
     """Whether the author of the code knows what meets there, or nothing 16-bit can come there."""
     return (
         _is_exported(meeting)
+        or _is_being_built(meeting)
+        or _is_data_in_float32(meeting)
         or _is_in_island(project, meeting)
         or _is_cast_before(meeting)
         or _is_joined_anywhere(project, meeting)
@@ -33,6 +36,26 @@ def _is_exported(meeting: Meeting) -> bool:
     function = meeting.function.name.lower() if meeting.function is not None else ""
     stem = path.rpartition("/")[2]
     return "onnx" in path or stem.startswith("export") or "onnx" in function or "export" in function
+
+
+def _is_being_built(meeting: Meeting) -> bool:
+    """A trial run while the model is built, or only for its shape: the weights are float32 then."""
+    parent = meeting.module.parents.get(meeting.node)
+    if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "size", "ndim"):
+        return True
+    return meeting.function is not None and meeting.function.name == "__init__"
+
+
+def _is_data_in_float32(meeting: Meeting) -> bool:
+    """``torch.tensor(array, dtype=torch.float32)`` for the class's own layers: its author knows their dtype."""
+    source = meeting.odd.atom.source
+    if meeting.odd.atom.made != "cast" or meeting.meant.atom.role is not Role.WEIGHTS or source is None:
+        return False
+    while source.before is not None:
+        source = source.before
+    keyword = meeting.module.parents.get(source.node)
+    call = meeting.module.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
+    return isinstance(call, ast.Call) and getattr(call.func, "attr", "") in DATA
 
 
 def _is_in_island(project: Project, meeting: Meeting) -> bool:

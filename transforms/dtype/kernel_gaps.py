@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from ...codemod.facts.bindings import default_of
 from ...codemod.facts.dtypes import BF16, FP16, Dtype
 from ...codemod.facts.flow.frame import Application
 from ...codemod.facts.flow.kernels import ANTIALIAS, WORKS_SINCE, missing_dtypes
-from ...codemod.facts.bindings import default_of
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.pins import allowed
+from ...codemod.model import Place
 from ...codemod.profile import Device, Profile
 from ...codemod.project import Project
 
@@ -89,6 +91,14 @@ def _of_table(project: Project, item: Application, device: str) -> frozenset[Dty
         if since is not None and pins is not None and not pins.may_reach(since):
             names.add(dtype)
     return frozenset(Dtype(name) for name in names)
+
+
+def pins_of(project: Project, item: Application) -> tuple[Place, ...]:
+    """Where the project is pinned to a PyTorch that lacks a kernel which newer ones have."""
+    if item.operation not in INTERPOLATION or is_antialiased(item):
+        return ()
+    pins = allowed(project, "torch", near=item.module.document.path)
+    return tuple(replace(place, message="pinned here") for place in pins.places[:1]) if pins is not None else ()
 
 
 def _mode(item: Application) -> str:

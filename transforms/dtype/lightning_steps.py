@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, resolve
 from ...codemod.facts.values import values_of
@@ -11,13 +11,15 @@ from ...codemod.model import Place
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
 
-STEPS = ("training_step", "validation_step", "test_step")
+STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 MIXED = {"16", "16-mixed", "bf16", "bf16-mixed"}
 PACKAGES = ("lightning", "pytorch_lightning")
 OFF_CUDA = ("cpu", "mps", "tpu", "hpu")
 
 
-def lightning_precision(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[Place, ...] | None:
+def lightning_precision(
+    project: Project, module: ModuleNames, function: FunctionNode, spellings: Collection[str] = MIXED
+) -> tuple[Place, ...] | None:
     """What puts a step of a LightningModule under autocast: the Trainer's precision; None for anything else."""
     owner = module.scopes[function].parent
     if function.name not in STEPS or owner is None or not isinstance(owner.node, ast.ClassDef):
@@ -26,16 +28,17 @@ def lightning_precision(project: Project, module: ModuleNames, function: Functio
     if not any(base.partition(".")[0] in PACKAGES and base.endswith("LightningModule") for base in bases):
         return None
     name = owner.node.name
-    place = next((place for document, place in project.fact(_mixed_trainers) if name in document), None)
+    trainers = project.fact(_mixed_trainers)
+    place = next((place for text, said, place in trainers if name in text and not said.isdisjoint(spellings)), None)
     return None if place is None else (place,)
 
 
-def _mixed_trainers(project: Project) -> tuple[tuple[str, Place], ...]:
-    """The Trainers with a mixed precision, each with the text of its file."""
+def _mixed_trainers(project: Project) -> tuple[tuple[str, frozenset[str], Place], ...]:
+    """The Trainers with a mixed precision, each with the text of its file and the precisions it can have."""
     return tuple(_trainers(project))
 
 
-def _trainers(project: Project) -> Iterator[tuple[str, Place]]:
+def _trainers(project: Project) -> Iterator[tuple[str, frozenset[str], Place]]:
     documents = project.python_documents(("precision",), where=lambda text: "Trainer(" in text and "lightning" in text)
     for document in documents:
         if is_test(document.path):
@@ -43,17 +46,19 @@ def _trainers(project: Project) -> Iterator[tuple[str, Place]]:
         module = names_of(project, document)
         for call in module.calls_by_name.get("Trainer", []):
             name = resolve(project, module, call.func) or ""
-            if name.partition(".")[0] in PACKAGES and _is_mixed(project, module, call):
+            said = _mixed(project, module, call) if name.partition(".")[0] in PACKAGES else frozenset()
+            if said:
                 place = Place(document.path, document.span(call), "Lightning runs the steps under autocast")
-                yield document.text, place
+                yield document.text, said, place
 
 
-def _is_mixed(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+def _mixed(project: Project, module: ModuleNames, call: ast.Call) -> frozenset[str]:
+    """The mixed precisions that a Trainer can have on CUDA."""
     given = {item.arg: item.value for item in call.keywords if item.arg is not None}
     precision, accelerator = given.get("precision"), given.get("accelerator")
     if precision is None:
-        return False
+        return frozenset()
     values = values_of(project, module)
-    mixed = any(str(item.value) in MIXED and not isinstance(item.value, bool) for item in values.scenarios(precision))
+    said = {str(item.value) for item in values.scenarios(precision) if not isinstance(item.value, bool)}
     devices = {str(item.value) for item in values.scenarios(accelerator)} if accelerator is not None else set()
-    return mixed and not (devices and devices <= set(OFF_CUDA))
+    return frozenset() if devices and devices <= set(OFF_CUDA) else frozenset(said & MIXED)

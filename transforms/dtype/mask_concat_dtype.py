@@ -14,8 +14,9 @@ around the next layer it casts again and nothing is seen: the same code fails wh
 
 ## Fix
 
-`producer`: the tensor is made in the dtype that was meant. `cast`: it is cast where it is concatenated. Safe for masks
-and for constants, whose values every floating type holds; unsafe for other values, which are rounded.
+`producer` [safe]: the tensor is made in the dtype that was meant. `cast` [safe]: it is cast where it is concatenated.
+Both are that for masks and for constants, whose values every floating type holds; `producer` [unsafe] and `cast`
+[unsafe] for other values, which are rounded.
 
 ## Not flagged
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...codemod.facts.bindings import reaching
 from ...codemod.facts.flow.expressions import OUTPUT_ATTRIBUTES, SAME_DTYPE_ATTRIBUTES
-from ...codemod.facts.flow.operations import operation
-from ...codemod.facts.functions import class_of_object
+from ...codemod.facts.flow.operations import Operation, operation
 from ...codemod.facts.names import Binding, ModuleNames, attribute_chain
 from ...codemod.project import Project
 
@@ -19,12 +18,19 @@ _PROMOTING = ("promote", "promote-float")
 """The same, where every other operand is a number."""
 _JOINING = ("cat", "concat", "stack", "hstack", "vstack")
 _MAKES_FLOAT = ("first-float", "softmax-like")
-_MODEL_WORDS = ("model", "net", "network", "unet", "vae", "transformer", "generator", "decoder", "encoder", "backbone", "module")
+_MODEL_WORDS = (
+    "model", "net", "network", "unet", "vae", "transformer", "generator", "decoder", "encoder", "backbone", "module",
+)  # fmt: skip
 """The last word of names under which code keeps modules that it was given."""
 _MODULE_METHODS = ("eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict", "requires_grad_")
 _FORWARD = ("forward", "encode", "decode", "module", "sample")
-_OUTPUTS = OUTPUT_ATTRIBUTES | {"embeddings", "image_embeds", "hidden_states", "reconstruction", "pred", "prediction_logits"}
+_OUTPUTS = OUTPUT_ATTRIBUTES | {"embeddings", "hidden_states", "reconstruction", "pred", "prediction_logits"}
 _FLOATS = {"logits", "last_hidden_state", "pooler_output", "image_embeds", "text_embeds", "sample", "hidden_states"}
+_RESULTS = (
+    "logit", "logits", "pred", "preds", "prediction", "predictions", "out", "output", "outputs", "prob", "probs",
+    "score", "scores", "embedding", "embeddings", "feature", "features", "hat", "recon", "reconstruction", "hidden",
+)  # fmt: skip
+"""Words in the names of what a model is asked for, as opposed to what it computed on the way."""
 _INTEGRAL = ("id", "ids", "idx", "index", "indices", "label", "labels", "len", "length", "lengths", "token", "tokens",
              "mask", "loss", "code", "codes", "class", "classes", "seq", "sequences")  # fmt: skip
 """Words in a key or name that make it unlikely that the model's own floating result is meant."""
@@ -87,7 +93,7 @@ class _Trace:
 
     def _bound(self, binding: Binding, use: ast.Name, depth: int) -> Output | None:
         if binding.kind == "unpacked" and isinstance(binding.node, ast.Assign):
-            return self._part(binding.node, depth)
+            return self._part(binding.node, binding.name, depth)
         if binding.kind == "for" and isinstance(binding.node, ast.For) and isinstance(binding.node.target, ast.Name):
             return self.of(binding.node.iter, depth)
         value = binding.value if binding.kind == "assign" else None
@@ -97,9 +103,13 @@ class _Trace:
             return self._appended(binding, depth)
         return self.of(value, depth)
 
-    def _part(self, statement: ast.Assign, depth: int) -> Output | None:
-        """``logits, hidden = model(x)``: a part of what the model itself returned."""
-        return self.of(statement.value, depth) if isinstance(statement.value, ast.Call) else None
+    def _part(self, statement: ast.Assign, name: str, depth: int) -> Output | None:
+        """``logits, attention = model(x)``: the first part, or one whose name says that it is the result."""
+        first = statement.targets[0].elts[0] if isinstance(statement.targets[0], ast.Tuple | ast.List) else None
+        is_first = isinstance(first, ast.Name) and first.id == name
+        named = not set(name.lower().rstrip("0123456789").split("_")).isdisjoint(_RESULTS)
+        parts = isinstance(statement.value, ast.Call) and (is_first or named)
+        return self.of(statement.value, depth) if parts else None
 
     def _appended(self, binding: Binding, depth: int) -> Output | None:
         """``outputs = []`` and ``outputs.append(x)``."""
@@ -127,7 +137,7 @@ class _Trace:
         if len(others) != 1 or not isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
             return None
         found = self.of(others[0], depth)
-        floats = isinstance(node.op, ast.Div) or any(isinstance(number.value, float) for number in _constants(numbers[0]))
+        floats = isinstance(node.op, ast.Div) or any(isinstance(item.value, float) for item in _constants(numbers[0]))
         return replace(found, floating=True) if found is not None and floats else found
 
     # --- calls ----------------------------------------------------------------------------------------------------
@@ -151,18 +161,11 @@ class _Trace:
         known = operation(name)
         if known is None or not operands:
             return None
-        found = None
-        if known.name == "to":
-            moved = [*operands[1:], *(item.value for item in node.keywords)]
-            found = self.of(operands[0], depth) if all(_names_device(item) for item in moved) else None
-        elif known.name in _JOINING:
+        others = [*operands[1:], *(item.value for item in node.keywords)]
+        if known.name in _JOINING:
             found = self._joined(operands[0], depth)
-        elif known.result in _PROMOTING:
-            numbers = [*operands[1:], *(item.value for item in node.keywords)]
-            found = self.of(operands[0], depth) if all(_is_number(item) for item in numbers) else None
-        elif known.result in _KEEPING and not (known.result == "max-like" and len(operands) + len(node.keywords) > 1):
-            reads_bytes = known.name == "view" and any("dtype" in ast.unparse(item) or "torch." in ast.unparse(item) for item in operands[1:])
-            found = self.of(operands[0], depth) if not reads_bytes else None
+        else:
+            found = self.of(operands[0], depth) if _keeps_dtype(known, others) else None
         if found is None:
             return None
         return replace(found, floating=found.floating or known.result in _MAKES_FLOAT, steps=(*found.steps, node))
@@ -178,10 +181,18 @@ class _Trace:
         while isinstance(func, ast.Attribute) and func.attr in _FORWARD:
             func = func.value
         chain = attribute_chain(func)
-        if chain is None or chain == ["self"] or self._module.qualified(func) is not None:
+        if chain is None or self._module.qualified(func) is not None:
             return None
+        if chain == ["self"]:
+            return func if self._is_lightning(func) else None
         is_bound = chain[0] == "self" or bool(self._module.scope_of(func).lookup(chain[0]))
         return func if is_bound and (_is_named_model(chain[-1]) or self._is_used_as_module(chain)) else None
+
+    def _is_lightning(self, node: ast.expr) -> bool:
+        """``self(x)`` in a LightningModule, which ``forward`` answers."""
+        owner = self._module.scope_of(node).enclosing_class
+        bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+        return any((attribute_chain(base) or [""])[-1] == "LightningModule" for base in bases)
 
     def _is_used_as_module(self, chain: list[str]) -> bool:
         """``x.eval()``, ``x.parameters()``: what only modules have."""
@@ -190,6 +201,17 @@ class _Trace:
                 if attribute_chain(node.value) == chain:
                     return True
         return False
+
+
+def _keeps_dtype(known: Operation, others: list[ast.expr]) -> bool:
+    """Whether the result has the dtype of the operation's first operand."""
+    if known.name == "to":
+        return all(_names_device(item) for item in others)
+    if known.name == "view":
+        return not any("dtype" in text or "torch." in text for text in map(ast.unparse, others))
+    if known.result in _PROMOTING:
+        return all(_is_number(item) for item in others)
+    return known.result in _KEEPING and not (known.result == "max-like" and others)
 
 
 def _is_named_model(name: str) -> bool:
@@ -219,6 +241,3 @@ def _names_device(node: ast.expr) -> bool:
         return isinstance(node.value, str | bool)
     text = ast.unparse(node).lower()
     return any(word in text for word in ("device", "cuda", "rank", "cpu")) and "dtype" not in text
-
-
-__all__ = ["Output", "class_of_object", "output_of"]

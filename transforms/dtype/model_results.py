@@ -48,11 +48,10 @@ def _is_converted(output: Output) -> bool:
 
 def _is_raised(project: Project, output: Output, region: Bf16Region) -> bool:
     """Whether an operation that autocast runs in float32 stands between, in the same region."""
-    device = region.autocast.device or "cuda"
     for step in output.steps:
         name = step.func.attr if isinstance(step.func, ast.Attribute) else getattr(step.func, "id", "")
         inside = bf16_region(project, output.module, step)
-        if inside is not None and inside.autocast is region.autocast and policy_of(name, device) in _TO_FLOAT32:
+        if inside == region and policy_of(name, region.device) in _TO_FLOAT32:
             return True
     return False
 
@@ -65,7 +64,7 @@ def _returned(project: Project, output: Output) -> tuple[Atom, ...]:
     if target is None or _is_method(output):
         return ()
     region = bf16_region(project, output.module, output.call)
-    device = region.autocast.device or "cuda" if region is not None else "cuda"
+    device = region.device if region is not None else "cuda"
     state = AutocastState(Autocasting.ON, Atom(BF16, made="autocast"), device)
     return analysis.under(state, target.module, target.node).returned.atoms
 

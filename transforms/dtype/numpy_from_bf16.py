@@ -9,29 +9,30 @@ when float16 is replaced by bfloat16: NumPy knows float16, so the same line work
 
 What a linear layer, a convolution or a matrix product computes under bfloat16 autocast is bfloat16, and stays so after
 the region has ended; so is what a model of bfloat16 weights returns. `.numpy()`, `np.asarray(...)` and `np.array(...)`
-take no bfloat16 tensor; `.item()` and `.tolist()` do.
+take no bfloat16 tensor, and no array can be made with `dtype="bfloat16"`; `.item()` and `.tolist()` work.
 
 ## Fix
 
-`float` inserts `.float()`: before the crash there was no array; where the tensor is float32 already, nothing changes. It
-is [safe] where the tensor is known to be a floating one, else [unsafe], as integers would become floats. `guard` [safe],
-for functions that take any tensor: only bfloat16 tensors are cast.
+`float` [safe] inserts `.float()`: where it crashed there is an array now; where the tensor is float32 already, nothing
+changes. `float` [unsafe] where the tensor is not known to be a floating one, as integers would become floats.
+`guard` [safe], for functions that take any tensor: only bfloat16 tensors are cast. A dtype that is read from a record
+in which the project stores the word "bfloat16" is only reported: the bytes must be read as int16 and viewed.
 
 ## Not flagged
 
 Float16 and float32; tensors that are cast before; class numbers, masks, token ids and other integers; results that
 autocast computes in float32 (softmax, losses, a norm at the end of a model whose source is known); models prepared by
-accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests. Functions that take
-any tensor are named only where they log what training hands them or build a module from a checkpoint, in a project that
-uses bfloat16.
+accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests. Functions that
+take any tensor are named only where they log what training hands them, build a module from what a checkpoint holds, or
+are handed a model's bfloat16 result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.flow.lattice import FP64, Atom, Kind, Role
+from ...codemod.facts.dtypes import BF16, FP64
+from ...codemod.facts.flow.lattice import Atom, Kind, Role
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.project import Project
 from .any_tensor import converter_of
@@ -39,6 +40,7 @@ from .atom_places import atom_places
 from .clashes import name_of
 from .model_outputs import output_of
 from .model_results import is_floating, region_of
+from .numpy_dtype_names import NamedDtype, named_dtypes
 from .numpy_readings import Reading, float_edit, guarded_edit, is_told_apart, readings
 
 RAISES = "NumPy has no bfloat16, and this raises TypeError"
@@ -51,6 +53,8 @@ def check(project: Project) -> Iterator[Finding]:
         finding = _of_dtype(project, reading) or _of_model(project, reading) or _of_converter(project, reading)
         if finding is not None:
             yield finding
+    for item in named_dtypes(project):
+        yield _of_name(item)
 
 
 def _of_dtype(project: Project, reading: Reading) -> Finding | None:
@@ -118,6 +122,13 @@ def _of_converter(project: Project, reading: Reading) -> Finding | None:
     fixes = [Fix("guard", text, Applicability.SAFE, (edit,))] if edit is not None else []
     document = reading.module.document
     return rule.finding(message, document.path, document.span(reading.call), found.why, fixes)
+
+
+def _of_name(item: NamedDtype) -> Finding:
+    """An array of the dtype that a record names."""
+    document = item.module.document
+    message = f'{name_of(item.node)} can be "bfloat16", and NumPy knows no type of that name: this raises TypeError'
+    return rule.finding(message, document.path, document.span(item.node), (item.stored,))
 
 
 rule = Rule.of("PF208", check)

@@ -107,7 +107,7 @@ def _before_move(tensor: ast.expr) -> ast.expr:
 
 
 def guarded_edit(reading: Reading, name: str) -> Edit | None:
-    """``(x.float() if x.dtype == torch.bfloat16 else x)`` in the place of the name ``x`` that the reading starts from."""
+    """``(x.float() if x.dtype == torch.bfloat16 else x)`` where the reading starts from the name ``x``."""
     module = reading.module
     imported = any(item.qualified == "torch" for item in module.scope_of(reading.call).lookup("torch"))
     start = next((node for node in ast.walk(reading.tensor) if isinstance(node, ast.Name) and node.id == name), None)

@@ -40,7 +40,7 @@ from ..hardware.deployment import is_test
 from .clashes import name_of
 from .float_around import float_around
 from .half_operands import HalfOperand, half_operand, operand_of
-from .kernel_gaps import INTERPOLATION, gaps, gaps_on
+from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
 from .numpy_readings import is_told_apart
 from .sibling_casts import careful_sibling
 
@@ -58,7 +58,7 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         hit = operand.dtypes & _missing(project, item, operand)
         if hit and not (operand.origin != "cast" and is_told_apart(project, item.module, item.node)):
-            yield _finding(item, operand, hit)
+            yield _finding(project, item, operand, hit)
 
 
 def _missing(project: Project, item: Application, operand: HalfOperand) -> frozenset[Dtype]:
@@ -73,7 +73,7 @@ def _is_asked(item: Application) -> bool:
     return known and not is_test(item.module.document.path)
 
 
-def _finding(item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:
+def _finding(project: Project, item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:
     document = item.module.document
     name, called = name_of(operand.node), item.operation
     types = " or ".join(sorted(dtype.name for dtype in hit))
@@ -84,7 +84,8 @@ def _finding(item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> 
     }[operand.origin]
     message = f"{when}, for which {called} has no kernel: this raises"
     certain = next(iter(hit)) if operand.origin == "cast" and len(operand.dtypes) == 1 else None
-    return rule.finding(message, document.path, document.span(item.node), operand.why, [_fix(item, operand.node, certain)])
+    fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
+    return rule.finding(message, document.path, document.span(item.node), evidence, fixes)
 
 
 def _forgotten(item: Application, sibling: Place) -> Finding:
@@ -92,16 +93,18 @@ def _forgotten(item: Application, sibling: Place) -> Finding:
     node = found[0] if found is not None else item.node
     document = item.module.document
     name, called = name_of(node), item.operation
-    message = f"{name} comes in the dtype of the weights, and {called} has no 16-bit kernel on the CPU: this raises there"
-    return rule.finding(message, document.path, document.span(item.node), (sibling,), [_fix(item, node)])
+    message = f"{name} comes in the dtype of the weights: where that is 16-bit, {called} raises on the CPU"
+    return rule.finding(message, document.path, document.span(item.node), (sibling,), _fixes(item, node))
 
 
-def _fix(item: Application, operand: ast.expr, certain: Dtype | None = None) -> Fix:
+def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:
+    if any(entry.arg == "out" for entry in item.node.keywords):
+        return []  # the buffer has the 16-bit dtype
     result = _result_dtype(item, operand, certain)
     edits = float_around(item.module.document, item.node, _tensors(item, operand), result)
     back = " and cast the result back" if result else ""
     message = f"compute it in float32{back}; float32 tensors stay as they are"
-    return Fix("float32", message, Applicability.SAFE, edits)
+    return [Fix("float32", message, Applicability.SAFE, edits)]
 
 
 def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -> str:

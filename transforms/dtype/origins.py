@@ -244,4 +244,3 @@ def _names_device(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str | bool)
     return "device" in ast.unparse(node)
-

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...codemod.facts.names import parameters_of
 from ...codemod.project import Project
 from .amp_decorators import BACKWARD, FORWARD
-from .custom_functions import CustomFunction
+from .custom_functions import CustomFunction, positional
 from .function_uses import constant_inputs
 from .role_flow import follow
 from .role_frame import Meeting
@@ -54,9 +54,9 @@ def passes_of(project: Project, function: CustomFunction) -> Passes | None:
     names: dict[str, Value] = {item.arg: _input(item) for item in parameters_of(function.forward)}
     names.update(_constant_defaults(function.forward))
     names.update(dict.fromkeys(constant_inputs(project, function), A_NUMBER))
-    context = function.forward.args.args[0].arg
+    context = function.forward_context
     forward = follow(project, function.module, function.forward, names, autocast=True, context=context)
-    saved = Saved(tuple(forward.saves.values()))
+    saved = Saved(tuple(forward.saves.values()), tuple(forward.open_saves.values()))
     kept = {name: value for name, value in forward.names.items() if name.startswith("ctx.")}
     grads = _gradients(function, forward.returned)
     if grads is None:
@@ -71,7 +71,7 @@ def passes_of(project: Project, function: CustomFunction) -> Passes | None:
         context=function.context,
         saved=saved,
     )
-    values = [*kept.values(), *(item for option in saved.options for item in option)]
+    values = [*kept.values(), *(item for option in saved.rows for item in option)]
     raw = {role.of for value in values if (role := role_of(value)).kind == INPUT}
     return Passes(tuple(forward.meetings.values()), tuple(backward.meetings.values()), frozenset(raw), on)
 
@@ -110,8 +110,7 @@ def _input(parameter: ast.arg) -> Value:
 
 def _constant_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, Value]:
     """Parameters with a number for their default are numbers; those with None are tensors that may be missing."""
-    positional = [*function.args.posonlyargs, *function.args.args]
-    pairs = zip(reversed(positional), reversed(function.args.defaults), strict=False)
+    pairs = zip(reversed(positional(function)), reversed(function.args.defaults), strict=False)
     return {
         parameter.arg: A_NUMBER
         for parameter, value in pairs
@@ -122,7 +121,7 @@ def _constant_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict
 def _gradients(function: CustomFunction, returned: list[Value]) -> dict[str, Value] | None:
     """The roles of backward's parameters: each gradient has the dtype of its output."""
     outputs = _outputs(returned)
-    parameters = [item.arg for item in function.backward.args.args[1:]]
+    parameters = [item.arg for item in positional(function.backward)[1:]]
     names: dict[str, Value] = {}
     for index, name in enumerate(parameters):
         role = outputs[index] if outputs is not None and index < len(outputs) else UNKNOWN_ROLE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from ...codemod.facts.dtypes import FP32, TORCH_DTYPES
 from ...codemod.facts.functions import called_function
@@ -113,7 +114,7 @@ def _binary(frame: Frame, node: ast.BinOp, depth: int) -> Value:
 def _subscript(frame: Frame, node: ast.Subscript, depth: int) -> Value:
     value = evaluate(frame, node.value, depth)
     if isinstance(value, Saved):
-        value = joined_columns(value.options) or UNKNOWN_ROLE
+        value = joined_columns(value.rows) or UNKNOWN_ROLE
     if not isinstance(value, tuple):
         return value if isinstance(value, Role) else UNKNOWN_ROLE
     index = node.slice
@@ -133,8 +134,9 @@ def _subscript(frame: Frame, node: ast.Subscript, depth: int) -> Value:
 def _call(frame: Frame, node: ast.Call, depth: int) -> Value:
     func = node.func
     if isinstance(func, ast.Attribute) and func.attr == "save_for_backward":
-        if not any(isinstance(item, ast.Starred) for item in node.args):
-            frame.saves[node] = tuple(evaluate(frame, item, depth) for item in node.args)
+        plain = list(takewhile(lambda item: not isinstance(item, ast.Starred), node.args))
+        saves = frame.saves if len(plain) == len(node.args) else frame.open_saves
+        saves[node] = tuple(evaluate(frame, item, depth) for item in plain)
         return A_NONE
     name = resolve(frame.project, frame.module, func) or ""
     if name.startswith("torch."):
@@ -163,10 +165,11 @@ def _marked(frame: Frame, node: ast.Call, made: Role, arguments: Sequence[Role])
 
 def _dequantizes(node: ast.Call) -> bool:
     """A call that turns a quantized weight back into numbers without being told their dtype."""
-    last = (attribute_chain(node.func) or [""])[-1].lower()
+    if "dequant" not in (attribute_chain(node.func) or [""])[-1].lower():
+        return False
     given = [*node.args, *(item.value for item in node.keywords)]
     told = any("dtype" in ast.unparse(item) for item in given) or any(item.arg == "dtype" for item in node.keywords)
-    return "dequant" in last and not told and len(node.args) + len(node.keywords) >= 2
+    return not told and len(node.args) + len(node.keywords) >= 2
 
 
 def _function(frame: Frame, node: ast.Call, last: str, depth: int) -> Value:
@@ -214,6 +217,8 @@ def _method(frame: Frame, node: ast.Call, func: ast.Attribute, depth: int) -> Va
     operands = [
         (item, role_of(evaluate(frame, item, depth))) for item in node.args if not isinstance(item, ast.Starred)
     ]
+    if func.attr == "apply":
+        frame.applied[node] = tuple(other for _, other in operands)
     if func.attr in IN_PLACE_PRODUCTS:
         frame.meetings[node] = Meeting(node, tuple(operands), (func.value, role), True, frame.autocast)
         return role

@@ -19,7 +19,7 @@ MAX_INLINED = 2
 MAX_INLINED_CALLS = 40
 """How many calls of one function are followed into."""
 MAX_NESTED_LOOPS = 3
-MAX_STATEMENTS = 150
+MAX_ROWS = 250
 """Longer functions of the project are not followed into."""
 
 
@@ -50,13 +50,17 @@ def follow(
 
 def _inlined(project: Project, target: FunctionTarget, values: dict[str, Value], on: bool, depth: int) -> Value:
     """What a function of the project returns for these arguments; its own products are not noted."""
-    if depth > MAX_INLINED or sum(1 for _ in ast.walk(target.node)) > 30 * MAX_STATEMENTS:
+    if depth > MAX_INLINED or _rows(target.node) > MAX_ROWS:
         return Role("unknown", graded=any(role_of(value).graded for value in values.values()))
     names: dict[str, Value] = {parameter.arg: UNKNOWN_ROLE for parameter in parameters_of(target.node)}
     names.update(_defaults(target.node))
     names.update(values)
     frame = follow(project, target.module, target.node, names, autocast=on, depth=depth)
     return joined_roles([role_of(value) for value in frame.returned]) if frame.returned else UNKNOWN_ROLE
+
+
+def _rows(node: FunctionNode) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno
 
 
 def _defaults(function: FunctionNode) -> dict[str, Value]:
@@ -128,7 +132,7 @@ def _parts(value: Value, target: ast.Tuple | ast.List, source: ast.expr) -> Sequ
     """What each element of an unpacking gets."""
     starred = [index for index, item in enumerate(target.elts) if isinstance(item, ast.Starred)]
     if isinstance(value, Saved):
-        value = (joined_columns(value.options) if starred else value.unpacked(len(target.elts))) or UNKNOWN_ROLE
+        value = (joined_columns(value.rows) if starred else value.unpacked(len(target.elts))) or UNKNOWN_ROLE
     if isinstance(value, tuple):
         if not starred and len(value) == len(target.elts):
             return value

@@ -44,6 +44,10 @@ class Frame:
     meetings: dict[ast.AST, Meeting] = field(default_factory=dict)
     saves: dict[ast.AST, tuple[Value, ...]] = field(default_factory=dict)
     """What each ``save_for_backward`` saves."""
+    open_saves: dict[ast.AST, tuple[Value, ...]] = field(default_factory=dict)
+    """The same for those that end in ``*``: what stands before it."""
+    applied: dict[ast.AST, tuple[Role, ...]] = field(default_factory=dict)
+    """The roles of what each ``Function.apply`` is given."""
     returned: list[Value] = field(default_factory=list)
     loops: int = 0
     """How many loops are open."""

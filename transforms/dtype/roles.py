@@ -44,10 +44,19 @@ class Saved:
     """``ctx.saved_tensors``: what each ``save_for_backward`` of the forward pass may have saved."""
 
     options: tuple[tuple[Value, ...], ...]
+    starts: tuple[tuple[Value, ...], ...] = ()
+    """The known first tensors where ``*`` hides how many follow."""
 
     def unpacked(self, count: int) -> tuple[Value, ...] | None:
         """What ``count`` names get from it, where its length fits."""
-        return joined_columns([option for option in self.options if len(option) == count])
+        rows = [option for option in self.options if len(option) == count]
+        rows += [(*start, *[UNKNOWN_ROLE] * (count - len(start))) for start in self.starts if len(start) <= count]
+        return joined_columns(rows)
+
+    @property
+    def rows(self) -> tuple[tuple[Value, ...], ...]:
+        """All of it, as far as it is known."""
+        return (*self.options, *self.starts)
 
 
 Value: TypeAlias = "Role | DtypeOf | Saved | tuple[Value, ...]"

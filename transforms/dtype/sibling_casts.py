@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from ...codemod.facts.dtypes import FP32
 from ...codemod.facts.flow.frame import Application
 from ...codemod.facts.flow.halves import weights_can_be_half
-from ...codemod.facts.flow.lattice import FP32, Kind, Role, Value
+from ...codemod.facts.flow.lattice import Kind, Role, Value
 from ...codemod.model import Place
 from ...codemod.project import Project
 from .half_operands import operand_of
@@ -21,9 +22,16 @@ def careful_sibling(project: Project, item: Application, others: Sequence[Applic
     if found is None or item.function is None or not _is_given(found[1]) or not weights_can_be_half(project):
         return None
     body = "\n".join(ast.unparse(statement) for statement in item.function.body)
-    if any(word in body for word in _PRECISION):
+    if any(word in body for word in _PRECISION) or _is_handed_float32(item):
         return None
     return next(_casts(item, others), None)
+
+
+def _is_handed_float32(item: Application) -> bool:
+    """Whether a function of the file that calls this one casts to float32 itself."""
+    calls = item.module.calls_by_name.get(item.function.name, []) if item.function is not None else []
+    callers = [item.module.scope_of(call).function.node for call in calls]
+    return any(word in ast.unparse(caller) for caller in callers for word in (".float(", "float32"))
 
 
 def _is_given(value: Value) -> bool:
@@ -41,5 +49,5 @@ def _casts(item: Application, others: Sequence[Application]) -> Iterator[Place]:
             continue
         gives_back = any(".dtype" in ast.unparse(statement) for statement in other.function.body)
         if gives_back and atom.source.path == item.module.document.path:
-            document = item.module.document
-            yield Place(document.path, document.span(atom.source.node), f"{other.function.name} casts to float32 for it")
+            document, text = item.module.document, f"{other.function.name} casts to float32 for it"
+            yield Place(document.path, document.span(atom.source.node), text)

@@ -55,13 +55,16 @@ def _import_of(project: Project, module: ModuleNames, func: ast.expr, name: str)
     return [AddImport(f"from {'.' * statement.level}{statement.module or ''} import {name}")]
 
 
-def new_pair(project: Project, path: str) -> tuple[str, str] | None:
+def new_pair(project: Project, path: str, cast_inputs: str = "") -> tuple[str, str] | None:
     """Both decorators, written for the device and the release of torch that the project uses; None if there is none."""
+    cast = f"cast_inputs={cast_inputs}" if cast_inputs else ""
     device = _device(project)
     versions = allowed(project, "torch", near=path)
     if versions is not None and versions.may_be_below(_SINCE):
-        return (f"torch.cuda.amp.{FORWARD}", f"torch.cuda.amp.{BACKWARD}") if device == "cuda" else None
-    return f'torch.amp.{FORWARD}(device_type="{device}")', f'torch.amp.{BACKWARD}(device_type="{device}")'
+        called = f"({cast})" if cast else ""
+        return (f"torch.cuda.amp.{FORWARD}{called}", f"torch.cuda.amp.{BACKWARD}") if device == "cuda" else None
+    given = f'device_type="{device}"' + (f", {cast}" if cast else "")
+    return f"torch.amp.{FORWARD}({given})", f'torch.amp.{BACKWARD}(device_type="{device}")'
 
 
 def _device(project: Project) -> str:

@@ -255,7 +255,11 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
         mixture = replace(atom.mixture, meant=kept) if kept is not None else None
         return (replace(atom, mixture=mixture),)
     if atom.symbol in bindings:
-        return bindings[atom.symbol]
+        made_by_layer = atom.made == "layer"
+        return tuple(
+            replace(item, made="layer") if made_by_layer and item.role is Role.WEIGHTS else item
+            for item in bindings[atom.symbol]
+        )
     if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):
         return ()
     return (atom,)

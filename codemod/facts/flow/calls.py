@@ -112,7 +112,7 @@ def _from_batch(frame: Frame, node: ast.Call, receiver: Value, name: str) -> Val
 def _other_call(
     frame: Frame, node: ast.Call, name: str, qualified: str | None, positional: list[NodeValue], named: Named
 ) -> Value:
-    if name in LOADERS:
+    if name in LOADERS and isinstance(node.func, ast.Attribute):
         return loaded(frame, node, named)
     if name == "prepare" and isinstance(node.func, ast.Attribute):
         return prepared(positional)
@@ -130,8 +130,9 @@ def _other_call(
     if found is not None:
         return made_object(frame, node, ProjectClass(*found))
     if name in ("asarray", "array") and (qualified or "").startswith("numpy.") and positional:
-        frame.record.applications[node] = Application(
-            frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
-        )
+        if positional[0][1].kind is Kind.TENSOR:
+            frame.record.applications[node] = Application(
+                frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
+            )
         return ARRAY_VALUE
     return ARRAY_VALUE if (qualified or "").startswith("numpy.") else UNKNOWN_VALUE

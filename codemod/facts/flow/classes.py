@@ -88,7 +88,7 @@ def is_torch_module(project: Project, found: ProjectClass, hops: int = 0) -> boo
     if hops > MAX_BASES or not isinstance(node, ast.ClassDef):
         return False
     for base in node.bases:
-        qualified = resolve(project, found.module, base) or ""
+        qualified = resolve(project, found.module, base) or ast.unparse(base)
         if qualified.startswith("torch.nn.") or qualified.rpartition(".")[2].endswith(MODULE_BASES):
             return True
         inside = class_of(project, found.module, base)
@@ -158,8 +158,16 @@ def _has_weights(analysis: FlowAnalysis, value: Value) -> bool:
         layer = LAYERS.get(detail.name)
         return layer is not None and (layer.has_weights or layer.role in ("container", "wrapper"))
     if isinstance(detail, ProjectClass):
-        return any(part.kind is not Kind.NUMBER and bool(part.atoms) for part in analysis.attributes(detail).values())
+        return has_parts_with_weights(analysis, detail)
     return bool(value.atoms)
+
+
+def has_parts_with_weights(analysis: FlowAnalysis, found: ProjectClass) -> bool:
+    """Whether a class keeps something with a floating dtype, or anything that is not understood but is a module."""
+    if found.name.endswith(("Loss", "Criterion")):
+        return False
+    parts = analysis.attributes(found).values()
+    return not parts or any(part.kind is Kind.UNKNOWN or bool(part.atoms) for part in parts)
 
 
 def registered_buffer(value: Value, own: Atom) -> Value:
@@ -186,4 +194,5 @@ def _is_changed(found: ProjectClass, node: ast.Attribute) -> bool:
     grown = isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "insert")
     if not (replaced or grown) or not (isinstance(node.value, ast.Name) and node.value.id == "self"):
         return False
-    return found.module.scope_of(node).enclosing_class is found.scope
+    holder = found.module.scope_of(node)
+    return holder.enclosing_class is found.scope and getattr(holder.function.node, "name", "") != "__init__"

@@ -7,9 +7,9 @@ import ast
 from ...project import Project
 from ..autocast import Autocast, autocasts_in, dtype_scenarios
 from ..dtypes import Dtype
-from ..names import ModuleNames
+from ..names import ModuleNames, names_of
 from .frame import Autocasting, AutocastState, Frame
-from .lattice import Atom, Role
+from .lattice import Atom, Role, Source
 
 OWN_METHODS = ("autocast", "autocast_smart_context_manager", "compute_loss_context_manager", "forward_context")
 """Methods of trainers (accelerate, fabric, transformers, Lightning plugins) that open a region."""
@@ -28,6 +28,20 @@ class AutocastIndex:
             found = autocasts_in(self._project, module) if "autocast" in module.document.text else ()
             self._known[module] = {item.node: item for item in found}
         return self._known[module]
+
+
+def open_region(project: Project) -> Source | None:
+    """Where the project opens an autocast region: its models run inside of it. None where no file does."""
+    return project.fact(_open_region)
+
+
+def _open_region(project: Project) -> Source | None:
+    index = project.fact(AutocastIndex)
+    for document in project.python_documents(("autocast",)):
+        for item in index.of(names_of(project, document)).values():
+            if not item.switched_off:
+                return Source(document.path, item.node, "autocast is entered here: layers give 16 bits inside")
+    return None
 
 
 def entered(frame: Frame, expression: ast.expr) -> AutocastState:

@@ -7,7 +7,8 @@ through an index, or apply a watched operation.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import gc
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...project import Project
@@ -16,7 +17,9 @@ from ..names import FunctionNode, ModuleNames, names_of
 from .analysis import FlowAnalysis, flow_of
 from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
+from .halves import speaks_of_half_weights
 from .lattice import Kind
+from .prepared import named_as_prepared
 
 MAKERS = (
     "float", "double", "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor",
@@ -24,15 +27,18 @@ MAKERS = (
 )  # fmt: skip
 """Names whose calls (or reads) make it worth to follow a function."""
 ASKED = (
-    "numpy", "asarray", "array", "masked_fill", "masked_fill_", "interpolate", "quantile", "cdist", "stft", "istft",
-    "rfft", "irfft", "fft", "ifft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "svd", "inv", "pinv", "qr",
-    "eigh", "cholesky", "solve", "det", "slogdet", "lstsq", "lstm", "gru", "rnn", "histc",
+    "numpy", "asarray", "array", "masked_fill", "masked_fill_", "interpolate", "quantile", "cdist", "stft",
+    "istft", "rfft", "irfft", "fft", "ifft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "svd", "inv",
+    "pinv", "qr", "eigh", "cholesky", "solve", "det", "slogdet", "lstsq", "lstm", "gru", "rnn", "histc",
     "scaled_dot_product_attention", "nanquantile", "pdist", "ctc_loss", "polar", "complex", "view_as_complex",
-    "inverse", "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet", "cholesky_inverse",
+    "inverse", "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet",
+    "cholesky_inverse",
 )  # fmt: skip
 JOINS = ("cat", "concat", "concatenate", "stack")
 MAX_CALLERS = 3
 """How far a float32 value, or weights, are followed to callers."""
+SEGMENT = 150
+"""How many files are held at a time: what they parse to is let go before the next ones are read."""
 SKIPPED_PARTS = ("test", "tests", "testing", "docs", "examples_tests")
 
 
@@ -50,11 +56,27 @@ def encounters(project: Project) -> Encounters:
 
 
 def _all(project: Project) -> Encounters:
+    paths = [path for path in project.python_paths(("torch",), _is_worth_reading) if not _is_test(path)]
+    if len(paths) <= SEGMENT:
+        return _within(project, paths)
+    found = []
+    for start in range(0, len(paths), SEGMENT):
+        part = project.detached(speaks_of_half_weights, named_as_prepared)
+        found.append(_within(part, paths[start : start + SEGMENT]))
+        del part
+        gc.collect()  # scopes and syntax trees hold each other
+    return Encounters(
+        tuple(item for part_found in found for item in part_found.meetings),
+        tuple(item for part_found in found for item in part_found.applications),
+    )
+
+
+def _within(project: Project, paths: Sequence[str]) -> Encounters:
+    """The encounters in some files; what they import is read as it is needed."""
     analysis = flow_of(project)
     meetings: list[Meeting] = []
     applications: list[Application] = []
-    documents = project.python_documents(("torch",), where=_is_worth_reading)
-    modules = [names_of(project, document) for document in documents if not _is_test(document.path)]
+    modules = [names_of(project, document) for document in project.python_documents_at(paths)]
     holders = {module: worth_following(module) for module in modules}
     add_callers(analysis, holders)
     for module in modules:

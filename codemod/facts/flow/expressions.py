@@ -9,6 +9,7 @@ from dataclasses import replace
 from ..dtypes import FP32
 from .calls import call
 from .classes import attribute_value, model_by_name
+from .containers import one_of
 from .dtype_expressions import dtype_atoms, written_dtype
 from .frame import Frame, joined_names, place_of, speaks_of_precision
 from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by, promote
@@ -133,6 +134,8 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
         return _batch_item(frame, node, base)
     if base.kind is Kind.SEQUENCE:
         return _item(base, node.slice)
+    if base.kind is Kind.MODULE:
+        return one_of(base)
     if base.kind is Kind.TENSOR:
         of_table = any(atom.made == "table" for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base
@@ -270,7 +273,8 @@ def _comprehension(frame: Frame, node: ast.expr, depth: int) -> Value:
             evaluate(frame, test, depth)
     element = evaluate(frame, node.elt, depth)
     frame.names = saved
-    return Value(Kind.SEQUENCE, items=(element,), label="each") if element.kind is Kind.TENSOR else Value(Kind.SEQUENCE)
+    known = element.kind in (Kind.TENSOR, Kind.MODULE)
+    return Value(Kind.SEQUENCE, items=(element,), label="each") if known else Value(Kind.SEQUENCE)
 
 
 def bind_loop_target(frame: Frame, target: ast.expr, iterable: ast.expr, value: Value) -> None:
@@ -298,6 +302,8 @@ def _element_of(iterable: ast.expr, value: Value) -> Value:
         return Value(Kind.BATCH, label=text)
     if value.kind is Kind.TENSOR:
         return value
+    if value.kind is Kind.MODULE:
+        return one_of(value)
     if value.kind is Kind.SEQUENCE and value.items and len(set(value.items)) == 1:
         return value.items[0]
     return UNKNOWN_VALUE

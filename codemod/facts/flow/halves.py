@@ -21,10 +21,10 @@ CASTS = (
 
 def weights_can_be_half(project: Project) -> bool:
     """Whether any Python file of the project speaks of 16-bit weights. Autocast alone leaves weights in float32."""
-    return project.fact(_speaks_of_half_weights)
+    return project.fact(speaks_of_half_weights)
 
 
-def _speaks_of_half_weights(project: Project) -> bool:
+def speaks_of_half_weights(project: Project) -> bool:
     return any(True for _ in project.python_documents(CASTS[:-3])) or any(
         _casts_modules(document.text) for document in project.python_documents(("float16",))
     )

@@ -85,9 +85,9 @@ class Atom:
     source: Source | None = field(default=None, compare=False)
     mixture: Mixture | None = field(default=None, compare=False)
     made: str = field(default="", compare=False)
-    """What made a concrete dtype: ``factory``, ``cast``, ``default-dtype``, ``data``, ``autocast``, ``module``.
+    """What made a dtype: ``factory``, ``cast``, ``table``, ``autocast``, ``module``, ``output`` of one.
 
-    For symbols: ``followed`` when it is the dtype of another value of which nothing is known.
+    For the symbol of a class's weights: ``layer``, where a layer gave it that autocast lowers.
     """
     expression: ast.expr | None = field(default=None, compare=False)
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
@@ -163,7 +163,7 @@ def join(first: Value, second: Value) -> Value:
         detail = first.detail if first.detail == second.detail else None
         label = first.label if first.label == second.label else ""
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
-        return Value(Kind.MODULE, atoms, label=label, detail=detail)
+        return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
     items = None
     if first.items is not None and second.items is not None and len(first.items) == len(second.items):
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
@@ -175,6 +175,11 @@ def join(first: Value, second: Value) -> Value:
         first.label if first.label == second.label else "",
         first.detail,
     )
+
+
+def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
+    """What a container holds after two paths meet: an empty one (a loop before its first round) adds nothing."""
+    return first if first == second or second == () else second if first == () else None
 
 
 def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...]:
@@ -226,7 +231,8 @@ def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr)
 def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
     """What two atoms promote to; None when it cannot be told."""
     if one == other:
-        return one if one.mixture is not None else other if other.mixture is not None else one
+        first, second = (other, one) if one.made == "layer" else (one, other)
+        return first if first.mixture is not None else second if second.mixture is not None else first
     if one.dtype is not None and other.dtype is not None:
         return _promoted_concrete(one, other, node)
     if one.dtype is None and other.dtype is None:
@@ -251,6 +257,19 @@ def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
     if wider.dtype == FP32 and narrower.dtype in HALVES:
         return replace(wider, mixture=wider.mixture or Mixture(node, wider, narrower))
     return wider
+
+
+def of_weights_only(value: Value) -> Value:
+    """The same value, where autocast, if it is open, does not give it the low precision."""
+    return value.with_atoms(replace(atom, made="") if atom.made == "layer" else atom for atom in value.atoms)
+
+
+def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
+    """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
+    for wide, meant in ((one, other), (other, one)):
+        if wide.dtype == FP32 and wide.made == "factory" and meant.made == "layer":
+            return wide, replace(meant, source=region)
+    return None
 
 
 def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:

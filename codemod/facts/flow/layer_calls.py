@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from ..dtypes import FP32
 from .frame import Autocasting, Frame
-from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Value
+from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Role, Value, of_weights_only
 from .layers import LAYERS, Layer
 from .meetings import NodeValue, report_input
 
@@ -49,11 +50,27 @@ def _result(
     if layer.result == "int64":
         return INT_TENSOR
     if layer.result == "weights":
-        return Value(Kind.TENSOR, module.atoms)
+        return Value(Kind.TENSOR, of_weights(module))
+    if frame.autocast.state is Autocasting.MAYBE and layer.autocast("cuda") in ("fp32", "set_opt_dtype"):
+        value, module = of_weights_only(value), of_weights_only(module)
+        if layer.role == "weighted":
+            return Value(Kind.TENSOR, value.atoms or module.atoms)
     known = value.kind is Kind.TENSOR and bool(value.atoms)
     if layer.role == "weighted" and not known:
-        return Value(Kind.TENSOR, module.atoms)
+        return Value(Kind.TENSOR, of_weights(module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE
+
+
+def of_weights(module: Value) -> tuple[Atom, ...]:
+    """The dtype of what a module gives, where it is that of its weights (or autocast's, where a region is open)."""
+    return tuple(
+        replace(atom, made="output")
+        if atom.made == "module"
+        else replace(atom, made="layer")
+        if atom.role is Role.WEIGHTS
+        else atom
+        for atom in module.atoms
+    )
 
 
 def _shaped(layer: Layer, result: Value) -> Value:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..dtypes import FP32, FP64
 from .classes import LibraryModel, TorchLayer, has_dtype
+from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import HALVES, Atom, Kind, Role, Value, clash
+from .lattice import HALVES, Atom, Kind, Role, Value, clash, clash_under_autocast
 from .prepared import may_be_prepared
 
 JOINS = ("cat", "concat", "concatenate")
@@ -17,11 +18,13 @@ WITH_WEIGHT = ("Linear", "Conv", "LayerNorm", "GroupNorm", "RMSNorm", "Embedding
 """How the names of layers begin whose parameter is called ``weight``."""
 METHODS = ("encode", "decode", "forward")
 NodeValue = tuple[ast.expr, Value]
+Clash = Callable[[Atom, Atom], tuple[Atom, Atom] | None]
 
 
 def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Iterable[NodeValue]) -> None:
     """Record every pair of operands that clash in ``operation``; scalars, numbers and integers never do."""
     listed = list(operands)
+    met = clash_of_write(frame) if mix == "raises-destination" else clash
     tensors = [item for item in listed if item[1].kind is Kind.TENSOR and not item[1].scalar]
     for item, value in tensors:
         _branches(frame, node, operation, mix, item, value)
@@ -29,7 +32,16 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
         _mask_among_latents(frame, node, operation, mix, listed)
     for index, (first_node, first) in enumerate(tensors):
         for second_node, second in tensors[index + 1 :]:
-            _pair(frame, node, operation, mix, (first_node, first), (second_node, second))
+            _pair(frame, node, operation, mix, (first_node, first), (second_node, second), met)
+
+
+def clash_of_write(frame: Frame) -> Clash:
+    """How what is written through an index meets its destination: an autocast around the call is enough."""
+    can_be_open = frame.autocast.state is Autocasting.MAYBE and frame.own_weights is not None
+    region = open_region(frame.project) if can_be_open else None
+    if region is None:
+        return clash
+    return lambda one, other: clash(one, other) or clash_under_autocast(one, other, region)
 
 
 def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.expr, value: Value) -> None:
@@ -45,7 +57,9 @@ def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, 
     """A mask as the data pipeline made it (float32) is put beside latents, which have the dtype of training."""
     masks = [item for item in operands if _is_raw_mask(item[1])]
     others = [item for item in operands if item not in masks and "mask" not in ast.unparse(item[0]).lower()]
-    if len(masks) != 1 or not others or any(item[1].kind is Kind.NUMBER for item in others):
+    if len(masks) != 1 or not others or others[0][0] is masks[0][0]:
+        return
+    if any(item[1].kind is Kind.NUMBER for item in others):
         return
     neighbour, value = others[0]
     fixed = [atom for atom in value.atoms if atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES)]
@@ -62,12 +76,14 @@ def _is_raw_mask(value: Value) -> bool:
     return len(value.atoms) == 1 and value.atoms[0].role is Role.DATA and "mask" in value.atoms[0].symbol.lower()
 
 
-def _pair(frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeValue, second: NodeValue) -> None:
+def _pair(
+    frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeValue, second: NodeValue, met: Clash
+) -> None:
     if len(first[1].atoms) > 1 and len(second[1].atoms) > 1:
         return  # both were changed by branches, which may be the same ones
     for one in first[1].atoms:
         for other in second[1].atoms:
-            found = clash(one, other)
+            found = met(one, other)
             if found is None:
                 continue
             odd_is_first = found[0] is one
@@ -114,8 +130,9 @@ def report_input(
 def _given_model(module: Value | None) -> tuple[Atom, ...]:
     """The weights of a model that this function is given: only its callers know their dtype."""
     detail = module.detail if module is not None else None
-    known = isinstance(detail, LibraryModel) and detail.parameter
-    return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),) if known else ()
+    if not (isinstance(detail, LibraryModel) and detail.parameter):
+        return ()
+    return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),)
 
 
 def report_bypass(frame: Frame, node: ast.Call, operand: ast.expr, value: Value, module: Value) -> None:

@@ -8,10 +8,20 @@ from dataclasses import replace
 from ..dtypes import BF16, FP16, FP32, FP64
 from ..names import attribute_chain
 from .call_dtypes import Named, default_atom, given_atoms, moved
-from .classes import LibraryModel, ProjectClass, TorchLayer, attribute_value, model_by_name, registered_buffer
-from .frame import Frame, place_of
+from .classes import (
+    LibraryModel,
+    ProjectClass,
+    TorchLayer,
+    attribute_value,
+    has_parts_with_weights,
+    model_by_name,
+    registered_buffer,
+)
+from .containers import held, meets_first, of_container
+from .frame import Frame, Record, place_of
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Value
-from .layer_calls import layer_forward
+from .layer_calls import layer_forward, of_weights
+from .layers import LAYERS
 from .libraries import library_object
 from .meetings import NodeValue, report_bypass, report_input
 from .prepared import may_be_prepared
@@ -29,6 +39,8 @@ def on_module(
         return _cast_module(frame, node, receiver, name, positional, named)
     if name in SAME_MODULE:
         return receiver
+    if name == "append" and receiver.detail == TorchLayer("ModuleList"):
+        return _appended(frame, node, receiver, positional)
     if name == "register_buffer":
         _register(frame, node, receiver, positional, named)
         return UNKNOWN_VALUE
@@ -47,6 +59,18 @@ def on_module(
     part = attribute_value(frame, receiver, name)
     part = part if part.kind is Kind.MODULE else model_by_name(node.func)
     return forward(frame, node, part, positional, named) if part.kind is Kind.MODULE else UNKNOWN_VALUE
+
+
+def _appended(frame: Frame, node: ast.Call, container: Value, positional: list[NodeValue]) -> Value:
+    """``self.layers.append(Block())``: all that are appended are alike, or nothing is known of them."""
+    assert isinstance(node.func, ast.Attribute)
+    place, known = place_of(node.func.value), [value for _, value in positional if value.kind is Kind.MODULE]
+    parts = (*(container.items or ()), *known)
+    told = bool(known) and container.items is not None
+    result = replace(container, items=tuple({part.detail: part for part in parts}.values()) if told else None)
+    if place is not None:
+        frame.put(place, result)
+    return result
 
 
 def _register(frame: Frame, node: ast.Call, receiver: Value, positional: list[NodeValue], named: Named) -> None:
@@ -93,18 +117,32 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         if target is not None:
             return frame.analysis.applied(frame, node, target, positional, named, module)
         return UNKNOWN_VALUE
+    if isinstance(detail, TorchLayer) and detail.name == "Sequential":
+        return _sequence(frame, node, module, positional)
     if isinstance(detail, TorchLayer):
         return layer_forward(frame, node, detail.name, module, positional)
-    if detail is None:
-        return UNKNOWN_VALUE  # branches made different modules of it
     if isinstance(detail, LibraryModel) and detail.prepared:
         source = frame.source(node, "a prepared model returns float32")
         return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made="autocast", source=source),))
     for item, value in [*positional, *((item, value) for _, item, value in named)]:
-        if not _is_time(item):
+        if not _is_time(item) and not _is_tokens(module, value):
             report_bypass(frame, node, item, value, module)
             report_input(frame, node, item, value, module.atoms, module)
     return _output(frame, node, module)
+
+
+def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[NodeValue]) -> Value:
+    """The parts one after the other; only the input of the first can be cast at this call."""
+    if not container.items or len(positional) != 1:
+        return UNKNOWN_VALUE
+    item, value = positional[0]
+    if meets_first(container):
+        report_input(frame, node, item, value, container.atoms, container)
+    record, frame.record = frame.record, Record()
+    for part in container.items:
+        value = forward(frame, node, of_container(part, container), [(item, value)], [])
+    frame.record = record
+    return value
 
 
 def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
@@ -113,7 +151,12 @@ def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
         source = frame.source(node, f"{module.label} is prepared by accelerate, which returns float32")
         return Value(Kind.TENSOR, (Atom(symbol=f"output of {module.label}", role=Role.OUTPUT, source=source),))
-    return Value(Kind.TENSOR, module.atoms)
+    return Value(Kind.TENSOR, of_weights(module))
+
+
+def _is_tokens(module: Value, value: Value) -> bool:
+    """Items of a batch that go into a text encoder are token ids, whatever they are called."""
+    return "text_encoder" in module.label and any(atom.role is Role.DATA for atom in value.atoms)
 
 
 def _is_time(node: ast.expr) -> bool:
@@ -126,18 +169,21 @@ def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeVal
     if name == "Parameter" or name == "Buffer":
         own = frame.own_weights
         value = positional[0][1] if positional else UNKNOWN_VALUE
+        if own is None and frame.module.scope_of(node).enclosing_class is not None:
+            return Value(Kind.TENSOR)  # the class may be a module by a base that is not known
         return Value(Kind.TENSOR, (own,)) if own is not None else replace(value, scalar=False)
-    given = next((value for key, _, value in named if key == "dtype"), None)
-    atoms = (
-        given_atoms(frame, named) if given is not None else (default_atom(frame, node, f"{name} is made", "module"),)
-    )
-    return Value(Kind.MODULE, atoms or (), detail=TorchLayer(name))
+    layer = LAYERS.get(name)
+    if layer is not None and layer.role in ("loss", "passing"):
+        return Value(Kind.MODULE, (), detail=TorchLayer(name))
+    given = any(key == "dtype" for key, _, _ in named)
+    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", "module"),)
+    return Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
 
 
 def made_object(frame: Frame, node: ast.Call, found: ProjectClass) -> Value:
     if not frame.analysis.is_module(found):
         return Value(Kind.MODULE, (), detail=found)
-    if frame.analysis.changes_default_dtype:
+    if frame.analysis.changes_default_dtype or not has_parts_with_weights(frame.analysis, found):
         return Value(Kind.MODULE, (), detail=found)
     return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", "module"),), detail=found)
 

@@ -19,39 +19,14 @@ from .lattice import (
     Atom,
     Kind,
     Value,
+    of_weights_only,
     promote,
 )
 from .meetings import NodeValue, report_mix
 from .operations import Operation, operation
 
 GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
-WATCHED = {
-    "numpy",
-    "asarray",
-    "array",
-    "masked_fill",
-    "masked_fill_",
-    "interpolate",
-    "clamp",
-    "clamp_",
-    "full_like",
-    "full",
-    "fill_",
-    "embedding",
-    "lstm",
-    "scaled_dot_product_attention",
-    "quantile",
-    "cdist",
-    "histc",
-    "stft",
-    "istft",
-    "multinomial",
-    "binary_cross_entropy",
-    "normalize",
-    "to",
-    "half",
-    "bfloat16",
-}
+WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}
 """Operations whose operands some rule wants to see; beside these ``fft``, ``linalg``, and what lacks 16-bit kernels."""
 
 
@@ -81,7 +56,9 @@ def apply_operation(
     if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
         atom = Atom(FP32, made="autocast", source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
-    return _result(frame, node, known, operands, taking, named)
+    result = _result(frame, node, known, operands, taking, named)
+    wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
+    return of_weights_only(result) if wide and result.kind is Kind.TENSOR else result
 
 
 def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:

@@ -13,7 +13,7 @@ def prepared_names(project: Project) -> frozenset[str]:
 
     accelerate 1.15 wraps the forward of a prepared model: it runs under autocast, and its outputs become float32.
     """
-    return project.fact(_prepared_names)
+    return project.fact(named_as_prepared)
 
 
 def may_be_prepared(project: Project, module: ModuleNames, node: ast.expr) -> bool:
@@ -26,7 +26,7 @@ def may_be_prepared(project: Project, module: ModuleNames, node: ast.expr) -> bo
     return "prepare" in module.calls_by_name or "__main__" not in module.document.text
 
 
-def _prepared_names(project: Project) -> frozenset[str]:
+def named_as_prepared(project: Project) -> frozenset[str]:
     found: set[str] = set()
     for document in project.python_documents(("prepare(",)):
         for call in names_of(project, document).calls_by_name.get("prepare", []):

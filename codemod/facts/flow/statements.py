@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..dtypes import FP32
 from .contexts import entered
 from .expressions import bind_loop_target, evaluate
-from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, clash, named_by, promote
 from .first_rounds import started
-from .meetings import dtype_of, record
+from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, named_by, promote
+from .meetings import clash_of_write, dtype_of, record
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""
@@ -54,7 +55,20 @@ def _bind(frame: Frame, target: ast.expr, source: ast.expr, value: Value) -> Non
         return
     place = place_of(target)
     if place is not None:
+        _forget_weights(frame, target, value)
         frame.put(place, value)
+
+
+def _forget_weights(frame: Frame, target: ast.expr, value: Value) -> None:
+    """``cell.weight.data = other.weight.data``: from here on the module has the dtype of the other one."""
+    if value.atoms and all(atom.dtype == FP32 for atom in value.atoms):
+        return
+    if not (isinstance(target, ast.Attribute) and target.attr == "data" and isinstance(target.value, ast.Attribute)):
+        return
+    owner = place_of(target.value.value)
+    held = frame.get(owner) if owner is not None else None
+    if owner is not None and held is not None and held.kind is Kind.MODULE:
+        frame.put(owner, held.with_atoms(()))
 
 
 def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value: Value) -> None:
@@ -88,13 +102,13 @@ def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value:
         return
     if value.kind is not Kind.TENSOR or value.scalar:
         return
+    met = clash_of_write(frame)
     for one in base.atoms:
         for other in value.atoms:
-            found = clash(one, other)
+            found = met(one, other)
             if found is not None:
-                odd, _ = found
-                pair = [(target.value, one), (source, other)]
-                wide, narrow = pair if odd is one else reversed(pair)
+                places = (target.value, source) if found[0] is one else (source, target.value)
+                wide, narrow = zip(places, found, strict=True)
                 _record_write(frame, target, wide, narrow)
 
 
@@ -116,8 +130,19 @@ def _is_tensor_index(frame: Frame, part: ast.expr) -> bool:
     value = evaluate(frame, part)
     if value.kind is Kind.TENSOR:
         return not value.scalar
+    return value.kind is Kind.UNKNOWN and _reads_as_tensor(part)
+
+
+def _reads_as_tensor(part: ast.expr) -> bool:
+    """``mask``, ``~mask``, ``ids == 3``, ``keep & seen``, ``mask.bool()``: nobody selects by a Python bool."""
+    if isinstance(part, ast.UnaryOp):
+        return isinstance(part.op, ast.Invert)
+    if isinstance(part, ast.BinOp):
+        return isinstance(part.op, ast.BitAnd | ast.BitOr)
+    if isinstance(part, ast.Call):
+        return isinstance(part.func, ast.Attribute) and part.func.attr in ("bool", "long", "nonzero")
     name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
-    return value.kind is Kind.UNKNOWN and (name.endswith("mask") or name in ("keep", "valid"))
+    return isinstance(part, ast.Compare) or name.endswith("mask") or name in ("keep", "valid")
 
 
 def _augmented(frame: Frame, node: ast.stmt) -> None:
