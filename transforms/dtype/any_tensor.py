@@ -32,7 +32,8 @@ _INTEGRAL = ("id", "ids", "idx", "index", "indices", "label", "labels", "box", "
 class Converter:
     """A function that takes any tensor."""
 
-    function: FunctionNode
+    name: str
+    """The function's, or that of the class which it constructs."""
     parameter: str
     why: tuple[Place, ...]
     """Where bfloat16 comes from."""
@@ -50,11 +51,18 @@ def converter_of(project: Project, reading: Reading) -> Converter | None:
         return None
     handed = _handed_output(project, reading.module, function, name)
     if handed is not None:
-        return Converter(function, name, handed, True)
+        return Converter(_called(reading.module, function), name, handed, True)
     if not _takes_what_training_makes(project, reading.module, function):
         return None
     place = _bf16_of_project(project, reading.module.document.path)
-    return Converter(function, name, (place,), False) if place is not None else None
+    return Converter(_called(reading.module, function), name, (place,), False) if place is not None else None
+
+
+def _called(module: ModuleNames, function: FunctionNode) -> str:
+    owner = module.scopes[function].parent
+    if function.name == "__init__" and owner is not None and isinstance(owner.node, ast.ClassDef):
+        return owner.node.name
+    return function.name
 
 
 def _guarded_parameter(reading: Reading) -> tuple[FunctionNode, str] | None:

@@ -116,7 +116,7 @@ def _of_converter(project: Project, reading: Reading) -> Finding | None:
     if found is None or is_told_apart(project, reading.module, reading.call):
         return None
     when = "is handed a model's bfloat16 result" if found.is_handed_output else "takes any tensor"
-    message = f"{found.function.name} {when}, and {reading.text} raises TypeError for bfloat16, which NumPy has not"
+    message = f"{found.name} {when}, and {reading.text} raises TypeError for bfloat16, which NumPy has not"
     edit = guarded_edit(reading, found.parameter)
     text = "cast bfloat16 tensors to float32 first; nothing changes for others"
     fixes = [Fix("guard", text, Applicability.SAFE, (edit,))] if edit is not None else []

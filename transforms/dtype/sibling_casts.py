@@ -9,6 +9,7 @@ from ...codemod.facts.dtypes import FP32
 from ...codemod.facts.flow.frame import Application
 from ...codemod.facts.flow.halves import weights_can_be_half
 from ...codemod.facts.flow.lattice import Kind, Role, Value
+from ...codemod.facts.names import FunctionNode
 from ...codemod.model import Place
 from ...codemod.project import Project
 from .half_operands import operand_of
@@ -31,7 +32,8 @@ def _is_handed_float32(item: Application) -> bool:
     """Whether a function of the file that calls this one casts to float32 itself."""
     calls = item.module.calls_by_name.get(item.function.name, []) if item.function is not None else []
     callers = [item.module.scope_of(call).function.node for call in calls]
-    return any(word in ast.unparse(caller) for caller in callers for word in (".float(", "float32"))
+    functions = [ast.unparse(caller) for caller in callers if isinstance(caller, FunctionNode)]
+    return any(word in text for text in functions for word in (".float(", "float32"))
 
 
 def _is_given(value: Value) -> bool:

@@ -37,7 +37,7 @@ ASKED = (
 JOINS = ("cat", "concat", "concatenate", "stack")
 MAX_CALLERS = 3
 """How far a float32 value, or weights, are followed to callers."""
-SEGMENT = 150
+SEGMENT = 400
 """How many files are held at a time: what they parse to is let go before the next ones are read."""
 SKIPPED_PARTS = ("test", "tests", "testing", "docs", "examples_tests")
 

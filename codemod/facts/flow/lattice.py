@@ -87,7 +87,8 @@ class Atom:
     made: str = field(default="", compare=False)
     """What made a dtype: ``factory``, ``cast``, ``table``, ``autocast``, ``module``, ``output`` of one.
 
-    For the symbol of a class's weights: ``layer``, where a layer gave it that autocast lowers.
+    For symbols: ``followed`` when it is the dtype of another value of which nothing is known; ``layer`` when a layer
+    that autocast lowers gave it.
     """
     expression: ast.expr | None = field(default=None, compare=False)
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""

@@ -27,7 +27,7 @@ from .operations import Operation, operation
 
 GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
 WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}
-"""Operations whose operands some rule wants to see; beside these ``fft``, ``linalg``, and what lacks 16-bit kernels."""
+"""Operations whose operands some rule wants to see; beside these what lacks 16-bit kernels."""
 
 
 def apply_operation(
@@ -115,7 +115,7 @@ def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
 
 
 def _watch(frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], named: Named, *, method: bool) -> None:
-    watched = name in WATCHED or name in WITHOUT_KERNELS or name.startswith(("fft.", "linalg."))
+    watched = name in WATCHED or name in WITHOUT_KERNELS
     if not isinstance(node, ast.Call) or not watched:
         return
     receiver = operands[0][1] if method and operands else None
