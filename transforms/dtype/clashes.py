@@ -59,8 +59,15 @@ def names_kept_in_float32(project: Project) -> frozenset[str]:
         for name, stores in names_of(project, document).attribute_stores.items():
             if name.startswith("_keep_in_fp32_modules"):
                 values = [value for _, value, _ in stores if isinstance(value, ast.List | ast.Tuple)]
-                found.update(ast.literal_eval(item) for value in values for item in value.elts if _is_text(item))
+                texts = [ast.literal_eval(item) for value in values for item in value.elts if _is_text(item)]
+                found.update(_submodule(text) for text in texts)
     return frozenset(found)
+
+
+def _submodule(path: str) -> str:
+    """``gate`` for ``mlp.gate.weight``."""
+    parts = [part for part in path.split(".") if part not in ("weight", "bias")]
+    return parts[-1] if parts else path
 
 
 def _is_text(node: ast.expr) -> bool:
