@@ -181,3 +181,25 @@ def test_containers_give_what_their_modules_give(call: str, tmp_path: Path) -> N
         "        self.mlp = nn.Sequential(nn.Linear(8, 8), nn.ReLU())\n        self.table =",
     )
     assert found(tmp_path, text) == {"PF206"}
+
+
+def test_a_method_is_not_asked_for_its_parameters(tmp_path: Path) -> None:
+    text = method("cache = torch.zeros(1, 8)\nreturn self.step(cache)") + (
+        "\n    def step(self, cache: torch.Tensor):\n        return self.proj(cache)\n"
+    )
+    _, changed = migrated([RULES["PF202"]], written(tmp_path, {"net.py": text}))
+    assert "torch.zeros(1, 8, dtype=next(self.parameters()).dtype)" in changed["net.py"]
+
+
+def test_losses_take_their_class_weights_as_they_are(tmp_path: Path) -> None:
+    body = "scores = F.log_softmax(x, 1, dtype=torch.float32)\nreturn F.nll_loss(scores, target, weight=self.table)"
+    text = "import torch.nn.functional as F\n" + method(body, "def forward(self, x: torch.Tensor, target):")
+    assert found(tmp_path, text) == set()
+
+
+def test_indices_are_integers(tmp_path: Path) -> None:
+    body = "index = torch.zeros(3, 8, dtype=x.dtype)\nboth = torch.cat((index, torch.ones(3, 8)), 0)\n"
+    body += "return self.proj(both)"
+    head = "def forward(self, x):"
+    assert found(tmp_path, method(body, head)) == set()
+    assert found(tmp_path / "two", method(body.replace("index", "rows"), head)) == {"PF201"}

@@ -21,7 +21,8 @@ INTEGER_WORDS = ("mask", "ids", "index", "indices", "token", "label", "target", 
 def is_on_purpose(project: Project, meeting: Meeting) -> bool:
     """Whether the author of the code knows what meets there, or nothing 16-bit can come there."""
     return (
-        _is_exported(meeting)
+        meeting.operation.endswith(("loss", "cross_entropy"))
+        or _is_exported(meeting)
         or _is_being_built(meeting)
         or _is_data_in_float32(meeting)
         or _is_in_island(project, meeting)
@@ -129,11 +130,14 @@ def _binds_just_that(meeting: Meeting, statement: ast.AST | None) -> bool:
 
 
 def _is_joined_anywhere(project: Project, meeting: Meeting) -> bool:
-    """A concatenation with what a function is given: only inside a model it is known to be of the model's dtype."""
+    """A concatenation with (or a write of) what a function is given: only in a model it has the model's dtype."""
     atom = meeting.meant.atom
-    if meeting.mix != "promotes" or atom.role is not Role.PARAMETER:
+    if meeting.mix not in ("promotes", "raises-destination") or atom.role not in (Role.PARAMETER, Role.EXPRESSION):
         return False
-    if any(word in atom.symbol.split()[1].lower() for word in INTEGER_WORDS):
+    given = atom.symbol.split()[1] if atom.role is Role.PARAMETER else ast.unparse(meeting.meant.node)
+    if any(word in given.lower() for word in INTEGER_WORDS):
         return True
+    if atom.role is Role.EXPRESSION:
+        return False
     owner = meeting.module.scope_of(meeting.node).enclosing_class
     return owner is None or not is_torch_module(project, ProjectClass(meeting.module, owner))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 
 from ..dtypes import FP32, FP64
-from .classes import LibraryModel, TorchLayer, has_dtype
+from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
 from .lattice import HALVES, Atom, Kind, Role, Value, clash, clash_under_autocast
@@ -73,7 +73,11 @@ def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, 
 
 
 def _is_raw_mask(value: Value) -> bool:
-    return len(value.atoms) == 1 and value.atoms[0].role is Role.DATA and "mask" in value.atoms[0].symbol.lower()
+    """An image's mask, not one that says which tokens count: those are integers."""
+    if len(value.atoms) != 1 or value.atoms[0].role is not Role.DATA:
+        return False
+    name = value.atoms[0].symbol.lower()
+    return "mask" in name and not any(word in name for word in ("attention", "attn", "padding", "label", "token"))
 
 
 def _pair(
@@ -186,7 +190,7 @@ def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
 
 
 def _met_weight(frame: Frame, node: ast.Call, operand: ast.expr, module: Value | None, odd: Atom, meant: Atom) -> None:
-    respelled = _variable(frame, meant) or weights_dtype(node, module) or said(meant)
+    respelled = _variable(frame, meant) or weights_dtype(frame, node, module) or said(meant)
     record(frame, node, "module", "raises", Operand(operand, odd), Operand(node.func, meant), respelled)
 
 
@@ -222,12 +226,12 @@ def said(atom: Atom) -> str:
     return f"torch.{atom.dtype.name}" if atom.dtype in HALVES else ""
 
 
-def weights_dtype(node: ast.Call, module: Value | None) -> str:
+def weights_dtype(frame: Frame, node: ast.Call, module: Value | None) -> str:
     """The dtype of the weights of the module that ``node`` calls, as an expression."""
     if module is None or module.kind is not Kind.MODULE:
         return ""
     called = node.func
-    if isinstance(called, ast.Attribute) and called.attr in METHODS:
+    if isinstance(called, ast.Attribute) and (called.attr in METHODS or _is_method(frame, module, called.attr)):
         called = called.value
     if place_of(called) is None:
         return ""
@@ -239,6 +243,11 @@ def weights_dtype(node: ast.Call, module: Value | None) -> str:
     plain = isinstance(detail, TorchLayer) and detail.name.startswith(WITH_WEIGHT)
     part = isinstance(detail, LibraryModel) and detail.part_of
     return f"{text}.weight.dtype" if plain or part else f"next({text}.parameters()).dtype"
+
+
+def _is_method(frame: Frame, module: Value, name: str) -> bool:
+    """Whether ``self.forward_chunk(x)`` calls a method of the module, and not a module in it."""
+    return isinstance(module.detail, ProjectClass) and frame.analysis.method(module.detail, name) is not None
 
 
 def _accident(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom, weights: tuple[Atom, ...]) -> None:

@@ -125,7 +125,7 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         source = frame.source(node, "a prepared model returns float32")
         return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made="autocast", source=source),))
     for item, value in [*positional, *((item, value) for _, item, value in named)]:
-        if not _is_time(item) and not _is_tokens(module, value):
+        if not _is_time(item) and not _is_tokens(node, module, value):
             report_bypass(frame, node, item, value, module)
             report_input(frame, node, item, value, module.atoms, module)
     return _output(frame, node, module)
@@ -154,15 +154,18 @@ def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
     return Value(Kind.TENSOR, of_weights(module))
 
 
-def _is_tokens(module: Value, value: Value) -> bool:
+def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
     """Items of a batch that go into a text encoder are token ids, whatever they are called."""
-    return "text_encoder" in module.label and any(atom.role is Role.DATA for atom in value.atoms)
+    named_so = "text_encoder" in f"{module.label} {ast.unparse(node.func)}"
+    return named_so and any(atom.role is Role.DATA for atom in value.atoms)
 
 
 def _is_time(node: ast.expr) -> bool:
     """Timesteps and masks may have any dtype: models cast them themselves."""
     text = ast.unparse(node).lower()
-    return any(word in text for word in ("timestep", "mask", "sigma", "ids", "guidance")) or text in ("t", "ts")
+    return any(
+        word in text for word in ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise_label")
+    ) or text in ("t", "ts")
 
 
 def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: Named) -> Value:
