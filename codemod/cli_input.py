@@ -80,7 +80,8 @@ def rule_named(text: str) -> Rule:
 def _similar(word: str, known: list[str]) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(word.upper(), known, 1) or get_close_matches(word.lower(), known, 1)
+    begun = [item for item in known if item.startswith(word.upper())]  # PF10: one digit is still to come
+    close = begun or get_close_matches(word.upper(), known, 1) or get_close_matches(word.lower(), known, 1)
     return f"did you mean {close[0]}?" if close else "`precfix rules` lists them"
 
 

@@ -201,5 +201,5 @@ def test_indices_are_integers(tmp_path: Path) -> None:
     body = "index = torch.zeros(3, 8, dtype=x.dtype)\nboth = torch.cat((index, torch.ones(3, 8)), 0)\n"
     body += "return self.proj(both)"
     head = "def forward(self, x):"
-    assert found(tmp_path, method(body, head)) == set()
-    assert found(tmp_path / "two", method(body.replace("index", "rows"), head)) == {"PF201"}
+    assert "PF201" not in found(tmp_path, method(body, head))
+    assert "PF201" in found(tmp_path / "two", method(body.replace("index", "rows"), head))

@@ -14,6 +14,7 @@ from ...codemod.project import Project
 
 SAME_VALUE = ("contiguous", "clone", "detach")
 DATA = ("tensor", "as_tensor", "asarray")
+POSITION_WORDS = ("index", "indices", "_ids")
 INTEGER_WORDS = ("mask", "ids", "index", "indices", "token", "label", "target", "length")
 """Parameters of these names hold integers or booleans as often as not."""
 
@@ -129,15 +130,21 @@ def _binds_just_that(meeting: Meeting, statement: ast.AST | None) -> bool:
     return node is block
 
 
+def _names_positions(node: ast.expr) -> bool:
+    text = ast.unparse(node).lower()
+    return any(word in text for word in POSITION_WORDS)
+
+
 def _is_joined_anywhere(project: Project, meeting: Meeting) -> bool:
     """A concatenation with (or a write of) what a function is given: only in a model it has the model's dtype."""
     atom = meeting.meant.atom
     if meeting.mix not in ("promotes", "raises-destination") or atom.role not in (Role.PARAMETER, Role.EXPRESSION):
         return False
-    given = atom.symbol.split()[1] if atom.role is Role.PARAMETER else ast.unparse(meeting.meant.node)
-    if any(word in given.lower() for word in INTEGER_WORDS):
+    if meeting.meant.node is not meeting.odd.node and _names_positions(meeting.meant.node):
         return True
     if atom.role is Role.EXPRESSION:
         return False
+    if any(word in atom.symbol.split()[1].lower() for word in INTEGER_WORDS):
+        return True
     owner = meeting.module.scope_of(meeting.node).enclosing_class
     return owner is None or not is_torch_module(project, ProjectClass(meeting.module, owner))
