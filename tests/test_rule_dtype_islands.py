@@ -171,6 +171,8 @@ def test_an_indexed_write_needs_only_an_open_region(tmp_path: Path) -> None:
     assert found(tmp_path, plain) == set()
     assert found(tmp_path / "on", plain + region.format("")) == {"PF206"}
     assert found(tmp_path / "off", plain + region.format(", enabled=False")) == set()
+    looked_up = plain.replace("nn.Linear(width, width)", "nn.Embedding(width, width)")
+    assert found(tmp_path / "embedding", looked_up + region.format("")) == set()
 
 
 @pytest.mark.parametrize("call", ["self.blocks[0](x)", "self.mlp(x)", "[block(x) for block in self.blocks][0]"])

@@ -50,26 +50,27 @@ def _result(
     if layer.result == "int64":
         return INT_TENSOR
     if layer.result == "weights":
-        return Value(Kind.TENSOR, of_weights(module))
+        return Value(Kind.TENSOR, _given_by(layer, module))
     if frame.autocast.state is Autocasting.MAYBE and layer.autocast("cuda") in ("fp32", "set_opt_dtype"):
         value, module = of_weights_only(value), of_weights_only(module)
         if layer.role == "weighted":
             return Value(Kind.TENSOR, value.atoms or module.atoms)
     known = value.kind is Kind.TENSOR and bool(value.atoms)
     if layer.role == "weighted" and not known:
-        return Value(Kind.TENSOR, of_weights(module))
+        return Value(Kind.TENSOR, _given_by(layer, module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE
 
 
 def of_weights(module: Value) -> tuple[Atom, ...]:
-    """The dtype of what a module gives, where it is that of its weights (or autocast's, where a region is open)."""
+    """The dtype of what a module gives, where it is that of its weights."""
+    return tuple(replace(atom, made="output") if atom.made == "module" else atom for atom in module.atoms)
+
+
+def _given_by(layer: Layer, module: Value) -> tuple[Atom, ...]:
+    """The same, marked where an open region would give its low precision: not for an embedding, which looks up."""
+    lowered = layer.autocast("cuda") in ("lower", "agree-lower")
     return tuple(
-        replace(atom, made="output")
-        if atom.made == "module"
-        else replace(atom, made="layer")
-        if atom.role is Role.WEIGHTS
-        else atom
-        for atom in module.atoms
+        replace(atom, made="layer") if lowered and atom.role is Role.WEIGHTS else atom for atom in of_weights(module)
     )
 
 
