@@ -248,6 +248,10 @@ class Document:
         """The inverse of `cell_of`: the row of the virtual module; None when that cell is not part of it."""
         return None if self.notebook is None else self.notebook.row_of(cell, row)
 
+    def file_row(self, row: int) -> int | None:
+        """The row of the file itself: differs from ``row`` in notebooks, where None means that no row holds it."""
+        return row if self.notebook is None else self.notebook.json_row_of(row)
+
     def shown_column(self, row: int, column: int) -> int:
         """The column a reader sees: differs from ``column`` only on masked notebook lines (``!cmd``)."""
         return column if self.notebook is None else self.notebook.shown_column(row, column)

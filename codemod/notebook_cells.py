@@ -98,6 +98,14 @@ class Notebook:
         """The row of the virtual module of a row of a cell; None when the cell is not part of the module."""
         return next((part.first_row + row - 1 for part in self._parts if part.cell.number == cell), None)
 
+    def json_row_of(self, row: int) -> int | None:
+        """The row of the JSON text in which a row of the virtual module is written; None for a sentinel."""
+        index = bisect_right(self._first_rows, row) - 1
+        if self.cell_of(row) is None:
+            return None
+        part = self._parts[index]
+        return bisect_right(self._json_ends, part.cell.offset_of(row - part.first_row + 1) - 1) + 1
+
     def shown_column(self, row: int, column: int) -> int:
         """``column`` less what masking has put in front of a line."""
         line = self._lines[row - 1] if 0 < row <= len(self._lines) else ""
@@ -110,6 +118,10 @@ class Notebook:
     @cached_property
     def _first_rows(self) -> list[int]:
         return [part.first_row for part in self._parts]
+
+    @cached_property
+    def _json_ends(self) -> list[int]:
+        return [match.start() for match in _NEWLINE.finditer(self.json_text)]
 
     @cached_property
     def _lines(self) -> list[str]:

@@ -60,6 +60,11 @@ class Cell:
             return self.json_text[self.strings[0][1] - 1 : self.strings[1][0] + 1]
         return '",' + (self.json_text[self.start + 1 : self.strings[0][0]] or " ") + '"'
 
+    def offset_of(self, row: int) -> int:
+        """Where a 1-based row begins in the JSON text; where the value begins when that cannot be told by row."""
+        cuts = [] if "\r" in self.text else self._cuts()
+        return cuts[row - 1][0] if 1 <= row <= len(cuts) else self.start
+
     @property
     def closing(self) -> str:
         """The JSON text behind the last line."""

@@ -24,6 +24,9 @@ from precfix.codemod.model import (
     Place,
     RemoveStatement,
     Report,
+    Rule,
+    Silence,
+    Silenced,
     Skipped,
     Span,
     Target,
@@ -447,6 +450,11 @@ def test_json_in_full() -> None:
         failed_rules=(Skipped("PF102", "ValueError"),),
         files_seen=7,
         files_parsed=2,
+        silenced=(
+            Silenced(finding(path="known.py"), Silence.BASELINE),
+            Silenced(finding(Span(9, 1, 9, 4)), Silence.COMMENT, "on purpose"),
+        ),
+        rules=(Rule("PF101", "scaler-with-bf16", "Title.", lambda project: (), "https://example.org/PF101"),),
     )
     edits = [
         {
@@ -474,10 +482,28 @@ def test_json_in_full() -> None:
                 "alternatives": [
                     {"name": "disable", "applicability": "unsafe", "message": "enabled=False", "edits": edits}
                 ],
-                "url": "https://github.com/precfix/precfix/blob/main/docs/rules/scaler-with-bf16.md",
+                "url": "https://example.org/PF101",
             }
         ],
         "skipped": [{"filename": "x.py", "reason": "line 3: invalid syntax"}],
+        "silenced": [
+            {
+                "code": "PF101",
+                "filename": "known.py",
+                "location": {"row": 1, "column": 1},
+                "end_location": {"row": 1, "column": 2},
+                "by": "baseline",
+                "reason": None,
+            },
+            {
+                "code": "PF101",
+                "filename": "train.py",
+                "location": {"row": 9, "column": 1},
+                "end_location": {"row": 9, "column": 4},
+                "by": "comment",
+                "reason": "on purpose",
+            },
+        ],
         "failed_rules": [{"code": "PF102", "reason": "ValueError"}],
         "summary": {
             "findings": 1,
@@ -492,6 +518,7 @@ def test_json_in_full() -> None:
             "files_parsed": 2,
             "files_changed": 1,
             "skipped": 1,
+            "silenced": 2,
         },
     }
 
@@ -506,7 +533,7 @@ def test_json_names_the_fix_that_was_chosen() -> None:
         ["drop"],
     )
     (out,) = as_json(Report(TARGET, (finding(),)))["diagnostics"]
-    assert (out["fix"], out["alternatives"]) == (None, [])
+    assert (out["fix"], out["alternatives"], out["url"]) == (None, [], None)
     (out,) = as_json(Report(TARGET, (finding(fixes=[fix("refused")]),)))["diagnostics"]
     assert (out["fix"]["edits"], out["fix"]["refused"]) == ([], "a comment is in the way")
 

@@ -42,5 +42,8 @@ SourceOf: TypeAlias = Callable[[str], Source | None]
 """The document at a path, or None when it cannot be shown."""
 Locate: TypeAlias = Callable[[str, int, int], tuple[int | None, int, int]]
 """Path, row and column of a document to what a reader sees: notebook cell (None in other files), row in it, column."""
+FileRow: TypeAlias = Callable[[str, int], "int | None"]
+"""Path and row of a document to the row of the file itself: in notebooks that of the JSON text, None if no row has it.
+"""
 EditsOf: TypeAlias = Callable[[Fix], tuple[TextEdit, ...]]
 """The characters a fix would change if it were the only one; raises EditRefused when it cannot be carried out."""

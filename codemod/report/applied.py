@@ -92,7 +92,10 @@ def _summary(report: Report, dry_run: bool, root: str) -> OutputLine:
     left = len(report.remaining)
     fixes, files = counted(len(report.applied), "fix").replace("fixs", "fixes"), counted(len(report.changes), "file")
     if not report.applied and not left:
-        return ((f"No precision mistakes found in {counted(report.files_seen, 'file')}; nothing changed.", "good"),)
+        end = f" ({counted(len(report.skipped), 'file')} skipped)" if report.skipped else ""
+        return (
+            (f"No precision mistakes found in {counted(report.files_seen, 'file')}{end}; nothing changed.", "good"),
+        )
     done = f"{'Would apply' if dry_run else 'Applied'} {fixes} in {files}; {counted(left, 'finding')} left."
     undo = "" if dry_run or not report.changes else f" Take it back with: precfix undo {printable(root)}".rstrip()
     return ((done + undo, "bad" if left else "good"),)

@@ -19,13 +19,15 @@ _TEXT_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _ESCAPES = {0x07: b"a", 0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0B: b"v", 0x0C: b"f", 0x0D: b"r", 0x22: b'"', 0x5C: b"\\"}
 
 
-def unified_diff(changes: Sequence[FileChange]) -> bytes:
-    """A patch from ``before`` to ``after`` for ``git apply`` (``-p1``, run in the project's root).
+def unified_diff(changes: Sequence[FileChange], below: str = "") -> bytes:
+    """A patch from ``before`` to ``after`` for ``git apply``.
 
+    ``below`` is the project's folder as seen from the top of its repository (``training/``): git takes the names of
+    a patch from there, wherever it is called, and says nothing when it finds them outside the current folder.
     Unchanged files leave no trace; file modes are not mentioned, so they stay as they are. Names are quoted the way
     git quotes them (``core.quotePath``).
     """
-    return b"".join(_file_diff(change) for change in changes if change.before != change.after)
+    return b"".join(_file_diff(change, below) for change in changes if change.before != change.after)
 
 
 def line_counts(change: FileChange) -> tuple[int, int]:
@@ -34,8 +36,8 @@ def line_counts(change: FileChange) -> tuple[int, int]:
     return sum(j2 - j1 for _, _, j1, j2 in blocks), sum(i2 - i1 for i1, i2, _, _ in blocks)
 
 
-def _file_diff(change: FileChange) -> bytes:
-    name = os.fsencode(change.path)
+def _file_diff(change: FileChange, below: str) -> bytes:
+    name = os.fsencode(below + change.path)
     old, new = _quoted(b"a/" + name), _quoted(b"b/" + name)
     tab = b"\t" if b" " in name else b""  # without it a reader takes what follows the blank for a time stamp
     parts = [b"diff --git " + old + b" " + new + b"\n--- " + old + tab + b"\n+++ " + new + tab + b"\n"]

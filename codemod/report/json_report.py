@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..model import Declaration, EditRefused, Finding, Fix, Place, Report, RunReport, Skipped, Span
@@ -14,7 +14,6 @@ Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 VERSION = 1
 """Raised when a field is removed or changes its meaning; new fields may come at any time."""
-RULE_URL = "https://github.com/precfix/precfix/blob/main/docs/rules/{name}.md"
 
 
 def to_json(
@@ -33,13 +32,21 @@ def to_json(
     a fix that cannot be carried out has no edits and says why in ``refused``. ``declarations`` and ``runs`` are written
     only when given (``audit``); a run's entries are numbers of declarations.
     """
-    chosen = dict(settled(report))
     out: dict[str, Json] = {
         "version": VERSION,
         "target": report.target.regime,
         "target_source": report.target.source,
-        "diagnostics": [_diagnostic(each, chosen.get(each), locate, edits_of) for each in in_order(report.findings)],
+        "diagnostics": [*diagnostics(report, locate, edits_of)],
         "skipped": [{"filename": each.path, "reason": each.reason} for each in _sorted(report.skipped)],
+        "silenced": [
+            {
+                "code": each.finding.code,
+                **_where(each.finding.path, each.finding.span, locate),
+                "by": each.by.value,
+                "reason": each.reason or None,
+            }
+            for each in report.silenced
+        ],
         "failed_rules": [{"code": each.path, "reason": each.reason} for each in _sorted(report.failed_rules)],
     }
     if declarations is not None:
@@ -54,7 +61,15 @@ def _sorted(skipped: Sequence[Skipped]) -> list[Skipped]:
     return sorted(skipped, key=lambda each: (each.path, each.reason))
 
 
-def _diagnostic(finding: Finding, chosen: Fix | None, locate: Locate, edits_of: EditsOf) -> Json:
+def diagnostics(report: Report, locate: Locate, edits_of: EditsOf) -> Iterator[dict[str, Json]]:
+    """Each finding as it stands in ``diagnostics``, in order."""
+    chosen = dict(settled(report))
+    urls = {rule.code: rule.url for rule in report.rules}
+    for finding in in_order(report.findings):
+        yield _diagnostic(finding, chosen.get(finding), urls.get(finding.code, ""), locate, edits_of)
+
+
+def _diagnostic(finding: Finding, chosen: Fix | None, url: str, locate: Locate, edits_of: EditsOf) -> dict[str, Json]:
     first = chosen or (finding.fixes[0] if finding.fixes else None)
     others = [fix for fix in finding.fixes if fix is not first and fix != first]
     return {
@@ -66,7 +81,7 @@ def _diagnostic(finding: Finding, chosen: Fix | None, locate: Locate, edits_of: 
         "fix": None if first is None else _fix(first, locate, edits_of),
         "applied": chosen is not None,
         "alternatives": [_fix(fix, locate, edits_of) for fix in others],
-        "url": RULE_URL.format(name=finding.name),
+        "url": url or None,
     }
 
 
@@ -150,6 +165,7 @@ def _summary(report: Report) -> Json:
         "files_parsed": report.files_parsed,
         "files_changed": len(report.changes),
         "skipped": len(report.skipped),
+        "silenced": len(report.silenced),
     }
 
 

@@ -52,6 +52,8 @@ class View:
     level: Level = Level.NORMAL
     unsafe_fixes: bool = False
     """Whether ``--unsafe-fixes`` was given: decides what is said about unsafe fixes."""
+    asked: bool = False
+    """Whether somebody was asked about each fix (``--interactive``), so that a finding may stay by choice."""
 
 
 def show(lines: Iterable[OutputLine], stream: TextIO, *, color: bool | None = None) -> None:
@@ -90,6 +92,11 @@ def show_findings(report: Report, view: View) -> Iterator[OutputLine]:
     """The lines of ``check``: every finding with its code, evidence and fixes; what was skipped; a summary."""
     for finding in in_order(report.findings):
         yield from finding_lines(finding, view)
+    yield from closing_lines(report, view)
+
+
+def closing_lines(report: Report, view: View) -> Iterator[OutputLine]:
+    """What stands below the findings: what was skipped, a summary."""
     yield from trouble_lines(report, view)
     if view.level > Level.QUIET:
         yield from _target(report, view)
@@ -126,13 +133,11 @@ def place(path: str, source: Source | None, row: int, column: int | None = None)
 
 
 def _fix_lines(fixes: Sequence[Fix], view: View, left: bool) -> Iterator[OutputLine]:
-    allowed = {Applicability.SAFE, Applicability.UNSAFE} if view.unsafe_fixes else {Applicability.SAFE}
-    chosen = next((fix for fix in fixes if fix.applicability in allowed), None)
+    chosen = _usable(fixes, view.unsafe_fixes)
     for fix in fixes:
         yield _fix_line("fix" if fix is chosen or chosen is None else "or", fix)
     if chosen is None or left:
-        reason = _why_not(fixes) if chosen is None else "the fix was not carried out; see Skipped"
-        yield ("  = not fixed: ", "note"), (reason, "text")
+        yield ("  = not fixed: ", "note"), (why_left(fixes, view.unsafe_fixes, view.asked), "text")
 
 
 def _fix_line(word: str, fix: Fix) -> OutputLine:
@@ -145,7 +150,17 @@ def _fix_line(word: str, fix: Fix) -> OutputLine:
     )
 
 
-def _why_not(fixes: Sequence[Fix]) -> str:
+def _usable(fixes: Sequence[Fix], unsafe_fixes: bool) -> Fix | None:
+    allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe_fixes else {Applicability.SAFE}
+    return next((fix for fix in fixes if fix.applicability in allowed), None)
+
+
+def why_left(fixes: Sequence[Fix], unsafe_fixes: bool, asked: bool = False) -> str:
+    """Why a finding stays though fixes were to be carried out, ``unsafe_fixes`` and ``asked`` telling which."""
+    if asked and _usable(fixes, True) is not None:
+        return "the fix was not accepted, or it could not be carried out (then see Skipped)"
+    if _usable(fixes, unsafe_fixes) is not None:
+        return "the fix was not carried out; see Skipped"
     if not fixes:
         return "there is no automatic repair"
     if any(fix.applicability is Applicability.UNSAFE for fix in fixes):

@@ -1,0 +1,216 @@
+"""Reports for the tests of output formats: one of each kind, and one of a project that wants to do harm."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+from precfix.codemod import engine
+from precfix.codemod.documents import Document
+from precfix.codemod.model import (
+    Applicability,
+    Edit,
+    EditRefused,
+    FileChange,
+    Finding,
+    Fix,
+    Place,
+    RemoveStatement,
+    Report,
+    Rule,
+    Silence,
+    Silenced,
+    Skipped,
+    Span,
+    Target,
+)
+from precfix.codemod.project import Project
+from precfix.codemod.report import EditsOf, Source, TextEdit
+from precfix.codemod.report.diff import line_edits
+from precfix.codemod.report.places import Places
+
+TARGET = Target("bf16-mixed", "the flag --to")
+SAFE, UNSAFE, SHOWN = Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY_ONLY
+MANUAL = "Scaling bf16 gradients.\n\n## What goes wrong\n\nNothing is\ngained.\n\nMore.\n\n## Fix\n\nRemove `it`.\n"
+RULE = Rule("PF101", "scaler-under-bf16", MANUAL, lambda project: (), "https://example.org/PF101.md")
+OTHER = Rule("PF900", "third-party", "A rule from elsewhere.", lambda project: (), "javascript:alert(1)")
+ROWS = "scaler = GradScaler()\nscaler = GradScaler()\nscaler.step(opt)\n"
+
+NASTY_PATHS = (
+    "a\n::error::owned\r.py",
+    "a b/ü/日本.py",
+    "bad\udcff.py",
+    "x'\"<script>&`|,:%0A]]></script>.py",
+    "\x1b[2J\u202e\x00\ufffe\x0b.py",
+    "::stop-commands::x.py",
+    "#1 @octocat www.example.org.py",
+)
+NASTY_TEXTS = (
+    "</details></script>]]>--><img src=x onerror=alert(1)>",
+    "\r\n::error file=x::owned\n\n# Heading\n| a | b |\n- item",
+    "@octocat #12 GH-12 https://evil.example www.evil.example a@evil.example mailto:a@evil.example ftp://evil.example",
+    "[click](https://evil.example) ![x](https://evil.example/x.png) <https://evil.example> $x$ `code` **b** ~~s~~ {0}",
+    "\x1b]0;owned\x07\u202e\u2066\u2028\x00\ufffe\uffff\ud800\udcff\x85 %0A %25 %3A%2C",
+    "&lt;b&gt; &#64;octocat &copy; \\` \\@octocat",
+    "``` ```` `` ~~~~ ```suggestion",
+)
+
+
+def finding(
+    row: int = 1,
+    path: str = "train.py",
+    message: str = "it is wrong",
+    *,
+    fixes: tuple[Fix, ...] = (),
+    evidence: tuple[Place, ...] = (),
+    rule: Rule = RULE,
+) -> Finding:
+    return rule.finding(message, path, Span(row, 10, row, 22), evidence, fixes)
+
+
+def fix(name: str = "drop", level: Applicability = SAFE, message: str = "remove the scaler", *paths: str) -> Fix:
+    edits = tuple(Edit(path, RemoveStatement(Span(1, 1, 1, 2))) for path in paths or ("train.py",))
+    return Fix(name, message, level, edits)
+
+
+def is_harmless(text: str) -> bool:
+    """Whether nothing in it moves a cursor, reorders or hides text, or cannot be encoded."""
+    return not {unicodedata.category(char) for char in text} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+class Text:
+    """A document as reports see it."""
+
+    def __init__(self, text: str = ROWS) -> None:
+        self.lines = text.split("\n")
+
+    def line(self, row: int) -> str:
+        return self.lines[row - 1] if 1 <= row <= len(self.lines) else ""
+
+    def cell_of(self, row: int) -> tuple[int, int] | None:
+        return None
+
+    def shown_column(self, row: int, column: int) -> int:
+        return column
+
+
+def source_of(path: str) -> Source | None:
+    return None if path.startswith("missing") else Text()
+
+
+PLACES = Places(lambda path, row, column: (None, row, column), lambda path, row: row)
+
+
+def edits_of(each: Fix) -> tuple[TextEdit, ...]:
+    if each.name == "refused":
+        raise EditRefused("a comment is in the way")
+    content = "\udcff" if each.name == "bytes" else "new\n"
+    return tuple(TextEdit(edit.path, Span(1, 1, 2, 1), content) for edit in each.edits)
+
+
+def checked(*findings: Finding, **parts: object) -> Report:
+    """What ``check`` makes."""
+    rules = (RULE, OTHER)
+    return Report(TARGET, findings, remaining=findings, files_seen=7, rules=rules, **parts)  # type: ignore[arg-type]
+
+
+WHY = Place("conf/a b.yaml", Span(2, 1, 2, 5), "bf16 is asked for here")
+DROP, DISABLE = fix(), fix("disable", UNSAFE, "enabled=False; gradients are no longer scaled")
+BOTH = fix("both", UNSAFE, "use bf16 in both places", "train.py", "conf/a b.yaml")
+FULL = finding(1, fixes=(DROP, DISABLE, fix("think", SHOWN, "choose one")), evidence=(WHY,))
+CHECKED = checked(
+    FULL,
+    finding(2, fixes=(BOTH,)),
+    finding(3, "b.py", "nothing helps", rule=OTHER),
+    skipped=(Skipped("x y.py", "line 3: invalid syntax"), Skipped(".", "fixes did not settle")),
+    failed_rules=(Skipped("PF102", "ValueError: no"),),
+    silenced=(
+        Silenced(finding(9), Silence.COMMENT, "on purpose"),
+        Silenced(finding(8), Silence.BASELINE),
+        Silenced(finding(7), Silence.SETTINGS),
+        Silenced(finding(6), Silence.UNCHANGED),
+    ),
+)
+
+
+def migrated() -> Report:
+    """Of three findings one is repaired, one goes with it, one stays; one comes up only afterwards."""
+    gone, stays = finding(2, message="goes with it"), finding(3, "b.py", "stays", fixes=(DISABLE,))
+    later = finding(2, "b.py", "comes up later")
+    changes = (
+        FileChange("train.py", ROWS.encode(), b"scaler.step(opt)\n"),
+        FileChange("conf/a b.yaml", b"dtype: fp16\n", b"dtype: bf16\n"),
+    )
+    return Report(
+        *(TARGET, (FULL, gone, stays), (finding(2, "b.py", "stays", fixes=(DISABLE,)), later), changes),
+        applied=((FULL, BOTH),),
+        files_seen=7,
+        rules=(RULE, OTHER),
+    )
+
+
+def hostile(*, changed: bool = False) -> Report:
+    """Every text that comes from a project is hostile, in every place that a report has."""
+    findings, applied, changes = [], [], []
+    for number, path in enumerate(NASTY_PATHS):
+        text = NASTY_TEXTS[number % len(NASTY_TEXTS)]
+        bad = Fix(text, text, UNSAFE, (Edit(path, RemoveStatement(Span(1, 1, 1, 2))),))
+        place = Place(path, Span(1, 1, 1, 2), text)
+        rule = Rule("PF101", f"n{text}", "", lambda project: ())
+        findings.append(rule.finding(text, path, Span(1, 1, 2, 1), [place], [bad]))
+        if changed and number % 2:
+            applied.append((findings[-1], bad))
+            before, after = (f"{mark}{text}\n".encode("utf-8", "replace") for mark in ("old ", "new "))
+            changes.append(FileChange(path, before, after))
+    left = tuple(each for each in findings if each not in dict(applied))
+    trouble = tuple(Skipped(path, text) for path, text in zip(NASTY_PATHS, NASTY_TEXTS, strict=True))
+    silenced = tuple(Silenced(finding(9, each.path), Silence.COMMENT, each.reason) for each in trouble)
+    return Report(
+        *(TARGET, tuple(findings), left, tuple(changes), tuple(applied), trouble, 7, 7, trouble, silenced),
+    )
+
+
+# --- real projects ----------------------------------------------------------------------------------------------------
+
+
+def ways_into(project: Project) -> tuple[Places, EditsOf]:
+    """How a report of ``project`` reaches its documents."""
+
+    def locate(path: str, row: int, column: int) -> tuple[int | None, int, int]:
+        document = project.document(path)
+        cell = document.cell_of(row) if document is not None else None
+        if document is None or cell is None:
+            return None, row, column
+        return cell[0], cell[1], document.shown_column(row, column)
+
+    def file_row(path: str, row: int) -> int | None:
+        document = project.document(path)
+        return row if document is None else document.file_row(row)
+
+    def real_edits(each: Fix) -> tuple[TextEdit, ...]:
+        edits: list[TextEdit] = []
+        for path, text in engine.texts_with(project, [each]).items():
+            document = project.document(path)
+            assert isinstance(document, Document)
+            edits += line_edits(path, document.text, text)
+        return tuple(edits)
+
+    return Places(locate, file_row), real_edits
+
+
+def write_project(root: Path) -> Path:
+    """Real mistakes under names that want to do harm; a notebook, and a file that cannot be read."""
+    code = (
+        "import torch\nfrom torch.cuda.amp import GradScaler, autocast\n\nscaler = GradScaler()\n"
+        "for x in loader:\n    with autocast(dtype=torch.bfloat16):\n        loss = model(x)\n"
+        "    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()\n"
+    )
+    for name in ("plain.py", "a b ü.py", "::error::x,y%0A.py", "new\nline.py", "<script>`]]>.py"):
+        (root / name).write_text(code)
+    (root / "broken.py").write_text("from torch.cuda.amp import GradScaler\ndef (:\n")
+    lines = ",\n".join('    "' + line.replace('"', '\\"') + '\\n"' for line in code.splitlines())
+    cell = f'{{"cell_type": "code", "execution_count": null, "metadata": {{}}, "outputs": [], "source": [\n{lines}\n]}}'
+    (root / "note book.ipynb").write_text(
+        f'{{"cells": [\n{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}'
+    )
+    return root
