@@ -4,6 +4,9 @@ Order: compare every file with what was read, keep the old bytes in the journal,
 each file, and only then rename. A crash at any moment leaves each file with its old or its new bytes, and the journal
 knows both. Nothing here runs, imports or parses the project.
 
+What another program does to a file is noticed up to the last look at it, just before the rename: the file is opened,
+read and compared, and its path searched for links. A change after that look, and before the rename, is overwritten.
+
 Limits: a replaced file is a new inode, so other hard links to it keep the old bytes, and extended attributes and ACLs
 are not copied; the owner is kept where the system allows it. A symbolic link inside the project stays, and the file it
 stands for is replaced. Journals stay until undone; deleting ``.precfix`` forgets them.
@@ -15,6 +18,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from . import journal as journals
@@ -27,6 +31,7 @@ from .replacing import (
     read_regular,
     real_file,
     real_root,
+    refuse_changed,
     replace_file,
     sync_folder,
     unlinked_place,
@@ -85,9 +90,9 @@ def _targets(home: Path, changes: Sequence[FileChange]) -> list[_Target]:
 
 
 def _unchanged(file: Path, change: FileChange) -> Attributes:
+    data, attributes = read_regular(file)
     if not os.access(file, os.W_OK):
         raise UsageError(f"{change.path!r} is read-only; nothing was written")
-    data, attributes = read_regular(file)
     if data != change.before:
         raise UsageError(f"{change.path!r} has changed since it was read; nothing was written, run again")
     return attributes
@@ -116,9 +121,10 @@ def _write(home: Path, journal: Journal, targets: Sequence[_Target]) -> Journal:
     replaced: list[int] = []
     try:
         for index, target in enumerate(targets):
+            refuse_changed(home, target.path, target.change.before, target.attributes)
             write_new(journal.temporary(home, index), target.change.after, target.attributes)
         for index, target in enumerate(targets):
-            _unchanged(target.file, target.change)
+            refuse_changed(home, target.path, target.change.before, target.attributes)
             replaced.append(index)  # before the step: an interrupt right after it must find the file here
             os.replace(journal.temporary(home, index), target.file)
         for folder in {target.file.parent for target in targets}:
@@ -133,25 +139,35 @@ def _write(home: Path, journal: Journal, targets: Sequence[_Target]) -> Journal:
 
 def _roll_back(home: Path, journal: Journal, targets: Sequence[_Target], replaced: Sequence[int]) -> None:
     """Give every file its old bytes again; raises UsageError when that fails too (the journal then stays)."""
-    _remove_temporaries(home, journal)
+    with suppress(OSError):  # makes room for the old bytes on a full disk
+        _remove_temporaries(home, journal)
     stuck = []
     for index in replaced:
-        target = targets[index]
         try:
-            if digest(read_regular(target.file)[0]) == journal.files[index].after:
-                replace_file(target.file, target.change.before, target.attributes, journal.temporary(home, index))
-        except OSError:
-            stuck.append(target.path)
+            _set_back(home, targets[index], journal.temporary(home, index))
+        except (OSError, UsageError):
+            stuck.append(targets[index].path)
     if stuck:
         raise UsageError(f"writing failed, and {_listed(stuck)} could not be set back; run precfix undo")
-    with suppress(OSError):  # a journal too many does no harm: its files all have their old bytes
+    with suppress(OSError):  # a journal too many does no harm: undo finds old bytes, and what could not be removed
+        _remove_temporaries(home, journal)
         journals.forget(journal)
+
+
+def _set_back(home: Path, target: _Target, temporary: Path) -> None:
+    """Give a file its old bytes; raises UsageError when it has neither those nor the new ones, OSError."""
+    data, attributes = read_regular(target.file)
+    if data == target.change.before:  # the step failed or never came
+        return
+    if data != target.change.after:
+        raise UsageError(f"{target.path!r} was edited meanwhile")
+    still = partial(refuse_changed, home, target.path, data, attributes)
+    replace_file(target.file, target.change.before, attributes, temporary, still)
 
 
 def _remove_temporaries(home: Path, journal: Journal) -> None:
     for index in range(len(journal.files)):
-        with suppress(OSError):
-            journal.temporary(home, index).unlink(missing_ok=True)
+        journal.temporary(home, index).unlink(missing_ok=True)
 
 
 def undo(root: Path, *, force: bool = False) -> tuple[str, ...]:
@@ -193,11 +209,19 @@ def _restore(home: Path, journal: Journal, force: bool) -> tuple[str, ...]:
     for index, (entry, present) in enumerate(zip(journal.files, found, strict=True)):
         if present is not None and digest(present[0]) == entry.before:
             continue
-        file = home / entry.path
-        attributes = present[1] if present else _for_removed(file, entry)
-        replace_file(file, pieces[index], attributes, journal.temporary(home, index))
+        attributes = present[1] if present else _for_removed(home / entry.path, entry)
+        still = partial(_refuse_other, home, entry.path, present)
+        replace_file(home / entry.path, pieces[index], attributes, journal.temporary(home, index), still)
         restored.append(entry.path)
     return tuple(restored)
+
+
+def _refuse_other(home: Path, path: str, present: tuple[bytes, Attributes] | None) -> None:
+    """Raise UsageError when what is at ``path`` is not what undo found there when it began."""
+    if present is not None:
+        refuse_changed(home, path, *present)
+    elif os.path.lexists(unlinked_place(home, path)):
+        raise UsageError(f"{path!r} has come back; nothing was written over it, run undo again")
 
 
 def _for_removed(file: Path, entry: Entry) -> Attributes:

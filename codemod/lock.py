@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import platform
 import sys
 import time
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def _create(path: Path) -> bool:
         return False
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+            file.write(json.dumps({"pid": os.getpid(), "host": platform.node()}).encode())
     except BaseException:
         with suppress(OSError):
             path.unlink()
@@ -53,23 +53,37 @@ def _create(path: Path) -> bool:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the lock when its owner is gone; raises UsageError when it is held.
+    """Remove the lock when its owner is gone; raises UsageError when it is held."""
+    with _alone(path):
+        try:
+            holder = _holder(path)
+            if holder is not None:
+                raise _busy(path, holder)
+            path.unlink()
+        except FileNotFoundError:  # given back meanwhile; removing it now could hit the next owner's
+            pass
 
-    Looking and removing happens under a second lock file: of two runs that both find a dead owner, the slower one
-    would otherwise remove the lock that the faster one has just made.
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Look at a lock and remove it as one step; raises UsageError when another run is doing so, or none can.
+
+    Of two runs that both find a dead owner, the slower one would otherwise remove the lock that the faster one has
+    just made. The system's own lock on the folder ends with its process, so that a crash leaves nothing behind.
     """
-    guard = path.with_name("lock.takeover")
-    if not _create(guard):
-        raise _busy(guard, "another precfix run, which is taking over a lock")
+    if sys.platform == "win32":
+        raise _busy(path, "another precfix run")
+    import fcntl
+
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        holder = _holder(path)
-        if holder is not None:
-            raise _busy(path, holder)
-        path.unlink()
-    except FileNotFoundError:  # given back meanwhile; removing it now could hit the next owner's
-        pass
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # held, or a network disk that has no such locks
+            raise _busy(path, "another precfix run") from None
+        yield
     finally:
-        guard.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def _holder(path: Path) -> str | None:
@@ -83,7 +97,7 @@ def _holder(path: Path) -> str | None:
         pid, host = int(owner["pid"]), str(owner["host"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return "an unknown program"
-    if host != socket.gethostname():
+    if host != platform.node():
         return f"process {pid} on {host!r}"
     return f"process {pid}" if _is_alive(pid) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -30,9 +31,10 @@ def real_root(root: Path) -> Path:
     """``root`` without links; raises UsageError when it is no folder."""
     try:
         real = root.resolve(strict=True)
+        is_folder = real.is_dir()
     except (OSError, RuntimeError) as error:
         raise UsageError(f"{str(root)!r} cannot be used: {_reason(error)}") from None
-    if not real.is_dir():
+    if not is_folder:
         raise UsageError(f"{str(root)!r} is not a folder")
     return real
 
@@ -127,10 +129,30 @@ def _set_attributes(descriptor: int, path: Path, wanted: Attributes) -> None:
     os.chmod(path, mode)
 
 
-def replace_file(path: Path, data: bytes, attributes: Attributes | None, temporary: Path) -> None:
-    """Give ``path`` the new ``data`` in one step, by way of ``temporary`` in the same folder; raises OSError."""
+def refuse_changed(root: Path, path: str, data: bytes, attributes: Attributes) -> None:
+    """Raise UsageError unless the file at ``path`` still has these bytes and attributes, and no link leads to it.
+
+    ``root`` and ``path`` have their links resolved. Raises OSError when the file cannot be read.
+    """
+    file = root / path
+    if read_regular(file) != (data, attributes) or real_file(root, path) != file:
+        raise UsageError(f"{path!r} has changed since it was read; run again")
+
+
+def replace_file(
+    path: Path,
+    data: bytes,
+    attributes: Attributes | None,
+    temporary: Path,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Give ``path`` the new ``data`` in one step, by way of ``temporary`` in the same folder; raises OSError.
+
+    ``check`` is called last before the step, and may raise.
+    """
     try:
         write_new(temporary, data, attributes)
+        check()
         os.replace(temporary, path)
         sync_folder(path.parent)
     finally:

@@ -34,18 +34,18 @@ def dirty_files(root: Path, paths: Sequence[str]) -> set[str]:
     (git-lfs, nbstripout) the committed bytes differ from those on the disk, so such a file always counts as dirty.
     Without git the answer is empty. Raises UsageError when git fails, OSError when a file cannot be read.
     """
-    git = _executable(root)
+    git = git_executable(root)
     if git is None:
         return set()
     by_repository: dict[Path, list[str]] = {}
     for path in paths:
-        top = _repository(root / path)
+        top = repository_of(root / path)
         if top is not None:
             by_repository.setdefault(top, []).append(path)
     return {path for top, inside in by_repository.items() for path in _dirty(git, root, top, inside)}
 
 
-def _executable(root: Path) -> str | None:
+def git_executable(root: Path) -> str | None:
     """The full path of git; one that the project itself brings along does not count."""
     found = shutil.which("git")
     if found is None or not os.path.isabs(found) or Path(found).resolve().is_relative_to(root.resolve()):
@@ -53,7 +53,7 @@ def _executable(root: Path) -> str | None:
     return found
 
 
-def _repository(path: Path) -> Path | None:
+def repository_of(path: Path) -> Path | None:
     return next((folder for folder in path.parents if os.path.lexists(folder / ".git")), None)
 
 
@@ -62,12 +62,12 @@ def _dirty(git: str, root: Path, top: Path, paths: Sequence[str]) -> Iterator[st
     known = sorted(names)
     staged: dict[bytes, bytes] = {}
     committed: dict[bytes, bytes] = {}
-    head = _run(git, top, ["rev-parse", "-q", "--verify", "HEAD^{commit}"], accept=(0, 1)).strip()
+    head = run_git(git, top, ["rev-parse", "-q", "--verify", "HEAD^{commit}"], accept=(0, 1)).strip()
     for at in range(0, len(known), _CHUNK):
         chunk = known[at : at + _CHUNK]
-        staged |= _objects(_run(git, top, ["ls-files", "-s", "-z", "--", *chunk]), of_tree=False)
+        staged |= _objects(run_git(git, top, ["ls-files", "-s", "-z", "--", *chunk]), of_tree=False)
         if head:
-            committed |= _objects(_run(git, top, ["ls-tree", "-z", head, "--", *chunk]), of_tree=True)
+            committed |= _objects(run_git(git, top, ["ls-tree", "-z", head, "--", *chunk]), of_tree=True)
     for name, path in names.items():
         if name not in staged and name not in committed:
             continue
@@ -100,7 +100,7 @@ def _blob_id(data: bytes, like: bytes) -> bytes:
     return hashed.hexdigest().encode("ascii")
 
 
-def _run(git: str, top: Path, arguments: Sequence[str | bytes], accept: Sequence[int] = (0,)) -> bytes:
+def run_git(git: str, top: Path, arguments: Sequence[str | bytes], accept: Sequence[int] = (0,)) -> bytes:
     command = [git, *_OPTIONS, "-C", str(top), *arguments]
     try:
         done = subprocess.run(
