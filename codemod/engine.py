@@ -7,11 +7,16 @@ refused, what failed and what did not settle is in the report.
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 
+from .documents import Document, FileKind
+from .flaws import flaw_of, said
 from .model import (
+    UNUSED_SUPPRESSION,
     AddDecorator,
     AddImport,
     Applicability,
@@ -27,11 +32,13 @@ from .model import (
     ReplaceText,
     Report,
     Rule,
+    Screened,
     Skipped,
     Span,
     Target,
     WrapStatements,
 )
+from .parsing import Unparsable, parse_python
 from .project import Project
 
 MAX_ROUNDS = 10
@@ -46,6 +53,10 @@ class Options:
     """Rule code -> name of the alternative to use instead of the best one."""
     progress: Callable[[str], None] | None = None
     """Called with a short sentence when a new step begins."""
+    screen: Callable[[Project, tuple[Finding, ...]], Screened] | None = None
+    """Says which findings of a round count; what does not is neither reported as found nor repaired."""
+    decide: Callable[[Project, Finding, Fix], Fix | None] | None = None
+    """Asked before a fix is used (``--interactive``): this fix, another one of the finding, or None to leave it."""
 
 
 @dataclass(slots=True)
@@ -58,8 +69,9 @@ class _Round:
 
 def check(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
     """Find mistakes; change nothing."""
-    findings, failed = _findings(project, rules, options or Options())
-    report = Report(target, findings, remaining=findings, skipped=project.skipped, failed_rules=failed)
+    found, failed = _findings(project, rules, options or Options())
+    report = Report(target, found.findings, remaining=found.findings, skipped=project.skipped, failed_rules=failed)
+    report = replace(report, silenced=found.silenced, rules=tuple(rules))
     return replace(report, files_seen=len(project.paths), files_parsed=project.parsed_count)
 
 
@@ -67,23 +79,24 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
     """Find mistakes and apply the fixes that ``options`` allow, in memory; ``Report.changes`` holds the new bytes."""
     options = options or Options()
     first, failed = _findings(project, rules, options)
-    current, findings = project, first
+    current, findings = project, first.findings
     applied: list[tuple[Finding, Fix]] = []
     refused: list[Skipped] = []
     for _ in range(MAX_ROUNDS):
-        done = _apply_round(current, findings, options)
+        done = _next_round(current, findings, options)
         refused += [item for item in done.refused if item not in refused]
         if not done.texts:
             break
         applied += done.applied
         current = current.with_texts(done.texts)
-        findings, failed = _findings(current, rules, options)
+        found, failed = _findings(current, rules, options)
+        findings = found.findings
     else:
-        if any(choose(finding, options) for finding in findings):
+        if any(_chosen(current, finding, options) for finding in findings):
             refused.append(Skipped(".", f"fixes did not settle after {MAX_ROUNDS} rounds; run precfix again"))
     return Report(
         target,
-        first,
+        first.findings,
         remaining=findings,
         changes=_changes(project, current),
         applied=tuple(applied),
@@ -91,7 +104,15 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
         failed_rules=failed,
         files_seen=len(project.paths),
         files_parsed=project.parsed_count,
+        silenced=first.silenced,
+        rules=tuple(rules),
     )
+
+
+def _chosen(project: Project, finding: Finding, options: Options) -> Fix | None:
+    """The fix to carry out, when whoever is asked agrees."""
+    fix = choose(finding, options)
+    return fix if fix is None or options.decide is None else options.decide(project, finding, fix)
 
 
 def choose(finding: Finding, options: Options) -> Fix | None:
@@ -134,8 +155,18 @@ def _edited(project: Project, path: str, operations: Sequence[Operation]) -> str
         text = rewrite(document.text, structural)
     else:
         text = _spliced(document.text, replacements)
+        _require_python(document, text)
     document.encode(text)
     return text
+
+
+def _require_python(document: Document, text: str) -> None:
+    """Raise EditRefused when text edits would turn Python into something else."""
+    if document.kind in (FileKind.PYTHON, FileKind.NOTEBOOK):
+        try:
+            parse_python(text)
+        except Unparsable as error:
+            raise EditRefused(f"{document.path} would not be Python: {error}") from error
 
 
 def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:
@@ -151,13 +182,24 @@ def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:
 # --- one round --------------------------------------------------------------------------------------------------------
 
 
+def _next_round(project: Project, findings: Sequence[Finding], options: Options) -> _Round:
+    """Comments that silence nothing go when all else has settled: a repair may bring what they are there for."""
+    last = [finding for finding in findings if finding.code == UNUSED_SUPPRESSION]
+    done = _apply_round(project, [finding for finding in findings if finding.code != UNUSED_SUPPRESSION], options)
+    if done.texts or not last:
+        return done
+    final = _apply_round(project, last, options)
+    final.refused[:0] = done.refused
+    return final
+
+
 def _apply_round(project: Project, findings: Sequence[Finding], options: Options) -> _Round:
     done = _Round(project)
     accepted: list[tuple[Finding, Fix]] = []
     taken: list[Edit] = []
     for finding in findings:
-        fix = choose(finding, options)
-        if fix is not None and fix.edits and not any(_collide(mine, other) for mine in fix.edits for other in taken):
+        fix = _chosen(project, finding, options)
+        if fix is not None and fix.edits and not any(collide(mine, other) for mine in fix.edits for other in taken):
             accepted.append((finding, fix))
             taken += fix.edits
     if not accepted:
@@ -190,7 +232,7 @@ def _text(project: Project, path: str) -> str | None:
     return document.text if document is not None else None
 
 
-def _collide(one: Edit, other: Edit) -> bool:
+def collide(one: Edit, other: Edit) -> bool:
     """Whether two edits of different fixes must not be made in the same round."""
     if one.path != other.path or one.operation == other.operation:
         return False
@@ -221,27 +263,39 @@ def _span(operation: Operation) -> Span:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _findings(
-    project: Project, rules: Sequence[Rule], options: Options
-) -> tuple[tuple[Finding, ...], tuple[Skipped, ...]]:
+def _findings(project: Project, rules: Sequence[Rule], options: Options) -> tuple[Screened, tuple[Skipped, ...]]:
     found: list[Finding] = []
     failed: list[Skipped] = []
     for rule in sorted(rules, key=lambda item: item.code):
         if options.progress is not None:
             options.progress(f"{rule.code} {rule.name}")
-        try:
-            for finding in rule.check(project):
-                found.append(finding)
-        except Exception as error:  # the one boundary: a failing rule is reported, the others go on
-            failed.append(Skipped(rule.code, _failure(error)))
+        if reason := _run(rule, project, found):
+            failed.append(Skipped(rule.code, reason))
     unique = {(item.path, item.span, item.code, item.message): item for item in found}
-    return tuple(unique[key] for key in sorted(unique)), tuple(failed)
+    ordered = tuple(unique[key] for key in sorted(unique))
+    screened = Screened(ordered) if options.screen is None else options.screen(project, ordered)
+    if failed:  # nobody can say which comments are unused while a rule says nothing
+        known = (finding for finding in screened.findings if finding.code != UNUSED_SUPPRESSION)
+        screened = replace(screened, findings=tuple(known))
+    return screened, tuple(failed)
 
 
-def _failure(error: Exception) -> str:
+def _run(rule: Rule, project: Project, found: list[Finding]) -> str:
+    """Add what a rule finds to ``found``; why it failed, empty when it did not."""
+    try:
+        with redirect_stdout(sys.stderr):  # a print that was left in a rule must not get into the report
+            for finding in rule.check(project):
+                if flaw := flaw_of(finding, rule, project):
+                    return f"the rule failed: {flaw}"
+                found.append(finding)
+    except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
+        return f"the rule failed: {said(error)}{_where(error)}"
+    return ""
+
+
+def _where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
-    return f"the rule failed: {type(error).__name__}: {error}{where}"
+    return f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _changes(before: Project, after: Project) -> tuple[FileChange, ...]:

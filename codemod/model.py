@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .project import Project
 
 
+RULE_URL = "https://github.com/precfix/precfix/blob/main/docs/rules/{name}.md"
+"""Where the manual of a rule of precfix itself can be read."""
+
+
 class PrecfixError(Exception):
     """Base of the errors that precfix raises on purpose."""
 
@@ -281,6 +285,41 @@ class Skipped:
     reason: str
 
 
+class Silence(str, Enum):
+    """Why a finding does not count."""
+
+    COMMENT = "comment"
+    """A ``# precfix: ignore[...]`` in the file."""
+    SETTINGS = "settings"
+    """``per-file-ignores``."""
+    BASELINE = "baseline"
+    """It is in the baseline file: known, and not to be repaired now."""
+    UNCHANGED = "unchanged"
+    """No line it speaks of has changed since ``--diff-base``."""
+
+
+UNUSED_SUPPRESSION = "PF002"
+"""The rule about comments that silence nothing; its fixes wait until everything else has settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A finding that somebody has said not to count, and how."""
+
+    finding: Finding
+    by: Silence
+    reason: str = ""
+    """What the comment gives as its reason; empty when it gives none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """Findings, parted into those that count and those that do not."""
+
+    findings: tuple[Finding, ...]
+    silenced: tuple[Silenced, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A mistake precfix knows. ``docs`` is the module's docstring: its first line is the title."""
@@ -289,12 +328,21 @@ class Rule:
     name: str
     docs: str
     check: Callable[[Project], Iterable[Finding]]
+    url: str = ""
+    """Where the manual can be read; empty for a rule that has no page."""
+    depends_on: tuple[str, ...] = ()
+    """What decides besides the files: ``profile``, ``target``. A comment that names the rule is never called unused."""
 
     @classmethod
-    def of(cls, code: str, check: Callable[[Project], Iterable[Finding]]) -> Rule:
+    def of(
+        cls, code: str, check: Callable[[Project], Iterable[Finding]], url: str = "", depends_on: tuple[str, ...] = ()
+    ) -> Rule:
         """The rule whose name is the module name of ``check`` and whose manual is that module's docstring."""
         module = sys.modules[check.__module__]
-        return cls(code, module.__name__.rpartition(".")[2].replace("_", "-"), (module.__doc__ or "").strip(), check)
+        name = module.__name__.rpartition(".")[2].replace("_", "-")
+        own = module.__name__.startswith("precfix.")
+        page = RULE_URL.format(name=name) if own else url
+        return cls(code, name, (module.__doc__ or "").strip(), check, page, depends_on)
 
     @property
     def title(self) -> str:
@@ -342,3 +390,7 @@ class Report:
     files_parsed: int = 0
     failed_rules: tuple[Skipped, ...] = field(default=())
     """Rules that raised: ``path`` is the rule's code. Exit code 3 when nothing else is wrong."""
+    silenced: tuple[Silenced, ...] = ()
+    """What was found on disk and does not count, by comments, settings, a baseline or ``--diff-base``."""
+    rules: tuple[Rule, ...] = ()
+    """The rules that ran."""
