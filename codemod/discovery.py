@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeAlias
 
 from .documents import kind_of
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
@@ -68,14 +70,28 @@ class Discovery:
         return (Skipped(path, reason) for path, reason in self.skipped.items())
 
 
-def discover(paths: Sequence[Path], excludes: Iterable[str], limits: Limits) -> Discovery:
-    """Find the files of a project; raises `UsageError` for a path that does not exist or cannot be read."""
+LeaveOut: TypeAlias = Callable[[str, bool], bool]
+"""Whether the file (or, when True, the folder) at a path is left out by the settings."""
+
+
+def root_of(paths: Sequence[Path]) -> Path:
+    """The root of the project at ``paths``: the directory given, or what several paths have in common.
+
+    Raises `UsageError` for a path that does not exist or cannot be read.
+    """
     if not paths:
         raise UsageError("no path given")
+    return Path(_root_of([_existing(path) for path in paths]))
+
+
+def discover(
+    paths: Sequence[Path], excludes: Iterable[str], limits: Limits, leave_out: LeaveOut | None = None
+) -> Discovery:
+    """Find the files of a project; raises `UsageError` for a path that does not exist or cannot be read."""
+    root = os.fspath(root_of(paths))
     starts = [_existing(path) for path in paths]
-    root = _root_of(starts)
     found = Discovery(Path(root))
-    walker = _Walker(found, tuple(compile_patterns(excludes, found.skip)), limits, starts)
+    walker = _Walker(found, tuple(compile_patterns(excludes, found.skip)), limits, starts, leave_out)
     for start in starts:
         if os.path.isdir(start):
             walker.walk(start)
@@ -94,12 +110,22 @@ def _existing(path: Path) -> str:
         mode = os.stat(real).st_mode
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a usable path"
-        raise UsageError(f"{text!r}: {reason.lower()}") from None
+        raise UsageError(f"{text!r}: {reason.lower()}{_similar(text)}") from None
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise UsageError(f"{text!r}: neither a file nor a directory")
     if not os.access(real, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
         raise UsageError(f"{text!r}: permission denied")
     return real
+
+
+def _similar(text: str) -> str:
+    """``; did you mean 'train.py'?`` when something with such a name lies in the same folder."""
+    folder, name = os.path.split(text.rstrip("/"))
+    try:
+        close = get_close_matches(name, sorted(os.listdir(folder or "."))[:10_000], 1, 0.75) if name else []
+    except (OSError, ValueError):
+        return ""
+    return f"; did you mean {os.path.join(folder, close[0])!r}?" if close else ""
 
 
 def _root_of(starts: Sequence[str]) -> str:
@@ -111,12 +137,26 @@ def _root_of(starts: Sequence[str]) -> str:
 
 
 class _Walker:
-    def __init__(self, found: Discovery, excludes: tuple[Pattern, ...], limits: Limits, starts: Sequence[str]) -> None:
+    def __init__(
+        self,
+        found: Discovery,
+        excludes: tuple[Pattern, ...],
+        limits: Limits,
+        starts: Sequence[str],
+        leave_out: LeaveOut | None = None,
+    ) -> None:
         self.found = found
         self.root = os.fspath(found.root)
-        self.excludes = IgnoreRules("", excludes)
+        self.patterns = IgnoreRules("", excludes)
+        self.leave_out = leave_out
         self.limits = limits
         self.starts = starts
+
+    def excluded(self, path: str, is_directory: bool) -> bool:
+        """Whether the command line or the settings leave a path out."""
+        if self.patterns.verdict(path, is_directory):
+            return True
+        return self.leave_out is not None and self.leave_out(path, is_directory)
 
     def is_given(self, target: str) -> bool:
         """Whether ``target`` lies below a given path; the root may hold more, being what several have in common."""
@@ -126,7 +166,7 @@ class _Walker:
         """Whether a file that the walk passed over may be read after all, being named by another file."""
         parts = path.split("/")
         parents = ("/".join(parts[: count + 1]) for count in range(len(parts) - 1))
-        excluded = any(self.excludes.verdict(parent, True) for parent in parents) or self.excludes.verdict(path, False)
+        excluded = any(self.excluded(parent, True) for parent in parents) or self.excluded(path, False)
         return not excluded and not {".git", ".precfix"} & set(parts) and self.is_given(os.path.join(self.root, *parts))
 
     def relative(self, full: str) -> str:
@@ -181,14 +221,14 @@ class _Walker:
         name = entry.name
         if name in EXCLUDED_DIRECTORIES or name.endswith(".egg-info"):
             return False
-        return not (self.excludes.verdict(path + name, True) or _ignored(rules, place + name, True))
+        return not (self.excluded(path + name, True) or _ignored(rules, place + name, True))
 
     def _add_file(self, entry: os.DirEntry[str], path: str, place: str, rules: tuple[IgnoreRules, ...]) -> bool:
         """Take a file if it is wanted; False when there are too many."""
         name = path + entry.name
         if kind_of(entry.name) is None or _is_directory(entry):
             return True
-        if self.excludes.verdict(name, False) or _ignored(rules, place + entry.name, False):
+        if self.excluded(name, False) or _ignored(rules, place + entry.name, False):
             return True
         if entry.is_symlink():
             self._add_link(entry, name)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from .discovery import Limits, discover
+from .discovery import Discovery, LeaveOut, Limits, discover
 from .documents import Document, FileKind, kind_of
 from .framework import Framework
-from .model import EditRefused, Skipped
+from .model import EditRefused, Skipped, UsageError
 from .module_paths import ModulePaths
 from .parsing import Unparsable
 from .profile import Profile
@@ -53,14 +53,26 @@ class Project:
         excludes: Iterable[str] = (),
         limits: Limits | None = None,
         profile: Profile | None = None,
+        leave_out: LeaveOut | None = None,
     ) -> Project:
         """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
 
-        ``excludes`` are gitignore patterns relative to the root; files named in ``paths`` are read in any case.
+        ``excludes`` are gitignore patterns relative to the root, ``leave_out`` is asked for each path besides; files
+        named in ``paths`` are read in any case.
         Raises `UsageError` for a path that does not exist or cannot be read.
         """
         limits = limits or Limits()
-        return cls(FileStore(discover(paths, excludes, limits), limits), terms=Terms(profile=profile))
+        return cls(FileStore(discover(paths, excludes, limits, leave_out), limits), terms=Terms(profile=profile))
+
+    @classmethod
+    def of_data(cls, root: Path, name: str, data: bytes) -> Project:
+        """A project of the single file ``name`` below ``root``, with ``data`` in place of what is on the disk.
+
+        Raises `UsageError` for a name that is none of a file that precfix reads.
+        """
+        if kind_of(name) is None:
+            raise UsageError(f"{name!r} is not a kind of file that precfix reads")
+        return cls(FileStore(Discovery(root, {name}), Limits(), {name: data}))
 
     @property
     def profile(self) -> Profile | None:
@@ -97,6 +109,10 @@ class Project:
     def document(self, path: str) -> Document | None:
         """The document at ``path``; None (and recorded in ``skipped``) when it cannot be read or is no project file."""
         return self._replaced.get(path) or self._store.document(path)
+
+    def unchanged_document(self, path: str) -> Document | None:
+        """The document at ``path`` as it is on the disk, whatever texts have been replaced since."""
+        return self._store.document(path)
 
     def documents(self, kind: FileKind, containing: Iterable[str] = ()) -> Iterator[Document]:
         """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
@@ -203,6 +219,12 @@ class Project:
     def with_frameworks(self, frameworks: Iterable[Framework]) -> Project:
         """This project read with these trainers in mind. Documents are shared, facts are computed anew."""
         return Project(self._store, self._replaced, replace(self._terms, frameworks=tuple(frameworks)))
+
+    def without(self, paths: Iterable[str]) -> Project:
+        """This project less some files, which are then not read by anybody."""
+        left_out = frozenset(paths)
+        kept = {path: document for path, document in self._replaced.items() if path not in left_out}
+        return Project(self._store.without(left_out), kept, self._terms)
 
     def detached(self, *facts: Callable[[Project], object]) -> Project:
         """This project with nothing read yet: what is parsed through it goes when it goes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -11,13 +12,14 @@ from .discovery import Discovery, Limits
 from .documents import Document, FileKind, Unreadable, kind_of
 from .model import Skipped
 from .reading import FileRefused, read_regular_file
-from .word_search import PRECISION_WORDS, words_in
+from .word_search import PRECISION_WORDS, SEARCHED, words_in
 
 
 class FileStore:
     """Reads the discovered files. Only documents that were asked for by a word or by name stay in memory."""
 
-    def __init__(self, discovery: Discovery, limits: Limits) -> None:
+    def __init__(self, discovery: Discovery, limits: Limits, given: Mapping[str, bytes] | None = None) -> None:
+        """``given`` are the bytes of files that are not read from the disk."""
         self.root: Path = discovery.root
         self.paths: tuple[str, ...] = tuple(sorted(discovery.paths))
         self.skipped: dict[tuple[str, str], Skipped] = {
@@ -25,13 +27,14 @@ class FileStore:
         }
         self._root = os.fspath(discovery.root)
         self._limits = limits
+        self._given = dict(given or {})
         self._links = discovery.links
         self._kinds: dict[str, FileKind] = {path: kind for path in self.paths if (kind := kind_of(path)) is not None}
         self._unreadable: set[str] = set()
         self._kept: dict[str, Document] = {}
         self._passing: WeakValueDictionary[str, Document] = WeakValueDictionary()
         self._words: dict[str, frozenset[str]] = {}  # path -> the words it holds, of those ever asked for
-        self._asked: dict[str, frozenset[str]] = {}  # path -> the words, precision words aside, it was searched for
+        self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
 
     def document(self, path: str, keep: bool = True) -> Document | None:
         """The document at ``path``; None when it is no file of the project or unreadable (recorded once).
@@ -50,6 +53,13 @@ class FileStore:
         other = copy(self)
         other._kept = {}
         other._passing = WeakValueDictionary()
+        return other
+
+    def without(self, paths: frozenset[str]) -> FileStore:
+        """A store of all files but these."""
+        other = self.fresh()
+        other.paths = tuple(path for path in self.paths if path not in paths)
+        other._kinds = {path: kind for path, kind in self._kinds.items() if path not in paths}
         return other
 
     def _load(self, path: str) -> Document | None:
@@ -71,12 +81,12 @@ class FileStore:
         paths = [path for path in self.paths if self._kinds[path] in kinds]
         if not words:
             return paths
-        self._search(paths, tuple(word for word in words if word not in PRECISION_WORDS))
+        self._search(paths, tuple(word for word in words if word not in SEARCHED))
         wanted = frozenset(words)
         return [path for path in paths if not wanted.isdisjoint(self._words.get(path, ()))]
 
     def _search(self, paths: list[str], others: tuple[str, ...]) -> None:
-        """Note which words each file holds: once for all precision words, and once for each other word.
+        """Note which words each file holds: once for all of `SEARCHED`, and once for each other word.
 
         A word that holds a precision word (``torch_dtype=torch.bfloat16``) is only looked for in files with that one.
         """
@@ -96,6 +106,8 @@ class FileStore:
     def _read(self, path: str) -> bytes | None:
         if path in self._unreadable:
             return None
+        if path in self._given:
+            return self._given[path]
         full = os.path.join(self._root, *path.split("/"))
         limits = self._limits
         limit = limits.max_notebook_bytes if self._kinds[path] is FileKind.NOTEBOOK else limits.max_file_bytes

@@ -17,16 +17,20 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "deepspeed": ("deepspeed",),
     "clip_grad": ("clip_grad",),
 }
+_OWN = "precfix"
 _ENCODED = [
-    (key.encode(), [(word, word.encode()) for word in words], frozenset(words)) for key, words in _GROUPS.items()
+    (key.encode(), [(word, word.encode()) for word in words], frozenset(words))
+    for key, words in {**_GROUPS, _OWN: (_OWN,)}.items()
 ]
 
 PRECISION_WORDS: frozenset[str] = frozenset(word for words in _GROUPS.values() for word in words)
-"""What every file is searched for when first read, in lower case: asking for these again costs nothing."""
+"""What makes a file worth a look, in lower case."""
+SEARCHED: frozenset[str] = PRECISION_WORDS | {_OWN}
+"""What every file is searched for when first read: asking for these again costs nothing."""
 
 
 def words_in(data: bytes, more: Iterable[str] = ()) -> frozenset[str]:
-    """The precision words, and those of ``more`` (lower case), that ``data`` holds."""
+    """The words of `SEARCHED`, and those of ``more`` (lower case), that ``data`` holds."""
     lowered = data.lower()
     held: set[str] = set()
     for key, words, names in _ENCODED:

@@ -21,6 +21,7 @@ from precfix.codemod.profile import Profile
 from precfix.codemod.profile_file import load as load_profile
 from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
+from precfix.codemod.screening.suppressing import silence
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 
@@ -77,9 +78,13 @@ class Case:
         parts = self.folder.relative_to(FIXTURES).parts
         return parts[1] if parts[0] == "rules" else None
 
-    @property
-    def options(self) -> engine.Options:
-        return engine.Options(unsafe_fixes=self.settings.unsafe_fixes, chosen=self.settings.fix or {})
+    def options(self, rules: Sequence[Rule]) -> engine.Options:
+        """What the settings of the case allow, with the comments in its files heard."""
+        return engine.Options(
+            unsafe_fixes=self.settings.unsafe_fixes,
+            chosen=self.settings.fix or {},
+            screen=lambda project, found: silence(project, found, rules, all_rules()),
+        )
 
     def project(self, root: Path) -> Project:
         """The project at ``root``, on the machine of this case."""
@@ -165,13 +170,14 @@ def copied(case: Case, folder: Path) -> Path:
 
 
 def migrate(root: Path, case: Case, rules: Sequence[Rule]) -> Report:
-    return engine.migrate(case.project(root), rules, TARGET, case.options)
+    return engine.migrate(case.project(root), rules, TARGET, case.options(rules))
 
 
 def outcome(root: Path, case: Case) -> Outcome:
     """Migrate a copy of the case and write down what happened."""
     project = case.project(root)
-    report = engine.migrate(project, case.rules(), TARGET, case.options)
+    rules = case.rules()
+    report = engine.migrate(project, rules, TARGET, case.options(rules))
     return Outcome(report, _findings_text(project, report) or NOTHING, unified_diff(report.changes))
 
 

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from precfix.codemod import cli_machine
-from precfix.codemod.cli_machine import machine_of, target_on
+from precfix.codemod.cli import machine as cli_machine
+from precfix.codemod.cli.machine import machine_of, target_on
 from precfix.codemod.model import UsageError
 from precfix.codemod.profile import Profile
 from precfix.codemod.project import Project
@@ -173,9 +173,9 @@ def test_a_probe_that_fails_says_why(project: Path, tmp_path: Path, monkeypatch:
 
 def test_reading_a_profile_imports_no_torch(project: Path) -> None:
     program = (
-        "import sys\nfrom precfix.codemod.cli_input import open_on_machine\nfrom pathlib import Path\n"
-        "project, target = open_on_machine([Path(sys.argv[1])], None, Path(sys.argv[2]))\n"
-        "print(target.regime, 'torch' in sys.modules)\n"
+        "import sys\nfrom precfix.codemod.cli.request import Request, open_request\nfrom pathlib import Path\n"
+        "opened = open_request(Request([Path(sys.argv[1])], profile=Path(sys.argv[2])))\n"
+        "print(opened.target.regime, 'torch' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, project, T4], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["fp16-mixed", "False"]

@@ -47,6 +47,7 @@ MODULES = (
     "scaler.scaler_state_not_saved",
     "scaler.scaler_with_16_bit_parameters",
     "scaler.unscale_on_every_micro_batch",
+    "suppression.unused_suppression",
     "target.precision_off_target",
     "trainer.attention_backend_dtype",
     "trainer.load_dtype_differs",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .model import UsageError
+from ..model import UsageError
 
 if TYPE_CHECKING:
-    from .profile import Profile
+    from ..profile import Profile
 
 UNMET, NO_RESULT = 1, 3
 REQUIREMENTS = ("bf16", "fp16", "tf32", "fp8", "fp32", "bf16-mixed", "bf16-true", "fp16-mixed")
@@ -63,7 +63,7 @@ def probe(
     else:
         profile = _probed(device, quick, timeout)
     if save is not None and profile.devices:
-        from .profile_file import save as write
+        from ..profile_file import save as write
 
         write(profile, save)
     _show(profile, as_json)
@@ -90,7 +90,7 @@ def _check_writable(file: Path | None) -> None:
 
 
 def _probed(device: str, quick: bool, timeout: float) -> Profile:
-    from ..probes.probing import Request, probe
+    from ...probes.probing import Request, probe
 
     with _spinner() as watch:
         return probe(Request(device, quick, timeout, watch))
@@ -98,8 +98,8 @@ def _probed(device: str, quick: bool, timeout: float) -> Profile:
 
 def _cluster(folder: Path | None, device: str, quick: bool, timeout: float) -> Profile | None:
     """The profile of the cluster on its first rank; None on the others."""
-    from ..probes.cluster import cluster_profile, probe_rank
-    from ..probes.ranks import device_of, folder_name, place_in
+    from ...probes.cluster import cluster_profile, probe_rank
+    from ...probes.ranks import device_of, folder_name, place_in
 
     place = place_in(os.environ)
 
@@ -112,17 +112,17 @@ def _cluster(folder: Path | None, device: str, quick: bool, timeout: float) -> P
 
 def _show(profile: Profile, as_json: bool) -> None:
     if as_json:
-        from .profile_file import dump
+        from ..profile_file import dump
 
         sys.stdout.write(dump(profile))
     elif any(device.rank is not None for device in profile.devices):
-        from ..probes.cluster import cluster_lines
-        from .report.printable import printable
+        from ...probes.cluster import cluster_lines
+        from ..report.printable import printable
 
         print("\n".join(printable(line) for line in cluster_lines(profile)), flush=True)
     elif profile.devices:
-        from ..probes.screen import verdict_lines
-        from .report.text import show
+        from ...probes.screen import verdict_lines
+        from ..report.text import show
 
         show(verdict_lines(profile), sys.stdout)
 
@@ -133,7 +133,7 @@ def _exit_code(profile: Profile, wanted: list[str]) -> int:
         for check in broken[-1:]:
             _say(check.sentence)
         return NO_RESULT
-    from ..probes.recommending import unmet
+    from ...probes.recommending import unmet
 
     if any(check.failure == "rank-missing" for check in profile.checks):
         return NO_RESULT
@@ -144,7 +144,7 @@ def _exit_code(profile: Profile, wanted: list[str]) -> int:
 
 
 def _say(sentence: str) -> None:
-    from .report.printable import printable
+    from ..report.printable import printable
 
     print(f"precfix: {printable(sentence)}", file=sys.stderr)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from pathlib import Path
 
-from .cli_input import named_files, open_on_machine, selected_rules
-from .cli_output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
-from .model import Report
+from ..model import Report
+from ..screening.selection import Selection
+from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
+from .request import Request, open_request, options_of
 
-FAMILIES = "PF101,PF302,PF4,PF5"
+FAMILIES = ("PF101", "PF302", "PF4", "PF5")
 """Rules about declarations that contradict each other."""
 
 
@@ -21,24 +22,19 @@ class AuditFormat(str, Enum):
     MARKDOWN = "markdown"
 
 
-def run_audit(
-    paths: list[Path],
-    exclude: list[str] | None,
-    profile: Path | None,
-    chosen: AuditFormat,
-    output: Path | None,
-    color: bool | None,
-) -> int:
+def run_audit(request: Request, chosen: AuditFormat, output: Path | None, color: bool | None) -> int:
     """Write the ledger; returns the exit code: 0, or 2 when a named file cannot be read, 3 when a rule failed."""
-    from . import engine
-    from .facts.ledger.auditing import ledger_of
-    from .report.audit_report import markdown_audit, show_audit
+    from .. import engine
+    from ..facts.ledger.auditing import ledger_of
+    from ..report.audit_report import markdown_audit, show_audit
 
-    project, target = open_on_machine(paths, exclude, profile)
-    project = project.with_target(None)
-    rules = selected_rules(FAMILIES, "")
+    opened = open_request(request)
+    project, target = opened.project.with_target(None), opened.target
+    families = Selection(FAMILIES)
+    rules = [rule for rule in opened.known if families.takes(rule)]
     with progress(len(rules)) as step:
-        report: Report = engine.check(project, rules, target, engine.Options(progress=step))
+        report: Report = engine.check(project, rules, target, options_of(opened, step=step))
+    report = opened.completed(report)
     ledger = ledger_of(project, report.findings)
     locate = locate_in(project)
     if chosen is AuditFormat.JSON:
@@ -47,4 +43,4 @@ def run_audit(
         write_bytes(markdown_audit(ledger.runs, report.findings, target, locate).encode(), output)
     else:
         show_lines(show_audit(ledger.runs, report.findings, target, locate), output, color)
-    return exit_code(report, False, named_files(paths, project))
+    return exit_code(report, False, opened.named)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .model import Target, UsageError
-from .profile import Profile
-from .profile_file import load
+from ..model import Target, UsageError
+from ..profile import Profile
+from ..profile_file import load
 
 if TYPE_CHECKING:
-    from .project import Project
+    from ..project import Project
 
 PROFILE_NAMES = ("precfix-profile.json", ".precfix/profile.json")
 """Where a profile saved in a project is looked for, below its root."""

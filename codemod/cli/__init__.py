@@ -1,0 +1,7 @@
+"""The command line. The only place that knows engine, rules and reports together; imports happen inside commands."""
+
+from __future__ import annotations
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,236 @@
+"""The arguments and options of the commands, each described once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+Word = TypeVar("Word", bound=Enum)
+
+
+class CheckFormat(str, Enum):
+    """How ``check`` writes its result."""
+
+    TEXT = "text"
+    JSON = "json"
+    JSON_LINES = "json-lines"
+    SARIF = "sarif"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JUNIT = "junit"
+    MARKDOWN = "markdown"
+
+
+class MigrateFormat(str, Enum):
+    """How ``migrate`` writes its result."""
+
+    TEXT = "text"
+    DIFF = "diff"
+    JSON = "json"
+    JSON_LINES = "json-lines"
+    SARIF = "sarif"
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JUNIT = "junit"
+    MARKDOWN = "markdown"
+
+
+class RulesFormat(str, Enum):
+    """How ``rules`` writes its list."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Regime(str, Enum):
+    """What ``migrate --to`` takes."""
+
+    BF16_MIXED = "bf16-mixed"
+    BF16_TRUE = "bf16-true"
+    FP16_MIXED = "fp16-mixed"
+    FP32 = "fp32"
+    PORTABLE = "portable"
+    AUTO = "auto"
+
+
+class Color(str, Enum):
+    """When colour is used."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+    @property
+    def wanted(self) -> bool | None:
+        """True, False, or None: as the stream is a terminal or not."""
+        return {"auto": None, "always": True, "never": False}[self.value]
+
+
+def path_named(text: str) -> Path:
+    """A path argument; an empty one (``"$UNSET"``) is a mistake, where `Path` would take the current folder."""
+    if not text:
+        raise typer.BadParameter("an empty path")
+    return Path(text)
+
+
+def word_of(kind: type[Word]) -> Callable[[str], Word]:
+    """Reads a word of ``kind``; a wrong one is answered with the closest."""
+
+    def read(text: str) -> Word:
+        words = [str(each.value) for each in kind]
+        if text in words:
+            return kind(text)
+        close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it is one of {', '.join(words)}"
+        raise typer.BadParameter(f"{text!r} is not known; {hint}")
+
+    read.__name__ = kind.__name__
+    return read
+
+
+def _completion(kind: type[Enum]) -> Callable[[str], list[str]]:
+    """What a shell offers while the word is typed."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [str(each.value) for each in kind if str(each.value).startswith(incomplete)]
+
+    return complete
+
+
+def _complete_rule(incomplete: str) -> list[str]:
+    from ...transforms import load
+
+    words = [word for rule in load() for word in (rule.code, rule.name)]
+    return [word for word in words if word.lower().startswith(incomplete.lower())]
+
+
+def _words(kind: type[Enum]) -> str:
+    return f"[{'|'.join(str(each.value) for each in kind)}]"
+
+
+CheckFormatOption = Annotated[
+    CheckFormat,
+    typer.Option(
+        "--output-format",
+        help="How to write the result.",
+        parser=word_of(CheckFormat),
+        metavar=_words(CheckFormat),
+        autocompletion=_completion(CheckFormat),
+    ),
+]
+MigrateFormatOption = Annotated[
+    MigrateFormat | None,
+    typer.Option(
+        "--output-format",
+        help="How to write the result.  [default: diff with --dry-run, else text]",
+        parser=word_of(MigrateFormat),
+        metavar=_words(MigrateFormat),
+        autocompletion=_completion(MigrateFormat),
+    ),
+]
+RegimeOption = Annotated[
+    Regime,
+    typer.Option(
+        help="Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what "
+        "the project itself declares.",
+        parser=word_of(Regime),
+        metavar=_words(Regime),
+        autocompletion=_completion(Regime),
+    ),
+]
+RuleName = Annotated[
+    str,
+    typer.Argument(
+        help="A rule's code or name (PF101), or the id in a finding's brackets.",
+        metavar="CODE",
+        autocompletion=_complete_rule,
+    ),
+]
+RulesFormatOption = Annotated[
+    RulesFormat,
+    typer.Option(
+        "--output-format",
+        help="How to write the list.",
+        parser=word_of(RulesFormat),
+        metavar=_words(RulesFormat),
+        autocompletion=_completion(RulesFormat),
+    ),
+]
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Project folders or files; - reads one file from standard input.",
+        show_default=False,
+        metavar="PATH",
+        parser=path_named,
+    ),
+]
+Folders = Annotated[
+    list[Path], typer.Argument(help="Project folders or files.", show_default=False, metavar="PATH", parser=path_named)
+]
+Select = Annotated[
+    str | None,
+    typer.Option(help="Only these rules: codes, beginnings of codes or names, with commas.", metavar="CODES"),
+]
+Ignore = Annotated[str, typer.Option(help="Not these rules.", metavar="CODES")]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Also leave out these paths (gitignore pattern).", metavar="GLOB")
+]
+Output = Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the result to this file.")]
+Reports = Annotated[
+    list[str] | None,
+    typer.Option("--report", help="Also write the result in this format to this file.", metavar="FORMAT=FILE"),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="One line per finding.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also every skipped file, silenced finding, and the target's source.")
+]
+ColorOption = Annotated[
+    Color,
+    typer.Option(
+        help="When to use colour.", parser=word_of(Color), metavar=_words(Color), autocompletion=_completion(Color)
+    ),
+]
+Unsafe = Annotated[
+    bool | None,
+    typer.Option(
+        "--unsafe-fixes/--no-unsafe-fixes",
+        help="Also fixes that may change numerics, memory or speed.  [default: what the settings say, else not]",
+        show_default=False,
+    ),
+]
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]",
+        metavar="FILE",
+        parser=path_named,
+    ),
+]
+ChosenFix = Annotated[list[str] | None, typer.Option("--fix", help="Use this alternative.", metavar="CODE=NAME")]
+BaselineOption = Annotated[
+    Path | None,
+    typer.Option(help="Leave out the findings that this file lists.", metavar="FILE", parser=path_named),
+]
+WriteBaseline = Annotated[
+    Path | None,
+    typer.Option(help="Write all present findings to this file, and exit with 0.", metavar="FILE", parser=path_named),
+]
+DiffBase = Annotated[
+    str | None,
+    typer.Option(
+        help="Only findings that a line changed since this commit or branch has to do with.", metavar="REVISION"
+    ),
+]
+StdinFilename = Annotated[
+    Path | None,
+    typer.Option(help="With - as PATH: what the file is called, and so which settings it has.", metavar="FILE"),
+]
+Isolated = Annotated[bool, typer.Option("--isolated", help="Use no settings files, and no rules of other packages.")]
+Statistics = Annotated[bool, typer.Option("--statistics", help="Count the findings by rule.")]
+AllowDirty = Annotated[bool, typer.Option("--allow-dirty", help="Overwrite uncommitted changes.")]

@@ -1,0 +1,241 @@
+"""How a report leaves the program: to a terminal, a pipe or a file, with the right exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model import Declaration, Fix, Report, RunReport, UsageError
+
+if TYPE_CHECKING:
+    from ..project import Project
+    from ..report import EditsOf, Locate, TextEdit
+    from ..report.frame import OutputLine
+    from ..report.markdown_report import Advice
+    from ..report.places import Places
+    from ..report.text import View
+
+FOUND, USAGE, INTERNAL, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes: findings or a diff; bad usage or input; precfix itself failed; Ctrl-C."""
+
+
+def exit_code(report: Report, found: bool, named: Iterable[str] = ()) -> int:
+    """3 when a rule failed, 2 when a file that was named could not be read, 1 when something was found, else 0."""
+    if report.failed_rules:
+        return INTERNAL
+    asked_for = set(named)
+    if any(skip.path in asked_for for skip in report.skipped):
+        return USAGE
+    return FOUND if found else 0
+
+
+def tell_of_unread(report: Report, named: Iterable[str]) -> None:
+    """Say on stderr why files that were named have not been read: for results that do not tell it themselves."""
+    from ..report.printable import printable
+
+    asked_for = set(named)
+    for skip in report.skipped:
+        if skip.path in asked_for:
+            print(f"precfix: {printable(f'{skip.path}: {skip.reason}')}", file=sys.stderr)
+
+
+def view_of(project: Project, quiet: bool, verbose: bool, unsafe_fixes: bool) -> View:
+    """What the reader asked to see."""
+    from ..report.text import Level, View
+
+    level = Level.QUIET if quiet else Level.VERBOSE if verbose else Level.NORMAL
+    return View(project.document, level, unsafe_fixes)
+
+
+def diff_of(report: Report, project: Project) -> bytes:
+    """The patch, as bytes that ``git apply`` takes anywhere in the work tree, or in a project that is in none."""
+    from ..report.diff import unified_diff
+
+    return unified_diff(report.changes, prefix_of(project))
+
+
+def json_of(
+    report: Report,
+    project: Project,
+    declarations: Sequence[Declaration] | None = None,
+    runs: Sequence[RunReport] | None = None,
+) -> str:
+    """The report as one JSON object; ``audit`` gives declarations and runs as well."""
+    from ..report.json_report import to_json
+
+    return to_json(report, locate_in(project), edits_in(project), declarations=declarations, runs=runs)
+
+
+Written = tuple[str, Path]
+"""A format and the file that gets the result in it."""
+
+
+def reports_of(items: Sequence[str] | None, known: Iterable[str]) -> tuple[Written, ...]:
+    """``--report FORMAT=FILE`` as formats and files; raises UsageError."""
+    formats = [*known]
+    found = []
+    for item in items or ():
+        chosen, equals, name = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--report {item!r}: write FORMAT=FILE, for example sarif=precfix.sarif")
+        if chosen not in formats:
+            raise UsageError(f"--report {item!r}: the format is one of {', '.join(formats)}")
+        found.append((chosen, Path(name)))
+    return tuple(found)
+
+
+def for_machines(chosen: str, report: Report, project: Project, advice: Advice | None = None) -> str:
+    """The report in one of the formats that other programs and services read.
+
+    Paths in ``json`` and ``json-lines`` are relative to the project; services know files by their place in the
+    repository, so in the other formats they are relative to the top of the git work tree that holds the project.
+    """
+    from ..report import github, gitlab, json_lines, junit, markdown_report, sarif
+
+    if chosen == "json":
+        return json_of(report, project)
+    if chosen == "json-lines":
+        return json_lines.to_json_lines(report, locate_in(project), edits_in(project))
+    places = places_in(project)
+    if chosen == "sarif":
+        return sarif.to_sarif(report, project.document, places, edits_in(project), version=version_text())
+    if chosen == "gitlab":
+        return gitlab.to_gitlab(report, project.document, places)
+    if chosen == "markdown":
+        return markdown_report.to_markdown(report, places, advice)
+    return junit.to_junit(report, places) if chosen == "junit" else github.to_github(report, places)
+
+
+def places_in(project: Project) -> Places:
+    """Where things stand as seen from the top of the repository; from the project itself where it is in none."""
+    from ..report.places import Places
+
+    def file_row(path: str, row: int) -> int | None:
+        document = project.document(path)
+        return row if document is None else document.file_row(row)
+
+    return Places(locate_in(project), file_row, prefix_of(project))
+
+
+def prefix_of(project: Project) -> str:
+    """The way from the top of the git work tree to the project: empty, or ending in ``/``."""
+    from ..worktree import repository_of
+
+    top = repository_of(project.root / "x")
+    below = "." if top is None else project.root.relative_to(top).as_posix()
+    return "" if below == "." else below + "/"
+
+
+def edits_in(project: Project) -> EditsOf:
+    """What a fix would change in the texts of a project if it were the only one."""
+    from ..engine import texts_with
+    from ..report.diff import line_edits
+
+    def edits_of(fix: Fix) -> tuple[TextEdit, ...]:
+        edits: list[TextEdit] = []
+        for path, text in sorted(texts_with(project, [fix]).items()):
+            document = project.document(path)
+            edits += line_edits(path, document.text, text) if document is not None else ()
+        return tuple(edits)
+
+    return edits_of
+
+
+def locate_in(project: Project) -> Locate:
+    """How a row and column of a file are told: in notebooks by cell."""
+
+    def locate(path: str, row: int, column: int) -> tuple[int | None, int, int]:
+        document = project.document(path)
+        cell = document.cell_of(row) if document is not None else None
+        if document is None or cell is None:
+            return None, row, column
+        return cell[0], cell[1], document.shown_column(row, column)
+
+    return locate
+
+
+def show_lines(lines: Iterator[OutputLine], output: Path | None, color: bool | None) -> None:
+    """Write lines for people to ``output`` as plain text, or to stdout, in colour where wanted."""
+    from ..report.text import plain, show
+
+    if output is not None:
+        write_bytes(plain(lines).encode(), output)
+    else:
+        show(lines, sys.stdout, color=color)
+
+
+def show_markdown(text: str, color: bool | None) -> None:
+    """Write Markdown: rendered on a terminal, as it is in a pipe."""
+    if color is False or (color is None and not sys.stdout.isatty()):
+        print(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(force_terminal=color).print(Markdown(text))
+
+
+def version_text() -> str:
+    """The version of precfix, such as ``0.1.0``."""
+    from importlib.metadata import version
+
+    return version("precfix")
+
+
+def write_bytes(data: bytes, output: Path | None) -> None:
+    """Write to ``output``, or to stdout."""
+    if output is not None:
+        output.write_bytes(data)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
+    """A bar on stderr while rules run; nothing when stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("precfix"), BarColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def step(name: str) -> None:
+            bar.update(task, description=name, advance=1)
+
+        yield step
+
+
+def check_writable(output: Path | None, project: Project, report: Report) -> None:
+    """Raise UsageError when a result cannot go to ``output``, or would overwrite a source file of the project.
+
+    JSON and text files are only refused when the report is about them: they may well be an earlier result.
+    """
+    import os
+
+    from ..documents import FileKind, kind_of
+
+    if output is None:
+        return
+    folder = output.parent
+    if not folder.is_dir():
+        raise UsageError(f"{str(output)!r} cannot be written: there is no folder {str(folder)!r}")
+    if output.is_dir() or not os.access(output if output.exists() else folder, os.W_OK):
+        reason = "it is a folder" if output.is_dir() else "permission denied"
+        raise UsageError(f"{str(output)!r} cannot be written: {reason}")
+    leads_out = output.is_symlink() and not output.resolve().is_relative_to(project.root)
+    if leads_out and folder.resolve().is_relative_to(project.root):  # the project's own link, not /dev/stdout
+        raise UsageError(f"{str(output)!r} cannot be written: it is a link that leads out of the project")
+    path = os.path.relpath(output.resolve(), project.root).replace(os.sep, "/")
+    kind = kind_of(path) if path in project.paths else None
+    about = {change.path for change in report.changes} | {finding.path for finding in report.findings}
+    if path in about or kind not in (None, FileKind.JSON, FileKind.TEXT):
+        raise UsageError(f"{str(output)!r} is a file of the project; write the result elsewhere")

@@ -1,0 +1,296 @@
+"""From what was asked for on the command line to a project, its rules and its conditions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model import Report, Rule, Skipped, Target, UsageError
+from ..screening.selection import Selection, require_known, similar, validate_settings
+from ..settings import Settings, settings_of
+from ..settings_tree import SettingsTree, settings_below
+from .machine import machine_of, target_on
+
+if TYPE_CHECKING:
+    from ..engine import Options
+    from ..project import Project
+    from ..screening.screen import Screen
+
+STDIN = Path("-")
+STDIN_NAME = "stdin.py"
+"""What a file from standard input is called when nobody says it."""
+TARGET_RULE = "PF001"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What all commands that read a project take; the names are those of the options."""
+
+    paths: Sequence[Path]
+    exclude: Sequence[str] | None = None
+    profile: Path | None = None
+    probe: bool = False
+    to: str | None = None
+    moves: bool = False
+    """Whether a machine's recommendation is a target as well (``migrate``)."""
+    select: str | None = None
+    ignore: str = ""
+    baseline: Path | None = None
+    use_baseline: bool = True
+    """Whether the settings' baseline counts."""
+    diff_base: str | None = None
+    isolated: bool = False
+    stdin_filename: Path | None = None
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether one file is read from standard input."""
+        return STDIN in self.paths
+
+
+@dataclass(slots=True)
+class Opened:
+    """A project and everything that is given with it."""
+
+    project: Project
+    target: Target
+    settings: SettingsTree
+    rules: list[Rule]
+    """Those that run."""
+    known: tuple[Rule, ...]
+    screen: Screen
+    problems: tuple[Skipped, ...] = ()
+    """Why rules of other packages are missing."""
+    stdin: str = ""
+    """The path of the file that came from standard input; empty when none did."""
+    named: list[str] = field(default_factory=list)
+    """The files (not folders) that the user named, relative to the root."""
+
+    def completed(self, report: Report) -> Report:
+        """The report with what went wrong before the rules ran."""
+        from dataclasses import replace
+
+        return replace(report, failed_rules=(*self.problems, *report.failed_rules))
+
+
+def open_request(request: Request) -> Opened:
+    """Open what was asked for; raises UsageError for a path, option, setting, profile or baseline that is wrong."""
+    from ...transforms.frameworks import load_frameworks
+    from ..screening.baseline import read_baseline
+    from ..screening.changed_lines import changed_since
+    from ..screening.screen import Screen
+
+    project, settings = _project(request)
+    known, problems = _known_rules(project.root, request.isolated)
+    for each in settings.all():
+        validate_settings(each, known)
+    root = settings.root
+    rules = _selected(request, settings, known)
+    project = project.with_frameworks(load_frameworks(root.frameworks))
+    project, target = _aimed(project, request, root)
+    _warn_of_missing_target_rule(project, request, rules)
+    chosen = request.baseline or (root.baseline if request.use_baseline else None)
+    screen = Screen(
+        project.root,
+        settings,
+        tuple(rules),
+        known,
+        command_line=(_words(request.select), _words(request.ignore) or ()),
+        baseline=read_baseline(chosen) if chosen is not None else None,
+        changed=changed_since(project.root, request.diff_base) if request.diff_base is not None else None,
+        always=TARGET_RULE if _moves_anyway(request) else "",
+        whole=_is_whole(request, project.root, root),
+    )
+    stdin = project.paths[0] if request.is_stdin else ""
+    named = [stdin] if stdin else _named_files(request.paths, project)
+    return Opened(project, target, settings, rules, known, screen, problems, stdin, named)
+
+
+# --- the project ------------------------------------------------------------------------------------------------------
+
+
+def _project(request: Request) -> tuple[Project, SettingsTree]:
+    from ..discovery import root_of
+    from ..project import Project
+    from ..screening.path_patterns import PathPatterns
+
+    if request.is_stdin:
+        return _from_stdin(request)
+    if request.stdin_filename is not None:
+        raise UsageError("--stdin-filename goes with - as the only PATH")
+    root = root_of(request.paths)
+    at_root = Settings() if request.isolated else settings_of(root)
+    left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
+    project = Project.open(request.paths, excludes=request.exclude or (), leave_out=left_out)
+    if request.isolated:
+        return project, SettingsTree(at_root)
+    settings = settings_below(root, at_root, project.paths)
+    nested = [pattern for each in settings.nested.values() for pattern in each.exclude]
+    if nested:
+        patterns = PathPatterns(nested, root)
+        named = set(_named_files(request.paths, project))
+        project = project.without(path for path in project.paths if path not in named and patterns.match(path))
+    return project, settings
+
+
+def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
+    from ..project import Project
+
+    if len(request.paths) > 1:
+        raise UsageError("- is the only PATH, or none")
+    given = request.stdin_filename or Path(STDIN_NAME)
+    if not given.name or given.name == ".." or "\0" in str(given) or given.is_dir():
+        raise UsageError(f"--stdin-filename {str(given)!r} is no file name")
+    folder = given.parent.resolve()
+    project = Project.of_data(folder, given.name, _standard_input(given.name))
+    return project, SettingsTree(Settings() if request.isolated else settings_of(folder))
+
+
+def _standard_input(name: str) -> bytes:
+    """All of standard input; raises UsageError for more than a file of that name may have."""
+    from ..documents import FileKind, kind_of
+    from ..project import Limits
+
+    if sys.stdin is None or sys.stdin.closed:
+        raise UsageError("standard input is closed")
+    most = Limits().max_notebook_bytes if kind_of(name) is FileKind.NOTEBOOK else Limits().max_file_bytes
+    data = sys.stdin.buffer.read(most + 1)
+    if len(data) > most:
+        raise UsageError(f"standard input is too large: the limit is {most:,} bytes")
+    return data
+
+
+def _named_files(paths: Sequence[Path], project: Project) -> list[str]:
+    import os
+
+    files = [os.path.realpath(path) for path in paths if not os.path.isdir(path)]
+    return [os.path.relpath(file, project.root).replace(os.sep, "/") for file in files]
+
+
+def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
+    """Whether a whole project is read, as far as is known: no single files, and no folder below its settings."""
+    if request.is_stdin or any(not path.is_dir() for path in request.paths):
+        return False
+    return settings.path is None or settings.path.parent.resolve() == root
+
+
+# --- the target -------------------------------------------------------------------------------------------------------
+
+
+def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Project, Target]:
+    """The project on its machine and on its way to the regime to arrive at, and who says so."""
+    profile = request.profile or (settings.profile if not request.probe else None)
+    machine = machine_of(project, profile, request.probe)
+    if machine is not None:
+        project = project.with_profile(machine.profile)
+    if request.to not in (None, "auto"):
+        return project.with_target(request.to), Target(str(request.to), "asked for with --to")
+    if settings.target not in (None, "auto"):
+        target = Target(str(settings.target), f"the settings in {settings.path}")
+        return project.with_target(target.regime), target
+    if machine is not None and (recommended := target_on(machine)) is not None:
+        is_real = any(device.backend != "cpu" for device in machine.profile.training_devices)
+        aims = request.moves and is_real
+        return project.with_target(recommended.regime) if aims else project, recommended
+    return project, declared_target(project)
+
+
+def declared_target(project: Project) -> Target:
+    """The regime the project itself declares."""
+    from ..facts.declared import SOURCE, declared_regime
+
+    return Target(declared_regime(project), SOURCE)
+
+
+def target_line(target: Target) -> str:
+    """Which regime is aimed at, and who says so."""
+    from ..report.printable import printable
+
+    return printable(f"target {target.regime} ({target.source})")
+
+
+def _warn_of_missing_target_rule(project: Project, request: Request, rules: Sequence[Rule]) -> None:
+    if request.to in (None, "auto") or any(rule.code == TARGET_RULE for rule in rules):
+        return
+    print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to}", file=sys.stderr)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def _known_rules(root: Path, isolated: bool) -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
+    from ...transforms import load
+    from ..plugins import with_plugins
+
+    if isolated:
+        return load(), ()
+    loaded = with_plugins(load(), [root])
+    return loaded.rules, loaded.problems
+
+
+def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
+    """Our rules and those of other packages, and why some are missing."""
+    return _known_rules(Path("."), False)
+
+
+def _selected(request: Request, settings: SettingsTree, known: Sequence[Rule]) -> list[Rule]:
+    """The rules that run: those that the settings of any part of the project take."""
+    select, ignore = _words(request.select), _words(request.ignore)
+    require_known(select or (), known)
+    require_known(ignore or (), known)
+    selections = [Selection.of(each, select, ignore or ()) for each in settings.all()]
+    asked = _moves_anyway(request)
+    return [
+        rule for rule in known if any(each.takes(rule) for each in selections) or (asked and rule.code == TARGET_RULE)
+    ]
+
+
+def _moves_anyway(request: Request) -> bool:
+    """Whether ``--to`` was given and nothing else on the command line: settings do not take it back."""
+    return request.to not in (None, "auto") and not request.select and not request.ignore
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    """``PF101, PF2`` as a tuple; None for nothing."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip()) or None
+
+
+def rule_named(text: str, known: Sequence[Rule]) -> Rule:
+    """The rule with this code or name; raises UsageError with the closest one."""
+    for rule in known:
+        if text.upper() == rule.code or text.lower() == rule.name:
+            return rule
+    raise UsageError(f"no rule {text!r}; {similar(text, [word for rule in known for word in (rule.code, rule.name)])}")
+
+
+def options_of(
+    opened: Opened,
+    unsafe_fixes: bool | None = False,
+    fix: Sequence[str] | None = None,
+    step: Callable[[str], None] | None = None,
+) -> Options:
+    """What the user and the settings allow; raises UsageError for a ``--fix`` that is not CODE=NAME."""
+    from ..engine import Options
+
+    settings = opened.settings.root
+    chosen = {rule_named(code, opened.known).code: name for code, name in settings.fix}
+    for item in fix or ():
+        code, equals, name = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--fix {item!r}: write CODE=NAME, for example PF101=disable")
+        chosen[rule_named(code, opened.known).code] = name
+    unsafe = settings.unsafe_fixes if unsafe_fixes is None else unsafe_fixes
+    return Options(unsafe, chosen, step, opened.screen)
+
+
+def check_chosen(report: Report, fix: Sequence[str] | None, known: Sequence[Rule]) -> None:
+    """An alternative asked for with ``--fix`` that no finding of its rule offers is a typing error."""
+    for item in fix or ():
+        code, _, name = item.partition("=")
+        code = rule_named(code, known).code
+        offered = sorted({each.name for finding in report.findings if finding.code == code for each in finding.fixes})
+        if offered and name not in offered:
+            raise UsageError(f"--fix {code}={name}: {code} offers {', '.join(offered)} here")

@@ -1,0 +1,122 @@
+"""Which findings count and which fixes may be used, by the settings, comments, a baseline and ``--diff-base``.
+
+Asked in every round of a run, so a finding that does not count is not repaired either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..model import Applicability, Finding, Fix, Rule, Screened, Silence, Silenced
+from ..project import Project
+from ..settings import Settings
+from ..settings_tree import SettingsTree
+from .baseline import Baseline
+from .changed_lines import ChangedLines
+from .path_patterns import PathPatterns
+from .selection import Selection, fix_selectors, matches
+from .suppressing import silence
+
+
+@dataclass(slots=True)
+class Screen:
+    """The conditions of a run; call it with a project and what was found in it."""
+
+    root: Path
+    settings: SettingsTree
+    ran: Sequence[Rule]
+    known: Sequence[Rule]
+    """All rules there are, also those that did not run."""
+    command_line: tuple[tuple[str, ...] | None, tuple[str, ...]] = (None, ())
+    """``--select`` and ``--ignore``: they hold for every file."""
+    baseline: Baseline | None = None
+    changed: ChangedLines | None = None
+    outdated: int = 0
+    """After a call: the entries of the baseline that no longer occur."""
+    always: str = ""
+    """A rule that speaks though no settings take it: what was asked for by an option of its own."""
+    whole: bool = True
+    """Whether the project was read as a whole: in a part of it, comments may seem to have no use."""
+    _taken: dict[Settings, frozenset[str]] = field(default_factory=dict)
+    _patterns: dict[Settings, list[tuple[PathPatterns, tuple[str, ...]]]] = field(default_factory=dict)
+
+    def __call__(self, project: Project, found: tuple[Finding, ...]) -> Screened:
+        """Part findings into those that count and those that do not, and leave to each the fixes that may be used."""
+        screened = silence(project, found, self.ran, self.known, self.whole)  # first: it says which comments have a use
+        counting = tuple(finding for finding in screened.findings if self._selected(finding))
+        silenced = [each for each in screened.silenced if self._selected(each.finding)]
+        ignored = [finding for finding in counting if self._ignored(finding)]
+        silenced += [Silenced(finding, Silence.SETTINGS) for finding in ignored]
+        counting = _less(counting, ignored)
+        if self.baseline is not None:
+            counting, known, self.outdated = self.baseline.part(counting, project, self._may_find)
+            silenced += [Silenced(finding, Silence.BASELINE) for finding in known]
+        if self.changed is not None:
+            old = [finding for finding in counting if not self.changed.touches(project, finding)]
+            silenced += [Silenced(finding, Silence.UNCHANGED) for finding in old]
+            counting = _less(counting, old)
+        return Screened(tuple(self._with_usable_fixes(finding) for finding in counting), tuple(silenced))
+
+    def _selected(self, finding: Finding) -> bool:
+        return finding.code == self.always or self._takes(finding.path, finding.code)
+
+    def _takes(self, path: str, code: str) -> bool:
+        """Whether the settings nearest to the file let the rule speak."""
+        settings = self.settings.of(path)
+        if settings not in self._taken:
+            select, ignore = self.command_line
+            selection = Selection.of(settings, select, ignore)
+            self._taken[settings] = frozenset(rule.code for rule in self.ran if selection.takes(rule))
+        return code in self._taken[settings]
+
+    def _may_find(self, path: str, code: str) -> bool:
+        """Whether this run would tell of a finding of the rule in the file."""
+        return any(rule.code == code for rule in self.ran) and self._takes(path, code)
+
+    def _ignored(self, finding: Finding) -> bool:
+        settings = self.settings.of(finding.path)
+        if settings not in self._patterns:
+            self._patterns[settings] = [
+                (PathPatterns([pattern], self.root), codes) for pattern, codes in settings.per_file_ignores
+            ]
+        return any(
+            any(matches(code, finding.code, finding.name) for code in codes) and patterns.match(finding.path)
+            for patterns, codes in self._patterns[settings]
+        )
+
+    def _with_usable_fixes(self, finding: Finding) -> Finding:
+        settings = self.settings.of(finding.path)
+        if not finding.fixes or settings.path is None:
+            return finding
+        fixable = settings.fixable is None or _means(settings.fixable, finding)
+        if not fixable or _means(settings.unfixable, finding):
+            return replace(finding, fixes=())
+        return replace(finding, fixes=tuple(_trusted(finding, fix, settings) for fix in finding.fixes))
+
+
+def _means(selectors: Sequence[str], finding: Finding) -> bool:
+    return any(matches(selector, finding.code, finding.name) for selector in selectors)
+
+
+def _trusted(finding: Finding, fix: Fix, settings: Settings) -> Fix:
+    """The fix with the applicability that the settings give it; what is only displayed is never written."""
+    if fix.applicability is Applicability.DISPLAY_ONLY:
+        return fix
+    if _listed(settings.extend_unsafe_fixes, finding, fix):
+        return replace(fix, applicability=Applicability.UNSAFE)
+    if _listed(settings.extend_safe_fixes, finding, fix):
+        return replace(fix, applicability=Applicability.SAFE)
+    return fix
+
+
+def _listed(entries: Sequence[str], finding: Finding, fix: Fix) -> bool:
+    return any(
+        matches(rule, finding.code, finding.name) and name in ("", fix.name) for rule, name in fix_selectors(entries)
+    )
+
+
+def _less(findings: Sequence[Finding], others: Sequence[Finding]) -> tuple[Finding, ...]:
+    left_out = set(others)
+    return tuple(finding for finding in findings if finding not in left_out)

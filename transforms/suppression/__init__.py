@@ -1,0 +1,1 @@
+"""What it takes to bring a project to another regime."""
