@@ -1,0 +1,1 @@
+"""``migrate --interactive``: asking before each fix."""
