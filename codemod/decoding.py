@@ -17,6 +17,8 @@ _BOMS: tuple[tuple[bytes, str], ...] = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_SHOWN = 100
+"""Characters of what Python says about an encoding line, which it repeats, however long it is."""
 _FIRST_TWO_LINES = re.compile(rb"([^\r\n]*)(?:\r\n|\n|\r)?([^\r\n]*)")
 
 
@@ -61,5 +63,5 @@ def _python_encoding(data: bytes) -> str:
     try:
         name, _ = tokenize.detect_encoding(io.BytesIO(head).readline)
     except SyntaxError as error:
-        raise Unreadable(f"encoding: {error.msg}") from None
+        raise Unreadable(f"encoding: {(error.msg or '')[:_SHOWN]}") from None
     return "utf-8" if name == "utf-8-sig" else name

@@ -15,6 +15,8 @@ from .reading import FileRefused, read_regular_file
 
 MAX_IGNORE_BYTES = 1_000_000
 MAX_PATTERNS = 20_000
+MAX_LENGTH = 10_000
+"""Characters of one pattern; no path is as long, and compiling a million takes a minute."""
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
@@ -112,6 +114,9 @@ def compile_patterns(lines: Iterable[str], skip: SkipRecorder, source: str = "ex
         if len(patterns) >= MAX_PATTERNS:
             skip(source, f"more than {MAX_PATTERNS} ignore patterns: the rest is not used")
             break
+        if len(line) > MAX_LENGTH:
+            skip(source, f"an ignore pattern of more than {MAX_LENGTH} characters is not used")
+            continue
         pattern = _compile(line)
         if pattern is not None:
             patterns.append(pattern)

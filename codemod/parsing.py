@@ -20,6 +20,8 @@ _SHORT = MAX_DEPTH
 
 _HARMLESS = 200_000
 """Characters in which no chain of operators is long enough to overflow the stack of Python 3.10."""
+_WITH_PARAMETERS = ("def", "class", "async")
+"""The words whose names may be followed by type parameters since Python 3.12."""
 
 
 class Unparsable(PrecfixError):
@@ -40,7 +42,7 @@ def parse_python(text: str) -> ast.Module:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
-        raise Unparsable(error.lineno or 0, error.msg or "invalid syntax") from None
+        raise Unparsable(error.lineno or 0, (error.msg or "invalid syntax") + _newer_python(error)) from None
     except (RecursionError, MemoryError):
         raise Unparsable(0, "nested too deeply for Python's parser") from None
     except ValueError as error:  # a NUL, or a lone surrogate
@@ -48,6 +50,36 @@ def parse_python(text: str) -> ast.Module:
     if _is_too_deep(tree):
         raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
     return tree
+
+
+def _newer_python(error: SyntaxError) -> str:
+    """A hint when the text looks like Python that came after the one that runs here; else "".
+
+    precfix reads files with the parser of its own Python, and the reader should learn how to get more of them read.
+    """
+    wanted = _syntax_since(error.msg or "", (error.text or "").strip())
+    if wanted is None or sys.version_info >= wanted:
+        return ""
+    return f" (Python {wanted[0]}.{wanted[1]} syntax? precfix runs in {sys.version_info[0]}.{sys.version_info[1]} here)"
+
+
+def _syntax_since(message: str, line: str) -> tuple[int, int] | None:
+    """The Python in which what stands here was new, judged by the message and the first words."""
+    word, _, rest = line.partition(" ")
+    if "parenthesized" in message and word == "except":
+        return 3, 14
+    if message.startswith("invalid syntax") and _has_string(line, "t"):
+        return 3, 14
+    if (word == "type" and "=" in rest) or (word in _WITH_PARAMETERS and "[" in rest.partition("(")[0]):
+        return 3, 12
+    if message.startswith("f-string") or _has_string(line, "f"):
+        return 3, 12
+    return (3, 11) if line.startswith(("except*", "except *")) else None
+
+
+def _has_string(line: str, prefix: str) -> bool:
+    padded = f" {line}"
+    return any(f"{before}{prefix}{quote}" in padded for before in " (=,[{" for quote in "'\"")
 
 
 def _longest_statement(text: str) -> int:

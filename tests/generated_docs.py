@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from precfix.codemod.facts.declared import SOURCE, declared_regime
@@ -33,10 +34,19 @@ def generated_docs() -> dict[Path, str]:
     texts[pages / "README.md"] = GENERATED + "\n" + INDEX_HEAD + markdown_table(rules_table(rules), "")
     readme = REPOSITORY / "README.md"
     text = between(readme.read_text("utf-8"), "rules", markdown_table(rules_table(rules), "docs/rules/"))
-    quickstart = (FIXTURES / "projects" / "quickstart" / DIFF).read_text("utf-8")
-    text = between(text, "example", f"```diff\n{quickstart}```\n")
+    text = between(text, "example", f"```diff\n{quickstart_diff()}```\n")
     texts[readme] = between(text, "audit", f"```console\n{audited('five_places')}```\n")
     return texts
+
+
+def quickstart_diff() -> str:
+    """What the first command of README.md prints: in this repository, so with names from its top."""
+    folder = FIXTURES / "projects" / "quickstart"
+    text = (folder / DIFF).read_text("utf-8")
+    below = (folder / "input").relative_to(REPOSITORY).as_posix()
+    for mark, side in (("--- ", "a/"), ("+++ ", "b/")):
+        text = text.replace(f"\n{mark}{side}", f"\n{mark}{side}{below}/")
+    return re.sub(r"(?m)^diff --git a/(\S+) b/(\S+)$", rf"diff --git a/{below}/\1 b/{below}/\2", text)
 
 
 def audited(project: str) -> str:

@@ -9,9 +9,13 @@ import tokenize
 from collections import Counter
 
 from precfix.codemod.model import (
+    AddDecorator,
+    AddImport,
+    DropImport,
     InsertStatement,
     PythonOperation,
     RemoveArgument,
+    RemoveParameter,
     RemoveStatement,
     ReplaceExpression,
     SetArgument,
@@ -98,6 +102,19 @@ class Oracle:
                 self.operations.remove(each)
         return found
 
+    def _change_header(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for each in self._of(node, AddDecorator):
+            assert isinstance(each, AddDecorator)
+            node.decorator_list.append(ast.parse(each.text, mode="eval").body)
+        for each in self._of(node, RemoveParameter):
+            assert isinstance(each, RemoveParameter)
+            _without_parameter(node.args, each.name)
+
+    def _change_import(self, node: ast.Import | ast.ImportFrom) -> Body:
+        gone = {each.name for each in self._of(node, DropImport) if isinstance(each, DropImport)}
+        node.names = [alias for alias in node.names if _bound(node, alias) not in gone]
+        return [node] if node.names else []
+
     def _statement(self, node: ast.stmt) -> Body:
         before, after = self._inserts(node, "before"), self._inserts(node, "after")
         middle: Body = [node]
@@ -106,8 +123,12 @@ class Oracle:
         elif unwrap := self._of(node, UnwrapBlock):
             assert isinstance(unwrap[0], UnwrapBlock)
             middle = self._body(getattr(node, unwrap[0].branch))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            middle = self._change_import(node)
         else:
             self._visit(node)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._change_header(node)
         return [*before, *middle, *after]
 
     def _expr(self, node: ast.AST) -> ast.AST:
@@ -147,6 +168,46 @@ class Oracle:
 
     def _replaced_already(self, kept: ast.AST, _: ast.AST) -> ast.AST:
         return kept if not self._of(kept, ReplaceExpression) else self._expr(kept)
+
+
+def _bound(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    name = alias.asname or alias.name
+    return name if alias.asname or isinstance(node, ast.ImportFrom) else name.partition(".")[0]
+
+
+def _without_parameter(given: ast.arguments, name: str) -> None:
+    for number, parameter in enumerate(given.kwonlyargs):
+        if parameter.arg == name:
+            del given.kwonlyargs[number], given.kw_defaults[number]
+            return
+    positional = [*given.posonlyargs, *given.args]
+    number = next(i for i, parameter in enumerate(positional) if parameter.arg == name)
+    defaulted = number - (len(positional) - len(given.defaults))
+    if defaulted >= 0:
+        del given.defaults[defaulted]
+    owner = given.posonlyargs if number < len(given.posonlyargs) else given.args
+    owner.remove(positional[number])
+
+
+def expected_shapes(text: str, operations: list[PythonOperation]) -> set[str]:
+    """What the result may mean: an import that is to be dropped stays where its name is still used."""
+    drops = [each for each in dict.fromkeys(operations) if isinstance(each, DropImport)]
+    rest = [each for each in operations if not isinstance(each, DropImport)]
+    chosen = [[each for bit, each in enumerate(drops) if number >> bit & 1] for number in range(1 << len(drops))]
+    return {Oracle(text, [*rest, *some]).expected() for some in chosen}
+
+
+def without_imports(tree: ast.Module) -> tuple[str, set[tuple[str, str]]]:
+    """The shape of a module less its top-level imports, and what these bind: name, and where it comes from."""
+    bound: set[tuple[str, str]] = set()
+    rest = []
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            bound |= {(_bound(node, alias), f"{module}:{alias.name}") for alias in node.names}
+        else:
+            rest.append(node)
+    return shape(ast.Module(rest, tree.type_ignores)), bound
 
 
 def _filled(tree: ast.expr, fills: list[ast.AST]) -> ast.AST:
@@ -196,10 +257,13 @@ class Chooser:
             and not isinstance(parents[id(node)], ast.MatchValue)
         ]
         self.calls = [node for node in self.expressions if isinstance(node, ast.Call)]
+        self.functions = [node for node in statements if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        self.imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
     def operation(self) -> PythonOperation | None:
         makers = (self.remove, self.unwrap, self.insert, self.wrap, self.set_argument, self.remove_argument)
-        return self.random.choice((*makers, self.replace, self.replace))()
+        headers = (self.remove_parameter, self.decorate, self.drop_import, self.add_import)
+        return self.random.choice((*makers, *headers, self.replace, self.replace))()
 
     def _pick(self, nodes: list[ast.AST] | list[ast.stmt] | list[ast.expr]) -> Span:
         return span_of(self.text, self.random.choice(nodes))  # type: ignore[arg-type]
@@ -250,3 +314,31 @@ class Chooser:
         head, tail = self.random.choice(frames)
         parts = self.random.choice(((head, kept, tail), ("new or 1",), ("(", kept, ", 1)")))
         return ReplaceExpression(span_of(self.text, node), tuple(part for part in parts if part != ""))
+
+    def remove_parameter(self) -> PythonOperation | None:
+        functions = [node for node in self.functions if _parameters(node)]
+        if not functions:
+            return None
+        node = self.random.choice(functions)
+        return RemoveParameter(span_of(self.text, node), self.random.choice(_parameters(node)))
+
+    def decorate(self) -> PythonOperation | None:
+        if not self.functions:
+            return None
+        text = self.random.choice(("added", "added.by(1, a=[])"))
+        return AddDecorator(span_of(self.text, self.random.choice(self.functions)), text)
+
+    def drop_import(self) -> PythonOperation | None:
+        imports = [node for node in self.imports if node.names[0].name != "*"]
+        if not imports:
+            return None
+        node = self.random.choice(imports)
+        return DropImport(span_of(self.text, node), _bound(node, self.random.choice(node.names)))
+
+    def add_import(self) -> PythonOperation:
+        statements = ("import torch", "from torch import added", "from os import added as b, c2")
+        return AddImport(self.random.choice(statements))
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    return [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]

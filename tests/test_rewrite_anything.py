@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import ast
 import random
+import warnings
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from precfix.codemod.documents import Document, FileKind, Unreadable
 from precfix.codemod.model import (
+    AddDecorator,
+    AddImport,
+    DropImport,
     EditRefused,
+    InsertStatement,
     PythonOperation,
     RemoveArgument,
+    RemoveParameter,
     RemoveStatement,
     Span,
     UnwrapBlock,
@@ -19,7 +28,9 @@ from precfix.codemod.model import (
 )
 from precfix.codemod.rewrite import rewrite
 
-from .rewrite_oracle import Chooser, Oracle, comments, shape
+from .byte_variants import VARIANTS
+from .readers import REPOSITORY
+from .rewrite_oracle import Chooser, Oracle, comments, expected_shapes, shape, without_imports
 
 STRANGE = '''#!/usr/bin/env python
 # -*- coding: utf-8 -*-
@@ -114,39 +125,173 @@ def test_the_strange_code_is_kept(newline: str) -> None:
     assert rewrite(text, [operation]) == text.replace(f"from __future__ import annotations{newline}", "")
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+TAKING = RemoveStatement | RemoveArgument | RemoveParameter | DropImport | UnwrapBlock
+"""Operations that take comments with them."""
+
+
+def assert_intended(text: str, result: str, operations: list[PythonOperation]) -> None:
+    """The result means what the oracle says, and nothing is touched but the lines of the operations."""
+    tree = ast.parse(result)
+    shapes = expected_shapes(text, operations)
+    if any(isinstance(each, AddImport) for each in operations):
+        _assert_imports(tree, text, operations)
+    else:
+        assert shape(tree) in shapes
+    rows = touched(text, operations)
+    before, after = _lines(text), _lines(result)
+    _assert_subsequence([line for row, line in enumerate(before, 1) if row not in rows], after)
+    taken = [each for each in operations if isinstance(each, TAKING)]
+    lost = comments(text) - comments(result)
+    taken_rows = touched(text, taken)
+    assert not lost - Counter(comments_in(before, taken_rows)), lost
+    endings = {line[len(line.rstrip("\r\n")) :] for line in text.splitlines(keepends=True)}
+    if "\n" not in endings and endings & {"\r", "\r\n"}:
+        assert "\n" not in result.replace("\r\n", "").replace("\r", "") or "\r\n" in endings
+    last_touched = rows and max(rows) >= len(before)
+    assert last_touched or result.endswith(("\n", "\r")) == text.endswith(("\n", "\r"))
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _assert_subsequence(wanted: list[str], lines: list[str]) -> None:
+    left = iter(lines)
+    for line in wanted:
+        assert any(line == each for each in left), f"the line is gone, or moved: {line!r}"
+
+
+def comments_in(lines: list[str], rows: set[int]) -> list[str]:
+    """Every text from a hash to the end of its line, in some rows: more than comments, never less."""
+    found = []
+    for row in rows:
+        line = lines[row - 1] if row <= len(lines) else ""
+        found += [line[at:].rstrip("\r\n") for at, char in enumerate(line) if char == "#"]
+    return found
+
+
+def _assert_imports(tree: ast.Module, text: str, operations: list[PythonOperation]) -> None:
+    added = [each for each in operations if isinstance(each, AddImport)]
+    rest = [each for each in operations if not isinstance(each, AddImport)]
+    body, bound = without_imports(tree)
+    wanted = {pair for each in added for pair in without_imports(ast.parse(each.statement))[1]}
+    anywhere = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {name for name, _ in wanted} <= {name for name, _ in bound} | anywhere  # an import may have been wrapped
+    if anywhere and any(isinstance(each, WrapStatements) for each in rest):
+        return
+    if not any(isinstance(each, DropImport) for each in rest):
+        (expected,) = expected_shapes_less_imports(text, rest)
+        assert body == expected[0]
+        assert {name for name, _ in bound} == {name for name, _ in expected[1] | wanted}
+
+
+def expected_shapes_less_imports(
+    text: str, operations: list[PythonOperation]
+) -> list[tuple[str, set[tuple[str, str]]]]:
+    """As `expected_shapes`, without the imports at the top level, and what they bind."""
+    oracle = Oracle(text, operations)
+    oracle.expected()
+    return [without_imports(oracle.tree)]
+
+
+def touched(text: str, operations: Iterable[PythonOperation]) -> set[int]:
+    """The rows that operations may change: theirs, and the blank lines and comments around."""
+    lines = _lines(text)
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+    rows: set[int] = set()
+    for operation in operations:
+        for start, stop in _ranges(nodes, operation):
+            while start > 1 and _is_empty(lines[start - 2]):
+                start -= 1
+            while stop < len(lines) and _is_empty(lines[stop]):
+                stop += 1
+            rows |= set(range(start, stop + 1))
+    return rows
+
+
+def _is_empty(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def _ranges(nodes: list[ast.stmt], operation: PythonOperation) -> list[tuple[int, int]]:
+    if isinstance(operation, AddImport):
+        imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset == 0]
+        return [(node.lineno, node.end_lineno or node.lineno) for node in imports]
+    if isinstance(operation, WrapStatements):
+        return [(_first_row(nodes, operation.first), operation.last.end_row)]
+    span = operation.span
+    at = [node for node in nodes if node.lineno == span.row and getattr(node, "body", None)]
+    if isinstance(operation, AddDecorator | RemoveParameter) and at:
+        return [(span.row, min(at[0].body[0].lineno, span.end_row))]  # type: ignore[attr-defined]
+    if isinstance(operation, InsertStatement):
+        row = _first_row(nodes, span) if operation.where == "before" else span.end_row
+        return [(row, row)]
+    return [(_first_row(nodes, span), span.end_row)]
+
+
+def _first_row(nodes: list[ast.stmt], span: Span) -> int:
+    """Where the statement at a row begins: at its first decorator."""
+    at = [node for node in nodes if node.lineno == span.row]
+    return min((each.lineno for node in at for each in (node, *getattr(node, "decorator_list", []))), default=span.row)
+
+
+@settings(max_examples=70, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 1, 2, 5]), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_random_operations(seed: int, count: int, newline: str, ended: bool) -> None:
     text = STRANGE.replace("\n", newline) + (newline if ended else "")
     operations = _operations(seed, count, text)
     result = _rewritten(text, operations)
+    if result is not None:
+        assert_intended(text, result, operations)
+
+
+# --- files of the repository ------------------------------------------------------------------------------------------
+
+FOLDERS = ("fixtures", "codemod", "transforms", "tests")
+LARGEST = 9_000
+FILES = 70
+
+
+def _python_files() -> list[bytes]:
+    found = []
+    for folder in FOLDERS:
+        for path in sorted((REPOSITORY / folder).rglob("*.py")):
+            if "crashers" not in path.parts and 0 < path.stat().st_size < LARGEST:
+                found.append(path.read_bytes())
+    return found
+
+
+def test_random_operations_on_files_of_the_repository() -> None:
+    """In random bytes: CRLF, CR, byte order mark, tabs, Latin-1, no final newline, form feeds."""
+    source, files = random.Random(6), _python_files()
+    outcomes: Counter[str] = Counter()
+    for data in source.sample(files, FILES):
+        variant = source.choice(["", *(name for name in VARIANTS if name != "notebook")])
+        outcomes[edit_file(data, variant, source)] += 1
+    assert outcomes["refused"] < outcomes["edited"] / 4, outcomes
+    assert outcomes["edited"] > FILES / 2, outcomes
+
+
+def edit_file(data: bytes, variant: str, source: random.Random) -> str:
+    """Make random edits of one file, as bytes; how it went."""
+    try:
+        document = Document("a.py", FileKind.PYTHON, VARIANTS[variant](data) if variant else data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            operations = _operations(source.randrange(10**9), source.choice((1, 1, 2, 4)), document.text)
+    except (SyntaxError, ValueError, Unreadable):
+        return "not Python"
+    result = _rewritten(document.text, operations)
     if result is None:
-        return
-    assert shape(ast.parse(result)) == Oracle(text, operations).expected()
-    if not any(isinstance(each, RemoveStatement | RemoveArgument | UnwrapBlock) for each in operations):
-        assert not comments(text) - comments(result)
-    if len(operations) == 1:
-        _assert_only_its_lines_changed(text, result, operations[0], newline)
-
-
-def _assert_only_its_lines_changed(text: str, result: str, operation: PythonOperation, newline: str) -> None:
-    first = operation.first if isinstance(operation, WrapStatements) else operation.span  # type: ignore[union-attr]
-    last = operation.last if isinstance(operation, WrapStatements) else first
-    before, after = text.split(newline), result.split(newline)
-    start, stop = _first_row(text, first) - 1, last.end_row
-    while start and (not before[start - 1].strip() or before[start - 1].lstrip().startswith("#")):
-        start -= 1
-    while stop < len(before) and (not before[stop].strip() or before[stop].lstrip().startswith("#")):
-        stop += 1
-    assert after[:start] == before[:start]
-    assert after[len(after) - len(before) + stop :] == before[stop:]
-    assert result.endswith(newline) == text.endswith(newline)
-    if newline != "\n":
-        assert "\n" not in result.replace(newline, "")
-
-
-def _first_row(text: str, span: Span) -> int:
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.stmt) and node.lineno == span.row:
-            return min(each.lineno for each in (node, *getattr(node, "decorator_list", [])))
-    return span.row
+        return "refused"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_intended(document.text, result, operations)
+    after = Document("a.py", FileKind.PYTHON, document.encode(result))
+    assert (after.text, after.bom, after.encoding) == (result, document.bom, document.encoding)
+    return "edited"

@@ -355,3 +355,12 @@ def test_an_edit_that_would_not_compile_is_refused() -> None:
         edited(before, ReplaceExpression(expr(before, "x"), ("1",)))
     with pytest.raises(EditRefused):
         edited(before, ReplaceExpression(expr(before, "f(a=1, b=2)"), ("f(a=1, a=2)",)))
+
+
+def test_a_tuple_does_not_become_the_items_of_a_with_statement() -> None:
+    text = "with a:\n    pass\nwith (a):\n    pass\nwith a as b:\n    pass\nwith a, b:\n    pass\n"
+    spans = [expr(text, "a", number) for number in range(4)]
+    result = edited(text, *(ReplaceExpression(span, ("(", span, ", 1)")) for span in spans))
+    statements = [node for node in ast.parse(result).body if isinstance(node, ast.With)]
+    assert [ast.unparse(node.items[0].context_expr) for node in statements] == ["(a, 1)"] * 4
+    assert result.startswith("with ((a, 1)):")

@@ -20,6 +20,7 @@ class Conditions:
     def __init__(self, project: Project, module: ModuleNames) -> None:
         self.project = project
         self.module = module
+        self._path_tests: dict[tuple[ast.AST, ast.AST], tuple[tuple[ast.expr, bool], ...]] = {}
 
     def path_given(self, node: ast.AST, scope: Scope) -> tuple[Given, ...]:
         """What must hold for ``node`` to be reached inside its function: the tests of the ``if`` s around it."""
@@ -28,8 +29,14 @@ class Conditions:
             found.extend(self.given(test, holds))
         return tuple(found)
 
-    def path_tests(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.expr, bool]]:
+    def path_tests(self, node: ast.AST, scope: Scope) -> Sequence[tuple[ast.expr, bool]]:
         """The ``if`` tests around ``node`` up to its function and the guards before it, each with its outcome."""
+        key = node, scope.node
+        if key not in self._path_tests:
+            self._path_tests[key] = tuple(self._tests_on_the_way(node, scope))
+        return self._path_tests[key]
+
+    def _tests_on_the_way(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.expr, bool]]:
         child: ast.AST = node
         for parent in self.module.ancestors(node):
             yield from earlier_tests(parent, child)

@@ -8,7 +8,7 @@ count, then what a lock file or image fixes, then development requirements. Of s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -30,6 +30,8 @@ class VersionRange:
     """What the deciding manifests allow: a version is allowed if any of ``pins`` allows it."""
 
     pins: tuple[Pin, ...]
+    _below: dict[str, Pin | None] = field(default_factory=dict, compare=False, repr=False)
+    """What was answered: the same release is asked about for every use of a spelling."""
 
     def may_be_below(self, version: str) -> bool:
         """Whether some version older than ``version`` is allowed."""
@@ -42,9 +44,11 @@ class VersionRange:
 
     def pin_below(self, version: str) -> Pin | None:
         """The loosest of the pins that allow a version older than ``version``; None when there is none."""
-        wanted = Version(version)
-        below = [pin for pin in self.pins if (_lower(pin.specifiers) or _ZERO) < wanted]
-        return min(below, key=lambda pin: _lower(pin.specifiers) or _ZERO, default=None)
+        if version not in self._below:
+            wanted = Version(version)
+            below = [pin for pin in self.pins if (_lower(pin.specifiers) or _ZERO) < wanted]
+            self._below[version] = min(below, key=lambda pin: _lower(pin.specifiers) or _ZERO, default=None)
+        return self._below[version]
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -61,9 +65,21 @@ def allowed(project: Project, package: str, near: str | None = None) -> VersionR
     ``near`` is a file of the project: where manifests of its own folder or of the folders above it pin the package,
     those of other folders do not count.
     """
+    folder = None if near is None else directory_of(near)
+    known = project.fact(_known)
+    if (package, folder) not in known:
+        known[package, folder] = _allowed(project, package, folder)
+    return known[package, folder]
+
+
+def _known(project: Project) -> dict[tuple[str, str | None], VersionRange | None]:
+    """What `allowed` has answered, by package and folder."""
+    return {}
+
+
+def _allowed(project: Project, package: str, folder: str | None) -> VersionRange | None:
     pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
-    if near is not None:
-        folder = directory_of(near)
+    if folder is not None:
         pins = [pin for pin in pins if _is_above(directory_of(pin.place.path), folder)] or pins
     tier = min((pin.tier for pin in pins), default=None)
     return VersionRange(tuple(pin for pin in pins if pin.tier == tier)) if tier is not None else None

@@ -14,7 +14,7 @@ from .bindings import default_of
 from .conditions import excludes
 from .dtypes import BF16, FP16, UNKNOWN, Given, as_dtype
 from .names import ModuleNames
-from .regions import Region, bf16_givens, entry_givens, regions_of
+from .regions import MAX_REGIONS, Region, bf16_givens, entry_givens, regions_of
 from .scalers import Scaler
 from .values import DtypeValues, values_of
 
@@ -44,6 +44,8 @@ def regime_of(project: Project, scaler: Scaler) -> Regime:
         return Regime("unknown", ())
     own = _own_bf16_condition(project, scaler)
     regions = tuple(regions_of(project, scaler))
+    if len(regions) > MAX_REGIONS:
+        return Regime("unknown", ())
     values = {value for region in regions for value in region.values}
     if own is not None and (BF16 in values or FP16 not in values):
         return Regime("run-time", regions, True, own)

@@ -18,6 +18,8 @@ EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "gene
 CONTEXT_WORDS = ("autocast", "amp", "precision", "context", "ctx")
 """How functions are called that make an autocast for others."""
 MAX_CALL_STEPS = 3
+MAX_REGIONS = 100
+"""Regions of one scaler that are told apart; a file with more was not written by hand."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,13 +42,25 @@ def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
         if item.module in scaler.modules and item.form not in ("statement", "reference")
     ]
     inside += _through_helpers(project, scaler)
-    training = [item for item in inside if not is_float32_island(project, item) and not runs_without_gradients(item)]
+    training = [item for item in inside if _trains(project, item)][: MAX_REGIONS + 1]
     functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
     near = [item for item in training if function_scope(item.module, item.node) in functions]
     elsewhere = [item for item in training if not _in_evaluation(item)]
     others = [item for item in elsewhere if not functions or not _trains_by_itself(item)]
     for item in near or _reached(others, functions, scaler.modules) or others:
         yield Region(item, dtype_scenarios(project, item))
+
+
+def _trains(project: Project, item: Autocast) -> bool:
+    """Whether the region is part of a training step, as far as it says itself."""
+    known = project.fact(_known_training)
+    if item.node not in known:
+        known[item.node] = not is_float32_island(project, item) and not runs_without_gradients(item)
+    return known[item.node]
+
+
+def _known_training(project: Project) -> dict[ast.expr, bool]:
+    return {}
 
 
 def _trains_by_itself(item: Autocast) -> bool:

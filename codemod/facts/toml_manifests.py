@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from ..formats.toml_scalars import loads
 
 __all__ = ["TomlTable", "read_toml"]
 
@@ -42,17 +43,7 @@ class TomlTable:
 def read_toml(text: str) -> TomlTable:
     """The root table of a TOML text; an empty one when the text is no TOML."""
     try:
-        if sys.version_info >= (3, 11):
-            import tomllib
-
-            return TomlTable(tomllib.loads(text))
-        import tomlkit
-        from tomlkit.exceptions import TOMLKitError
-
-        try:
-            return _table(tomlkit.parse(text).unwrap())
-        except TOMLKitError:
-            return TomlTable({})
+        return _table(loads(text))
     except (ValueError, RecursionError):
         return TomlTable({})
 

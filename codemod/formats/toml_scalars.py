@@ -22,10 +22,16 @@ _INTEGER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _DOT = re.compile(r"[ \t]*\.[ \t]*")
 _MOST_PARTS = 200
+_TOO_DEEP = re.compile(
+    rf"""(?<![A-Za-z0-9_-])(?:(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_MOST_PARTS}}}"""
+)
+"""A key that takes a TOML parser quadratic time."""
 
 
 def loads(text: str) -> dict[str, object]:
     """The data of a TOML text. Raises ValueError, RecursionError."""
+    if text.count(".") >= _MOST_PARTS and _TOO_DEEP.search(text):
+        raise ValueError(f"a key with more than {_MOST_PARTS} parts")
     if sys.version_info >= (3, 11):
         import tomllib
 

@@ -98,9 +98,14 @@ class YamlText(TreeText):
         """Like `whole_lines`, but the newline that ends a block of text above is data and stays."""
         text = self._text
         start, end = whole_lines(text, first, last, YAML_BREAKS)
-        above = any(
-            node.style == "block" and not node.container and node.start < first <= node.end for node in self._nodes
-        )
+        above = [
+            node
+            for node in self._nodes
+            if node.style == "block" and not node.container and node.start < first <= node.end
+        ]
+        keeps = any("+" in text[node.start : node.start + 3] for node in above)
+        if keeps and end < len(text) and is_blank(text, end, line_end(text, end, YAML_BREAKS)):
+            raise EditRefused("the block of text before it would gain a newline")
         return (first if above else start), end
 
     def _emptied(self, parent: Node, column: int) -> str:

@@ -80,8 +80,17 @@ def seated(
     code = source.module.code_for_node(new)
     needed = level(new) < required(source.parents[original], original, new)
     if not new.lpar and (needed or _breaks_line(source, original, code) or _sticks(edges, code)):
-        return bracketed(new)
-    return new
+        new = bracketed(new)
+    return bracketed(new) if _would_be_items(source, original, new) else new
+
+
+def _would_be_items(source: Source, original: cst.BaseExpression, new: cst.BaseExpression) -> bool:
+    """Whether ``new`` is a tuple whose parentheses a ``with`` statement would take for its own: ``with (a, b):``."""
+    item = source.parents[original]
+    if not isinstance(new, cst.Tuple) or not isinstance(item, cst.WithItem) or item.asname is not None:
+        return False
+    statement = source.parents[item]
+    return isinstance(statement, cst.With) and len(statement.items) == 1
 
 
 def bracketed(node: cst.BaseExpression) -> cst.BaseExpression:

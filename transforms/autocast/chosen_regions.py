@@ -12,6 +12,8 @@ from ...codemod.facts.regions import function_scope
 from ...codemod.facts.values import values_of
 from ...codemod.project import Project
 
+MAX_OTHERS = 100
+"""A file with more regions has each compared with the first ones only."""
 _TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
@@ -19,7 +21,7 @@ def is_chosen(project: Project, region: Autocast) -> bool:
     """Whether the region is one branch or table entry of several, or runs for one precision only."""
     module = region.module
     function = function_scope(module, region.node)
-    for other in autocasts_in(project, module):
+    for other in autocasts_in(project, module)[:MAX_OTHERS]:
         if other.node is region.node or function_scope(module, other.node) is not function:
             continue
         if _share_table(module, region.node, other.node) or (
@@ -44,7 +46,7 @@ def _tests(region: Autocast) -> list[ast.expr]:
 
 def _asks_the_same(project: Project, region: Autocast, tests: list[ast.expr]) -> bool:
     switches = {_last_name(test) for test in tests}
-    for other in autocasts_in(project, region.module):
+    for other in autocasts_in(project, region.module)[:MAX_OTHERS]:
         differs = (other.dtype_node is None) != (region.dtype_node is None)
         if differs and switches <= {_last_name(test) for test in _tests(other)}:
             return True

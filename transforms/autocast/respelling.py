@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ...codemod.documents import Document
 from ...codemod.model import ReplaceExpression
@@ -121,7 +122,14 @@ class _Call:
         source = "".join([*parts, self._text(at, self._end(self.call))])
         if '"""' in source or "'''" in source:
             raise NotExact("a text of several lines stands in it")
-        return source.replace(f"{self._end_of_line}{indentation}", self._end_of_line)
+        rows = source.split(self._end_of_line)
+        below = [self._bare(row, above, indentation) for above, row in pairwise(rows)]
+        return self._end_of_line.join([rows[0], *below])
+
+    def _bare(self, row: str, above: str, indentation: str) -> str:
+        """A row without the block's indentation, which nobody adds again behind a backslash."""
+        is_continued = above.rstrip("\r").endswith("\\") and "#" not in above
+        return row if is_continued else row.removeprefix(indentation)
 
     @property
     def _end_of_line(self) -> str:

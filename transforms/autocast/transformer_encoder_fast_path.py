@@ -219,4 +219,4 @@ def _places(case: _Case) -> Iterator[Place]:
         yield Place(module.document.path, module.document.span(mask), "the padding mask is passed here")
 
 
-rule = Rule.of("PF306", check)
+rule = Rule.of("PF306", check, depends_on=("profile",))

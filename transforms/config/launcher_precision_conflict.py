@@ -24,12 +24,13 @@ stop. With `--to` all of them go to the target.
 ## Not flagged
 
 Places that agree in other words (`fp16`, `16-mixed`), launches of different scripts, files that no launch names.
+A variable or file that several launches share is reported and left as it is where they disagree.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...codemod.facts.ledger.contradictions import in_words
 from ...codemod.facts.ledger.runs import Member, Run, runs_of
@@ -47,13 +48,24 @@ def check(project: Project) -> Iterator[Finding]:
     yield from findings_of(project, rule)
     told: set[tuple[str, str]] = set()
     found: Counter[str] = Counter()
+    followed = _followed(runs_of(project))
     for run in runs_of(project):
         for weaker, winner in run.overridden():
             places = (str(_place(weaker)), str(_place(winner)))
             if run.is_launched and places not in told:
                 told.add(places)
                 found[weaker.scope.path] += 1
-                yield _finding(project, run, weaker, winner, found[weaker.scope.path] <= MAX_FIXED)
+                fixed = len(followed[places[0]]) == 1 and found[weaker.scope.path] <= MAX_FIXED
+                yield _finding(project, run, weaker, winner, fixed)
+
+
+def _followed(runs: Iterable[Run]) -> dict[str, set[str | None]]:
+    """Place -> what wins in each run that it is a part of: a variable of several commands cannot follow them all."""
+    found: dict[str, set[str | None]] = {}
+    for run in runs:
+        for member in run.members if run.is_launched and run.winner is not None else ():
+            found.setdefault(str(_place(member)), set()).add(run.winner.regime if run.winner is not None else None)
+    return found
 
 
 def _finding(project: Project, run: Run, weaker: Member, winner: Member, fixed: bool) -> Finding:

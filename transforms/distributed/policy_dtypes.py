@@ -18,6 +18,7 @@ from ...codemod.facts.names import ModuleNames, attribute_chain
 from ...codemod.facts.paths import function_of, guards
 from ...codemod.model import Applicability, Edit, Fix, RemoveArgument, ReplaceExpression
 from ...codemod.project import Project
+from ..target.regimes import compute_dtype
 from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES, Policy, policies, policy_of, wraps_in
 
@@ -123,7 +124,9 @@ def _against_autocast(project: Project, policy: Policy) -> Iterator[Clash]:
 
 
 def follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix | None:
-    """A fix that writes ``other`` wherever the policy says ``main``."""
+    """A fix that writes ``other`` wherever the policy says ``main``; none where the target asks for ``main``."""
+    if compute_dtype(project.target) == main:
+        return None
     names = ("param_dtype", "reduce_dtype", "buffer_dtype", "output_dtype")
     nodes = tuple(policy.arguments[name] for name in names if policy.half(project, name) == main)
     return respelled("follow-autocast", policy.module, nodes, other)

@@ -129,4 +129,4 @@ def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:
     return found + [entry.value for entry in item.node.keywords if entry.arg in keywords]
 
 
-rule = Rule.of("PF211", check)
+rule = Rule.of("PF211", check, depends_on=("profile",))

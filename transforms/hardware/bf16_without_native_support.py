@@ -198,4 +198,4 @@ def _lack(device: Device) -> str:
     return how
 
 
-rule = Rule.of("PF601", check)
+rule = Rule.of("PF601", check, depends_on=("profile",))

@@ -159,4 +159,4 @@ def _fix(module: ModuleNames, call: ast.Call) -> Fix:
     )
 
 
-rule = Rule.of("PF602", check)
+rule = Rule.of("PF602", check, depends_on=("profile",))

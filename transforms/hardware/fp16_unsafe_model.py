@@ -64,4 +64,4 @@ def check(project: Project) -> Iterator[Finding]:
             yield rule.finding(danger.message, danger.path, danger.span, danger.evidence, fixes)
 
 
-rule = Rule.of("PF604", check)
+rule = Rule.of("PF604", check, depends_on=("profile",))

@@ -227,4 +227,4 @@ def _finding(module: ModuleNames, node: ast.expr, device: ast.expr, said: str, f
     )
 
 
-rule = Rule.of("PF603", check)
+rule = Rule.of("PF603", check, depends_on=("profile",))

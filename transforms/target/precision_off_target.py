@@ -60,4 +60,4 @@ def check(project: Project) -> Iterator[Finding]:
             yield reserved(project, move).finding(rule)
 
 
-rule = Rule.of("PF001", check)
+rule = Rule.of("PF001", check, depends_on=("target",))

@@ -26,6 +26,8 @@ from ...codemod.project import Project
 
 FORMS = ("with", "decorator", "value", "partial")
 ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}
+MAX_OTHERS = 100
+"""A file with more regions has each compared with the first ones only."""
 TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
@@ -164,7 +166,7 @@ def _entered_with(project: Project, item: Autocast) -> tuple[Scenario, ...]:
 def _others(project: Project, item: Autocast) -> Iterator[Autocast]:
     """The regions that the code enters instead of this one."""
     function = function_scope(item.module, item.node)
-    for other in autocasts_in(project, item.module):
+    for other in autocasts_in(project, item.module)[:MAX_OTHERS]:
         if other.node is item.node or function_scope(item.module, other.node) is not function:
             continue
         if _share_table(item.module, item.node, other.node) or exclusive(item.module, other.node, item.node):

@@ -165,4 +165,4 @@ def _finding(
     return rule.finding(message, document.path, document.span(asked.value), evidence, fixes)
 
 
-rule = Rule.of("PF404", check)
+rule = Rule.of("PF404", check, depends_on=("profile",))

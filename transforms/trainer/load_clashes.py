@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ...codemod.facts.dtypes import BF16, FP16, FP32, Dtype
 from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Applicability, Edit, Fix, Place, RemoveArgument
 from ...codemod.project import Project
+from ..target.regimes import compute_dtype
 from .births import births_of
 from .keywords import keywords_of
 from .load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype
@@ -30,7 +32,13 @@ def load_clashes(project: Project) -> Iterator[Report]:
         found = _of_run(project, run)
         if found is not None and found.node not in seen:
             seen.add(found.node)
-            yield found
+            yield found if _goes_there(project, run) else replace(found, fixes=())
+
+
+def _goes_there(project: Project, run: Run) -> bool:
+    """Whether the trainer computes in what the target asks for, if there is one: else the trainer itself moves."""
+    target = compute_dtype(project.target)
+    return target is None or WANTED.get(run.precision.compute, target) == target
 
 
 def _of_run(project: Project, run: Run) -> Report | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..dtypes import FP32
 from .dtype_expressions import dtype_atoms
 from .frame import Frame
-from .lattice import Atom, Kind, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Value
 from .meetings import NodeValue
 
 Named = list[tuple[str, ast.expr, Value]]
@@ -41,8 +41,8 @@ def as_tensor(value: Value) -> Value:
 
 def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named) -> Value:
     """``x.to(...)``: a dtype, a device, both, another tensor, or something that is not known."""
-    first = as_tensor(operands[0][1])
-    scalar = operands[0][1].scalar
+    receiver = operands[0][1] if operands else UNKNOWN_VALUE  # `torch.to()` has none
+    first, scalar = as_tensor(receiver), receiver.scalar
     given = given_atoms(frame, named)
     if given is not None:
         return Value(Kind.TENSOR, given, scalar=scalar)

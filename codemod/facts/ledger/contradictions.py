@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...framework import Contradiction
+from ...framework import Contradiction, by_machine
 from ...model import Applicability, Edit, EditRefused, Fix, Place
 from ...project import Project
 from .conditions import all_hold, settings_in
@@ -65,7 +65,7 @@ def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clas
     settings = tuple(settings_in(scope, contradiction.when))
     plan = plan_of(project, scope, contradiction.patch(project.target or scope.regime))
     edits: tuple[Edit, ...] = ()
-    if plan.steps and not plan.reports and not plan.unknown:
+    if plan.steps and not plan.reports and not plan.unknown and not _leads_away(project, scope, plan.steps):
         try:
             edits = scope.editor.edits(scope, plan.steps)
         except EditRefused:
@@ -76,6 +76,17 @@ def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clas
         else _BY_SEVERITY[contradiction.severity]
     )
     return Clash(scope, contradiction, settings, edits, in_words(plan.steps), applicability)
+
+
+def _leads_away(project: Project, scope: Scope, steps: Iterable[Step]) -> bool:
+    """Whether a step writes another value than the project's target wants there: the next round would take it back."""
+    wanted = {
+        action.key: action.value
+        for action in scope.framework.actions(project.target or "") or ()
+        if action.verb in ("set", "put", "add") and not by_machine(action.value)
+        if not action.conditions or all_hold(project, scope, action.conditions) is True
+    }
+    return any(step.verb in ("set", "put") and wanted.get(step.key.name, step.value) != step.value for step in steps)
 
 
 def in_words(steps: tuple[Step, ...]) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from ...formats import CommandLine
+from ...documents import Document
+from ...formats import CommandLine, ConfigText
 from ...framework import Framework, Key
 from ...model import Span
 from ...project import Project
@@ -178,24 +179,37 @@ def _scope(
 
 def _filled_in(config: ConfigFile, words: Iterable[str]) -> tuple[str, ...]:
     """``words`` with the values of variables that the text assigns once."""
+    texts = config.document.fact(_texts_with_variables)
+    if id(config.text) not in texts:
+        texts[id(config.text)] = config.text, _assigned_once(config.text.entries)
+    known = texts[id(config.text)][1]
+    return tuple(_VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), word) for word in words)
+
+
+def _texts_with_variables(document: Document) -> dict[int, tuple[ConfigText, dict[str, str]]]:
+    """The texts of the document that were asked about, by identity, each with its variables."""
+    return {}
+
+
+def _assigned_once(entries: Iterable[Entry]) -> dict[str, str]:
     values: dict[str, list[str]] = {}
-    for entry in config.text.entries:
+    for entry in entries:
         if entry.kind == "assignment" and entry.name:
             values.setdefault(entry.name, []).append(_shell_value(entry)[0] or "")
-    known = {name: found[0] for name, found in values.items() if len(found) == 1 and found[0]}
-    return tuple(_VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), word) for word in words)
+    return {name: found[0] for name, found in values.items() if len(found) == 1 and found[0]}
 
 
 # --- shell and its relatives ------------------------------------------------------------------------------------------
 
 
 def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
-    entries = config.text.entries
+    by_call: dict[int | None, list[Entry]] = {}
+    for entry in config.text.entries:
+        by_call.setdefault(entry.call, []).append(entry)
     for number in range(len(config.text.commands)):
-        own = [entry for entry in entries if entry.call == number]
-        if own:
-            yield from _command_scopes(project, config, number, own)
-    yield from _environment_scopes(project, config, [entry for entry in entries if entry.call is None])
+        if number in by_call:
+            yield from _command_scopes(project, config, number, by_call[number])
+    yield from _environment_scopes(project, config, by_call.get(None, []))
 
 
 def _command_scopes(project: Project, config: ConfigFile, number: int, entries: list[Entry]) -> Iterator[Scope]:
