@@ -5,8 +5,7 @@ from __future__ import annotations
 import unicodedata
 from pathlib import Path
 
-from precfix.codemod import engine
-from precfix.codemod.documents import Document
+from precfix.codemod.cli.output import edits_in, places_in
 from precfix.codemod.model import (
     Applicability,
     Edit,
@@ -26,7 +25,6 @@ from precfix.codemod.model import (
 )
 from precfix.codemod.project import Project
 from precfix.codemod.report import EditsOf, Source, TextEdit
-from precfix.codemod.report.diff import line_edits
 from precfix.codemod.report.places import Places
 
 TARGET = Target("bf16-mixed", "the flag --to")
@@ -174,28 +172,8 @@ def hostile(*, changed: bool = False) -> Report:
 
 
 def ways_into(project: Project) -> tuple[Places, EditsOf]:
-    """How a report of ``project`` reaches its documents."""
-
-    def locate(path: str, row: int, column: int) -> tuple[int | None, int, int]:
-        document = project.document(path)
-        cell = document.cell_of(row) if document is not None else None
-        if document is None or cell is None:
-            return None, row, column
-        return cell[0], cell[1], document.shown_column(row, column)
-
-    def file_row(path: str, row: int) -> int | None:
-        document = project.document(path)
-        return row if document is None else document.file_row(row)
-
-    def real_edits(each: Fix) -> tuple[TextEdit, ...]:
-        edits: list[TextEdit] = []
-        for path, text in engine.texts_with(project, [each]).items():
-            document = project.document(path)
-            assert isinstance(document, Document)
-            edits += line_edits(path, document.text, text)
-        return tuple(edits)
-
-    return Places(locate, file_row), real_edits
+    """How a report of ``project`` reaches its documents, as the command line does it."""
+    return places_in(project), edits_in(project)
 
 
 def write_project(root: Path) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.project import Limits
 
-from .cli_runs import AFTER, LOOP, Runner, git, repository
+from .cli_runs import AFTER, LOOP, SCALER_ROW, Runner, git, repository
 from .project_tree import write_tree
 
 OLD = LOOP.lstrip("\n").encode()
@@ -99,6 +99,31 @@ def test_other_files_are_not_read(run: Runner, tmp_path: Path) -> None:
     write_tree(tmp_path, {"other.py": LOOP})
     assert run.found("-", "--stdin-filename", "other2.py", stdin=b"import other\n") == []
     assert (tmp_path / "other.py").read_text() == LOOP.lstrip("\n")
+
+
+def test_a_comment_that_other_files_make_needed_stays(run: Runner, tmp_path: Path) -> None:
+    """A part of a project cannot tell which comments have a use there."""
+    text = (
+        "import torch\n\n@torch.no_grad()\ndef score(model, loader):\n"
+        '    with torch.autocast("cuda"):  # precfix: ignore[PF302] meant\n'
+        "        return sum(model(x).mean() for x in loader)\n"
+    )
+    train = LOOP.replace("import torch", "import torch\nfrom engine import score", 1).replace(SCALER_ROW, "")
+    train = train.replace("scaler.scale(loss)", "loss").replace("scaler.step(optimizer)", "optimizer.step()")
+    train = train.replace("        scaler.update()\n", "") + "    print(score(model, loader))\n"
+    write_tree(tmp_path / "lib", {"engine.py": text, "train.py": train, "part/engine.py": text})
+    silenced = json.loads(run("check", tmp_path / "lib", "--select", "PF302", "--output-format", "json").out)[
+        "silenced"
+    ]
+    assert "PF302" in json.dumps(silenced), "it has a use"
+    assert run.found("-", "--stdin-filename", tmp_path / "lib/engine.py", stdin=text.encode()) == []
+    assert migrated(run, tmp_path, text.encode(), "--stdin-filename", "lib/engine.py")[:2] == (0, text.encode())
+    assert run.found(tmp_path / "lib/engine.py") == []
+    assert run.found(tmp_path / "lib/part") == ["engine.py:5 PF002"], "this may well be a project of its own"
+    (tmp_path / "lib/precfix.toml").write_text("")
+    assert run.found(tmp_path / "lib/part") == [], "this cannot"
+    wrong = text.replace("PF302", "PF999").encode()
+    assert run.found("-", "--stdin-filename", "lib/engine.py", stdin=wrong) == ["engine.py:5 PF002"]
 
 
 def test_nothing_is_written_to_the_disk(run: Runner, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ does not count. Rows are those of the files on the disk, committed or not. git i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..documents import Document, Unreadable
@@ -62,7 +62,7 @@ class ChangedLines:
             return rows
         key = (path, document.data)
         if key not in self._rows:
-            self._rows[key] = frozenset(_carried_over(rows, _lines(on_disk), _lines(document)))
+            self._rows[key] = carried_over(rows, on_disk, document)
         return self._rows[key]
 
     def _compared(self, document: Document) -> frozenset[int] | None:
@@ -156,8 +156,12 @@ def _rows_of(low: int, high: int) -> Iterable[int]:
     return range(low + 1, high + 1) if high > low else (low, low + 1)
 
 
-def _carried_over(rows: frozenset[int], before: list[str], after: list[str]) -> Iterator[int]:
+def carried_over(rows: Container[int], before: Document, after: Document) -> frozenset[int]:
     """Where ``rows`` of one text are in another: an edited block counts if any row of it, or beside it, did."""
+    return frozenset(_carried_over(rows, _lines(before), _lines(after)))
+
+
+def _carried_over(rows: Container[int], before: list[str], after: list[str]) -> Iterator[int]:
     blocks = [*changed_blocks(before, after), (len(before), len(before), len(after), len(after))]
     same = shift = 0
     for low, high, new_low, new_high in blocks:

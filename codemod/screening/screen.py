@@ -5,7 +5,7 @@ Asked in every round of a run, so a finding that does not count is not repaired 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ..project import Project
 from ..settings import Settings
 from ..settings_tree import SettingsTree
 from .baseline import Baseline
-from .changed_lines import ChangedLines
+from .changed_lines import ChangedLines, carried_over
 from .path_patterns import PathPatterns
 from .selection import Selection, fix_selectors, matches
 from .suppressing import silence
@@ -39,12 +39,15 @@ class Screen:
     """A rule that speaks though no settings take it: what was asked for by an option of its own."""
     whole: bool = True
     """Whether the project was read as a whole: in a part of it, comments may seem to have no use."""
+    _known_rows: dict[tuple[str, str], set[int]] | None = None
+    """File and rule -> the rows on the disk of what the baseline knows, once it was asked."""
     _taken: dict[Settings, frozenset[str]] = field(default_factory=dict)
     _patterns: dict[Settings, list[tuple[PathPatterns, tuple[str, ...]]]] = field(default_factory=dict)
 
     def __call__(self, project: Project, found: tuple[Finding, ...]) -> Screened:
         """Part findings into those that count and those that do not, and leave to each the fixes that may be used."""
-        screened = silence(project, found, self.ran, self.known, self.whole)  # first: it says which comments have a use
+        # first: it says which comments have a use
+        screened = silence(project, found, self.ran, self.known, self.whole)
         counting = tuple(finding for finding in screened.findings if self._selected(finding))
         silenced = [each for each in screened.silenced if self._selected(each.finding)]
         ignored = [finding for finding in counting if self._ignored(finding)]
@@ -52,6 +55,10 @@ class Screen:
         counting = _less(counting, ignored)
         if self.baseline is not None:
             counting, known, self.outdated = self.baseline.part(counting, project, self._may_find)
+            if self._known_rows is None:
+                self._known_rows = _rows_by_rule(known)
+            edited = tuple(_where_known(project, counting, self._known_rows))
+            counting, known = _less(counting, edited), (*known, *edited)
             silenced += [Silenced(finding, Silence.BASELINE) for finding in known]
         if self.changed is not None:
             old = [finding for finding in counting if not self.changed.touches(project, finding)]
@@ -94,6 +101,29 @@ class Screen:
         if not fixable or _means(settings.unfixable, finding):
             return replace(finding, fixes=())
         return replace(finding, fixes=tuple(_trusted(finding, fix, settings) for fix in finding.fixes))
+
+
+def _rows_by_rule(findings: Iterable[Finding]) -> dict[tuple[str, str], set[int]]:
+    rows: dict[tuple[str, str], set[int]] = {}
+    for finding in findings:
+        rows.setdefault((finding.path, finding.code), set()).add(finding.span.row)
+    return rows
+
+
+def _where_known(
+    project: Project, findings: Iterable[Finding], known: Mapping[tuple[str, str], set[int]]
+) -> Iterator[Finding]:
+    """Those whose line a fix of this run has edited, where the baseline knew the same of the line on the disk."""
+    places: dict[tuple[str, str], frozenset[int]] = {}
+    for finding in findings:
+        key = finding.path, finding.code
+        document, on_disk = project.document(finding.path), project.unchanged_document(finding.path)
+        if key not in known or document is None or on_disk is None or document.data == on_disk.data:
+            continue
+        if key not in places:
+            places[key] = carried_over(known[key], on_disk, document)
+        if finding.span.row in places[key]:
+            yield finding
 
 
 def _means(selectors: Sequence[str], finding: Finding) -> bool:
