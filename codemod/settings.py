@@ -184,7 +184,8 @@ def _extended(path: Path, table: Mapping[str, object], extending: tuple[Path, ..
         raise UsageError(f"{path}: extend leads in a circle, or through more than {MAX_EXTENDED} files")
     found = _table(other)
     if found is None:
-        raise UsageError(f"{path}: extend names {_said(name)}, which has no settings of precfix")
+        lack = "has no settings of precfix" if other.is_file() else "is no file"
+        raise UsageError(f"{path}: extend names {_said(name)}, which {lack}")
     return _settings(other, found, chain)
 
 
@@ -269,8 +270,9 @@ def _flag(path: Path, key: str, value: object) -> bool:
 
 def _target(path: Path, key: str, value: object) -> str:
     if value not in TARGETS:
-        close = get_close_matches(str(value)[:40], TARGETS, 1)
-        hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(TARGETS)}"
+        text = str(value)[:40]
+        close = [each for each in TARGETS if text and each.startswith(text)] or get_close_matches(text, TARGETS, 1)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it is one of {', '.join(TARGETS)}"
         raise UsageError(f"{path}: {key} is {_said(value)}; {hint}")
     return str(value)
 

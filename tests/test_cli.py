@@ -264,3 +264,43 @@ def test_the_scanned_project_is_never_executed(run, tmp_path) -> None:  # type: 
     project = write_tree(tmp_path / "project", {"setup.py": trap, "conftest.py": trap, "torch.py": trap})
     run("migrate", project, "--dry-run")
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_named_file_is_parsed_whatever_it_holds(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Exit code 0 would say that it was looked at."""
+    write_tree(tmp_path, {"bad.py": "def (\n", "good.py": "x = 1\n"})
+    result = run("check", tmp_path / "bad.py")
+    assert result.code == 2
+    assert "bad.py: not parsed" in result.out
+    assert run("check", tmp_path / "good.py").code == 0
+    assert run("check", tmp_path).code == 0
+
+
+def test_what_is_silenced_is_told(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    silenced = LOOP.replace('GradScaler("cuda")', 'GradScaler("cuda")  # precfix: ignore[PF101] old checkpoints')
+    write_tree(tmp_path, {"train.py": silenced})
+    result = run("check", tmp_path)
+    assert result.code == 0
+    assert "No precision mistakes found in 1 file (1 finding silenced (comment 1))." in result.out
+    assert "PF101 old checkpoints" not in result.out
+    listed = run("check", tmp_path, "-v")
+    assert "Silenced (1):" in listed.out
+    assert "train.py:4:14 PF101 old checkpoints" in listed.out
+
+
+def test_programs_learn_which_findings_are_left(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Three things can become of a finding: its fix was carried out, it is left, it went with other changes."""
+    text = LOOP.replace("torch.amp.GradScaler", "GradScaler").replace("torch.autocast", "autocast")
+    write_tree(
+        tmp_path,
+        {
+            "train.py": "from torch.cuda.amp import GradScaler, autocast\n"
+            + text.replace('"cuda", ', "").replace('"cuda"', "")
+        },
+    )
+    result = run("migrate", tmp_path, "--dry-run", "--output-format", "json")
+    told = {each["code"]: (each["applied"], each["remaining"]) for each in json.loads(result.out)["diagnostics"]}
+    assert told == {"PF101": (True, False), "PF301": (False, False)}
+    github = run("migrate", tmp_path, "--dry-run", "--output-format", "github").out
+    assert "PF101 grad-scaler-under-bf16 (repaired)" in github
+    assert "PF301 deprecated-cuda-amp (gone with the other changes)" in github

@@ -36,6 +36,12 @@ from .test_cli import precfix
         (["explain", "PF10"], "did you mean PF101?"),
         (["check", "--add-ignore", "--write-baseline", "b.json", "."], "exclude each other"),
         (["check", "--reason", "x", "."], "goes with --add-ignore"),
+        (["check", "--add-ignore", "--report", "json=x.json", "."], "write no report"),
+        (["check", "-o", "a.txt", "--report", "json=a.txt", "."], "two results would go to 'a.txt'"),
+        (["migrate", "--patch", "./a.txt", "-o", "a.txt", "."], "two results would go to 'a.txt'"),
+        (["check", "-o", "-", "."], "written to standard output"),
+        (["audit", "--output-format", "jsn", "."], "did you mean json?"),
+        (["explain", "PF999"], "`precfix rules` lists them"),
     ],
 )
 def test_a_typing_error_is_one_helpful_message(

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,13 @@ def test_no_input_is_pasted_into_a_script() -> None:
     scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
     assert len(scripts) == 4
     assert [script for script in scripts if "${{" in script] == []
+
+
+def test_no_module_of_the_pull_request_runs_in_place_of_one_of_python() -> None:
+    """``python -m`` looks into the current folder first, and that is the checkout: it may hold a ``pip.py``."""
+    scripts = " ".join(step["run"] for step in ACTION["runs"]["steps"] if "run" in step).split()
+    options = [after for word, after in pairwise(scripts) if word.strip('"').rpartition("/")[2] == "python"]
+    assert options == ["-I", "-I"]
 
 
 class Action:

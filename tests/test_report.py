@@ -369,7 +369,7 @@ def test_applied_fixes_by_file() -> None:
         "1 | x\n"
         "  | ^\n"
         "  = fix [safe] drop: remove the scaler\n"
-        "  = not fixed: the fix was not carried out; see Skipped\n"
+        "  = not fixed: the fix was refused (see Skipped), or it was carried out and the rule still finds this\n"
         "\n"
         "Applied 3 fixes in 2 files; 1 finding left. Take it back with: precfix undo\n"
     )
@@ -479,6 +479,7 @@ def test_json_in_full() -> None:
                 "evidence": [{"filename": "a.yaml", "row": 2, "message": "bf16 here"}],
                 "fix": {"name": "drop", "applicability": "safe", "message": "remove the scaler", "edits": edits},
                 "applied": False,
+                "remaining": False,
                 "alternatives": [
                     {"name": "disable", "applicability": "unsafe", "message": "enabled=False", "edits": edits}
                 ],

@@ -119,7 +119,7 @@ def test_migrate_in_full() -> None:
         "- `b.py:2` **PF101** [scaler-under-bf16](https://example.org/PF101.md): stays\n"
         "  - fix `disable` [unsafe: **numerics, memory or speed may change**]: "
         "enabled=False; gradients are no longer scaled\n"
-        "  - not fixed: the fix was not carried out; see Skipped\n"
+        "  - not fixed: the fix was refused (see Skipped), or it was carried out and the rule still finds this\n"
         "\n"
         "### What to type\n"
         "\n"

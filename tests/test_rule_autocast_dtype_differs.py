@@ -299,3 +299,18 @@ def test_a_caller_in_another_file(tmp_path: Path) -> None:
     }
     (finding,) = findings(RULE, written(tmp_path, files))
     assert finding.path == "helpers.py"
+
+
+def test_of_very_many_alternatives_none_is_reported(tmp_path: Path) -> None:
+    """Only some can be compared with each other; what was not compared must not seem to be the only one."""
+    pair = """\
+        if mode == {}:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(x).mean()
+        else:
+            with torch.autocast("cuda"):
+                loss = model(x).mean()
+"""
+    many = "".join(pair.format(number) for number in range(70))
+    text = trained("torch.bfloat16", "").replace("        with torch", f"{many}        with torch", 1)
+    assert findings(RULE, written(tmp_path, {"train.py": text})) == ()

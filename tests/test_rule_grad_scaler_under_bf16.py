@@ -784,3 +784,10 @@ def test_an_import_that_another_file_takes_stays(tmp_path: Path, path: str, user
     text = migrated(tmp_path, {path: source, "user.py": user})[path]
     assert "scaler.scale" not in text
     assert ("GradScaler" in text) is stays
+
+
+def test_many_regions_of_other_functions_do_not_hide_those_of_the_step(tmp_path: Path) -> None:
+    helper = "def helper_{}(model, x):\n    with autocast(dtype=torch.float16):\n        return model(x)\n\n"
+    step = loop("scaler = GradScaler()", "with autocast(dtype=torch.bfloat16):")
+    text = step.replace(HEAD, HEAD + "".join(helper.format(number) for number in range(110)))
+    assert len(findings(RULE, tmp_path, text)) == 1

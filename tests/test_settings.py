@@ -201,7 +201,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ("fix = ['PF101=drop']", "a table of rules and fixes"),
         ("fix = {PF101 = ['drop']}", "a table of rules and fixes"),
         ("extend = ['a']", "extend is a file name"),
-        ("extend = 'none.toml'", "has no settings of precfix"),
+        ("extend = 'none.toml'", "which is no file"),
         ("exclude = [" + "'a'," * 1001 + "]", "more than 1000 entries"),
         ("frameworks = [" + "'a'," * 101 + "]", "more than 100 entries"),
         ("a" + ".a" * 300 + " = 1", "not TOML: a key with more than 200 parts"),

@@ -44,7 +44,9 @@ def test_check_counts_by_rule(run: Runner, project: Path) -> None:
 
 def test_silenced_findings_are_a_number(run: Runner, project: Path) -> None:
     write_tree(project, {"precfix.toml": "per-file-ignores = {'b.py' = ['PF1']}\n"})
-    assert run("check", project, "--statistics").out.endswith("2 findings in 2 files, 1 silenced\n")
+    assert run("check", project, "--statistics").out.endswith(
+        "2 findings in 2 files, 1 finding silenced (settings 1)\n"
+    )
 
 
 def test_quiet_leaves_out_what_was_skipped(run: Runner, project: Path) -> None:

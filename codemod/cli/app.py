@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from ..model import PrecfixError, UsageError
-from .audit import AuditFormat, run_audit
+from .audit import run_audit
 from .options import (
     AllowDirty,
+    AuditFormat,
+    AuditFormatOption,
     BaselineOption,
     CheckFormat,
     CheckFormatOption,
@@ -196,7 +198,7 @@ def audit(
     exclude: Exclude = None,
     profile: ProfileOption = None,
     isolated: Isolated = False,
-    output_format: Annotated[AuditFormat, typer.Option(help="How to write the result.")] = AuditFormat.TEXT,
+    output_format: AuditFormatOption = AuditFormat.TEXT,
     output: Output = None,
     color: ColorOption = Color.AUTO,
 ) -> None:

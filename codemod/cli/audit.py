@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 
 from ..model import Report
 from ..screening.selection import Selection
+from .options import AuditFormat
 from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
 from .request import Request, open_request, options_of
 
 FAMILIES = ("PF101", "PF302", "PF4", "PF5")
 """Rules about declarations that contradict each other."""
-
-
-class AuditFormat(str, Enum):
-    """How ``audit`` writes its result."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
 
 
 def run_audit(request: Request, chosen: AuditFormat, output: Path | None, color: bool | None) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..model import Report, UsageError
 from .options import CheckFormat, Color
 from .output import (
+    check_distinct,
     check_writable,
     exit_code,
     for_machines,
@@ -51,6 +52,7 @@ def run_check(request: Request, options: CheckOptions) -> int:
 
     _check_combination(request, options)
     reports = reports_of(options.reports, [each.value for each in CheckFormat])
+    check_distinct([options.output, options.write_baseline, *(file for _, file in reports)])
     opened = open_request(request)
     with progress(len(opened.rules)) as step:
         report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
@@ -78,8 +80,14 @@ def _check_combination(request: Request, options: CheckOptions) -> None:
         raise UsageError("--add-ignore and --write-baseline exclude each other")
     if request.is_stdin and (options.add_ignore or options.write_baseline is not None):
         raise UsageError("neither --add-ignore nor --write-baseline works on standard input")
+    if (options.add_ignore or options.write_baseline is not None) and _has_result(options):
+        raise UsageError("--add-ignore and --write-baseline write no report: leave out --report, -o, --output-format")
     if options.write_baseline is not None and (request.baseline is not None or request.diff_base is not None):
         raise UsageError("--write-baseline writes all findings: leave out --baseline and --diff-base")
+
+
+def _has_result(options: CheckOptions) -> bool:
+    return bool(options.reports) or options.output is not None or options.output_format is not CheckFormat.TEXT
 
 
 def _write(report: Report, opened: Opened, options: CheckOptions) -> None:

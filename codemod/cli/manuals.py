@@ -21,7 +21,7 @@ def list_rules(chosen: RulesFormat, color: bool | None) -> int:
         print(_as_json(known))
     else:
         width = max(36, *(len(rule.name) for rule in known))
-        lines = [((rule.code, "rule"), (f"  {rule.name:<{width}}", "place"), (rule.title, "text")) for rule in known]
+        lines = [((rule.code, "rule"), (f"  {rule.name:<{width}}  ", "place"), (rule.title, "text")) for rule in known]
         show(lines, sys.stdout, color=color)
     for problem in problems:
         print(f"precfix: {problem.path}: {problem.reason}", file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..model import Report, UsageError
 from .options import Color, MigrateFormat
 from .output import (
+    check_distinct,
     check_writable,
     diff_of,
     exit_code,
@@ -68,6 +69,7 @@ def run_migrate(request: Request, options: MigrateOptions) -> int:
     if request.is_stdin and (options.patch is not None or options.interactive):
         raise UsageError("neither --patch nor --interactive works on standard input")
     reports = reports_of(options.reports, [each.value for each in MigrateFormat])
+    check_distinct([options.output, options.patch, *(file for _, file in reports)])
     terminal = _terminal(options) if options.interactive else None
     opened = open_request(request)
     aims = opened.project.profile is not None or opened.project.target is not None

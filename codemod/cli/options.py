@@ -40,6 +40,14 @@ class MigrateFormat(str, Enum):
     MARKDOWN = "markdown"
 
 
+class AuditFormat(str, Enum):
+    """How ``audit`` writes its result."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 class RulesFormat(str, Enum):
     """How ``rules`` writes its list."""
 
@@ -131,6 +139,16 @@ MigrateFormatOption = Annotated[
         parser=word_of(MigrateFormat),
         metavar=_words(MigrateFormat),
         autocompletion=_completion(MigrateFormat),
+    ),
+]
+AuditFormatOption = Annotated[
+    AuditFormat,
+    typer.Option(
+        "--output-format",
+        help="How to write the result.",
+        parser=word_of(AuditFormat),
+        metavar=_words(AuditFormat),
+        autocompletion=_completion(AuditFormat),
     ),
 ]
 RegimeOption = Annotated[

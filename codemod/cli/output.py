@@ -214,6 +214,20 @@ def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
         yield step
 
 
+def check_distinct(files: Iterable[Path | None]) -> None:
+    """Raise UsageError when two results would go to one file, or to a file called ``-``."""
+    seen: set[Path] = set()
+    for file in files:
+        if file is None:
+            continue
+        if str(file) == "-":
+            raise UsageError("no result goes to '-': leave the option out, and it is written to standard output")
+        real = file.resolve()
+        if real in seen:
+            raise UsageError(f"two results would go to {str(file)!r}")
+        seen.add(real)
+
+
 def check_writable(output: Path | None, project: Project, report: Report) -> None:
     """Raise UsageError when a result cannot go to ``output``, or would overwrite a source file of the project.
 

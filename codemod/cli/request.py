@@ -88,7 +88,7 @@ def open_request(request: Request) -> Opened:
     for each in settings.all():
         validate_settings(each, known)
     root = settings.root
-    rules = _selected(request, settings, known)
+    rules = _selected(request, settings, known, problems)
     project = project.with_frameworks(load_frameworks(root.frameworks))
     project, target = _aimed(project, request, root)
     _warn_of_missing_target_rule(project, request, rules)
@@ -106,6 +106,7 @@ def open_request(request: Request) -> Opened:
     )
     stdin = project.paths[0] if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
+    _parse(project, named)
     return Opened(project, target, settings, rules, known, screen, problems, stdin, named)
 
 
@@ -177,6 +178,15 @@ def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
     return settings.path is None or settings.path.parent.resolve() == root
 
 
+def _parse(project: Project, named: Sequence[str]) -> None:
+    """Parse the Python files that were named, whatever they hold: one that cannot be parsed is then reported."""
+    from ..documents import FileKind, kind_of
+
+    code = [path for path in named if kind_of(path) in (FileKind.PYTHON, FileKind.NOTEBOOK)]
+    for _ in project.python_documents_at(code):
+        pass
+
+
 # --- the target -------------------------------------------------------------------------------------------------------
 
 
@@ -236,11 +246,18 @@ def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
     return _known_rules(Path("."), False)
 
 
-def _selected(request: Request, settings: SettingsTree, known: Sequence[Rule]) -> list[Rule]:
+def _selected(
+    request: Request, settings: SettingsTree, known: Sequence[Rule], problems: Sequence[Skipped]
+) -> list[Rule]:
     """The rules that run: those that the settings of any part of the project take."""
     select, ignore = _words(request.select), _words(request.ignore)
-    require_known(select or (), known)
-    require_known(ignore or (), known)
+    try:
+        require_known((*(select or ()), *(ignore or ())), known)
+    except UsageError as error:
+        if not problems:
+            raise
+        missing = "; ".join(f"{each.path}: {each.reason}" for each in problems)
+        raise UsageError(f"{error}; rules of other packages are missing: {missing}") from None
     selections = [Selection.of(each, select, ignore or ()) for each in settings.all()]
     asked = _moves_anyway(request)
     return [

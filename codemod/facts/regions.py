@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..project import Project
-from .autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
+from .autocast import (
+    Autocast,
+    autocasts,
+    autocasts_in,
+    dtype_scenarios,
+    is_float32_island,
+    runs_without_gradients,
+)
 from .dtypes import Dtype, Given, Scenario
 from .functions import FunctionTarget, called_function
 from .names import ModuleNames, Scope
@@ -42,13 +49,21 @@ def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
         if item.module in scaler.modules and item.form not in ("statement", "reference")
     ]
     inside += _through_helpers(project, scaler)
-    training = [item for item in inside if _trains(project, item)][: MAX_REGIONS + 1]
+    training = [item for item in inside if _trains(project, item)]
     functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
     near = [item for item in training if function_scope(item.module, item.node) in functions]
+    # Cut only here: what is left out must not decide which regions are the step's.
+    for item in (near or _elsewhere(scaler, training, functions))[: MAX_REGIONS + 1]:
+        yield Region(item, dtype_scenarios(project, item))
+
+
+def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scope]) -> Sequence[Autocast]:
+    """The regions of a step whose own functions have none; of too many nobody can tell, so all of these."""
+    if len(training) > MAX_REGIONS:
+        return training
     elsewhere = [item for item in training if not _in_evaluation(item)]
     others = [item for item in elsewhere if not functions or not _trains_by_itself(item)]
-    for item in near or _reached(others, functions, scaler.modules) or others:
-        yield Region(item, dtype_scenarios(project, item))
+    return _reached(others, functions, scaler.modules) or others
 
 
 def _trains(project: Project, item: Autocast) -> bool:
@@ -61,6 +76,22 @@ def _trains(project: Project, item: Autocast) -> bool:
 
 def _known_training(project: Project) -> dict[ast.expr, bool]:
     return {}
+
+
+def regions_beside(project: Project, item: Autocast) -> Sequence[Autocast]:
+    """All regions of the function (or of the top level of the file) that holds ``item``, itself as well."""
+    latest = project.fact(_latest)
+    if not latest or latest[0][0] is not item.module:
+        by_function: dict[Scope, list[Autocast]] = {}
+        for other in autocasts_in(project, item.module):
+            by_function.setdefault(function_scope(other.module, other.node), []).append(other)
+        latest[:] = [(item.module, by_function)]
+    return latest[0][1][function_scope(item.module, item.node)]
+
+
+def _latest(project: Project) -> list[tuple[ModuleNames, dict[Scope, list[Autocast]]]]:
+    """The regions by function of the module that was asked about last."""
+    return []
 
 
 def _trains_by_itself(item: Autocast) -> bool:

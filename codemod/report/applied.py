@@ -13,7 +13,7 @@ from .diff import line_counts
 from .frame import OutputLine
 from .printable import printable
 from .tally import in_order, settled
-from .text import Level, View, counted, finding_lines, place, trouble_lines
+from .text import Level, View, counted, finding_lines, left_out, place, trouble_lines
 
 
 def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
@@ -85,17 +85,16 @@ def _places(path: str, findings: list[Finding], view: View) -> list[str]:
     rows = [place("", source, row).removeprefix(":") for row in here]
     others = sorted({(each.path, each.span.row) for each in findings if each.path != path})
     elsewhere = [place(other, view.source_of(other), row) for other, row in others]
-    return [*([f"row {', '.join(rows)}"] if rows else []), *elsewhere]
+    is_notebook = any(row.startswith("cell ") for row in rows)
+    return [*([f"{'' if is_notebook else 'row '}{', '.join(rows)}"] if rows else []), *elsewhere]
 
 
 def _summary(report: Report, dry_run: bool, root: str) -> OutputLine:
     left = len(report.remaining)
     fixes, files = counted(len(report.applied), "fix").replace("fixs", "fixes"), counted(len(report.changes), "file")
     if not report.applied and not left:
-        end = f" ({counted(len(report.skipped), 'file')} skipped)" if report.skipped else ""
-        return (
-            (f"No precision mistakes found in {counted(report.files_seen, 'file')}{end}; nothing changed.", "good"),
-        )
+        files = counted(report.files_seen, "file")
+        return ((f"No precision mistakes found in {files}{left_out(report)}; nothing changed.", "good"),)
     done = f"{'Would apply' if dry_run else 'Applied'} {fixes} in {files}; {counted(left, 'finding')} left."
     undo = "" if dry_run or not report.changes else f" Take it back with: precfix undo {printable(root)}".rstrip()
     return ((done + undo, "bad" if left else "good"),)

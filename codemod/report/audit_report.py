@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..model import Finding, RunEntry, RunReport, Target
+from ..model import Finding, RunEntry, RunReport, Span, Target
 from . import Locate
 from .frame import OutputLine
 from .printable import printable
@@ -28,8 +28,7 @@ def show_audit(
         yield from _table([_cells(entry, locate) for entry in run.entries])
         yield (("", "text"),)
     for finding in findings:
-        _, row, _ = locate(finding.path, finding.span.row, 1)
-        place = f"{printable(finding.path)}:{row}"
+        place = printable(_where(finding.path, finding.span, locate))
         yield (finding.code, "rule"), (f" {place} ", "place"), (printable(finding.message), "text")
     yield ((_summary(runs, findings), "place"),)
     yield ((f"target {target.regime} ({printable(target.source)})", "note"),)
@@ -56,16 +55,20 @@ def markdown_audit(runs: Sequence[RunReport], findings: Sequence[Finding], targe
     if findings:
         lines += ["## Contradictions", ""]
         for finding in findings:
-            _, row, _ = locate(finding.path, finding.span.row, 1)
-            lines.append(f"- **{finding.code}** {_code(f'{finding.path}:{row}')} {_escaped(finding.message)}")
+            where = _code(_where(finding.path, finding.span, locate))
+            lines.append(f"- **{finding.code}** {where} {_escaped(finding.message)}")
         lines.append("")
     return "\n".join(printable(line) for line in lines)
 
 
+def _where(path: str, span: Span, locate: Locate) -> str:
+    cell, row, _ = locate(path, span.row, span.column)
+    return f"{path}:{row}" if cell is None else f"{path}:cell {cell}:{row}"
+
+
 def _cells(entry: RunEntry, locate: Locate) -> tuple[str, ...]:
     item = entry.declaration
-    cell, row, _ = locate(item.path, item.span.row, item.span.column)
-    where = f"{item.path}:{row}" if cell is None else f"{item.path}:cell {cell}:{row}"
+    where = _where(item.path, item.span, locate)
     value = f"{item.value} ({item.condition})" if item.condition else item.value
     status = ", ".join(part for part in (entry.status, entry.note) if part and entry.status != "overridden")
     if entry.status == "overridden":

@@ -49,7 +49,8 @@ def _trust(finding: Finding) -> int:
 def _annotation(each: Outcome, places: Places) -> str:
     finding = each.finding
     title = f"{finding.code} {finding.name}"
-    level, title = ("notice", f"{title} (repaired)") if each.state is State.REPAIRED else ("warning", title)
+    how = "repaired" if each.fix is not None else "gone with the other changes"
+    level, title = ("notice", f"{title} ({how})") if each.state is State.REPAIRED else ("warning", title)
     values = {"file": places.path(finding.path), **_region(finding, places), "title": printable(title)}
     return _command(level, values, "\n".join(map(printable, _message(each, places))))
 
@@ -74,7 +75,8 @@ def _message(each: Outcome, places: Places) -> Iterator[str]:
         yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
     if each.state is State.LATER:
         yield "It is found once the fixes are carried out."
-    for fix in [each.fix] if each.fix is not None else finding.fixes:
+    fixes = () if each.state is State.REPAIRED else finding.fixes
+    for fix in [each.fix] if each.fix is not None else fixes:
         yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ..model import Declaration, EditRefused, Finding, Fix, Place, Report, RunReport, Skipped, Span
 from . import EditsOf, Locate, TextEdit
+from .outcomes import State, outcomes
 from .tally import in_order, settled, tally
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
@@ -27,10 +28,12 @@ def to_json(
     """The whole report as a JSON object, ASCII only, with a final newline.
 
     Rows and columns are 1-based and count characters; in notebooks ``cell`` is added and rows count inside it.
-    The diagnostics are those of the files as they were read; ``applied`` says whether a fix was carried out, and
-    ``summary.remaining`` counts what is still found afterwards. ``fix`` is the fix that was chosen, else the best one;
-    a fix that cannot be carried out has no edits and says why in ``refused``. ``declarations`` and ``runs`` are written
-    only when given (``audit``); a run's entries are numbers of declarations.
+    The diagnostics are those of the files as they were read; ``applied`` says whether a fix was carried out,
+    ``remaining`` whether the finding is still there afterwards (neither: it went with the other changes), and
+    ``summary.remaining`` counts what is found afterwards, also what only came up then. ``fix`` is the fix that was
+    chosen, else the best one; a fix that cannot be carried out has no edits and says why in ``refused``.
+    ``declarations`` and ``runs`` are written only when given (``audit``); a run's entries are numbers of
+    declarations.
     """
     out: dict[str, Json] = {
         "version": VERSION,
@@ -65,8 +68,10 @@ def diagnostics(report: Report, locate: Locate, edits_of: EditsOf) -> Iterator[d
     """Each finding as it stands in ``diagnostics``, in order."""
     chosen = dict(settled(report))
     urls = {rule.code: rule.url for rule in report.rules}
+    left = {each.finding for each in outcomes(report) if each.state is State.LEFT}
     for finding in in_order(report.findings):
-        yield _diagnostic(finding, chosen.get(finding), urls.get(finding.code, ""), locate, edits_of)
+        out = _diagnostic(finding, chosen.get(finding), urls.get(finding.code, ""), locate, edits_of)
+        yield out | {"remaining": finding in left}
 
 
 def _diagnostic(finding: Finding, chosen: Fix | None, url: str, locate: Locate, edits_of: EditsOf) -> dict[str, Json]:

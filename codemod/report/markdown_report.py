@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from .diff import line_counts, unified_diff
 from .markdown_text import clipped, code, escaped, fenced, link
 from .places import Places
 from .printable import printable
-from .tally import in_order, settled, tally
+from .tally import in_order, regime_told, settled, silenced_counts, tally
 from .text import counted, why_left
 
 LIMIT = 65_000
@@ -82,16 +81,14 @@ def _filled(title: str, blocks: Sequence[str], room: int, noun: str) -> str:
 
 
 def _head(report: Report, advice: Advice) -> str:
-    lines = [f"## precfix: {_numbers(report)}", "", f"Target: **{escaped(report.target.regime)}**."]
+    lines = [f"## precfix: {_numbers(report)}", "", f"Target: **{escaped(regime_told(report.target))}**."]
     unsafe = sum(fix.applicability is Applicability.UNSAFE for _, fix in report.applied)
     if report.changes:
         lines.append("The changes have been written." if advice.written else "Nothing has been written yet.")
     if unsafe:
         lines.append(f"{counted(unsafe, 'change')} may alter numerics, memory or speed; marked below.")
     if report.silenced:
-        counts = Counter(each.by.value for each in report.silenced)
-        by = ", ".join(f"{name} {number}" for name, number in sorted(counts.items()))
-        lines.append(f"{counted(len(report.silenced), 'finding')} silenced ({by}).")
+        lines.append(f"{silenced_counts(report)}.")
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..model import Applicability, Report
 from .frame import OutputLine
 from .printable import printable
-from .tally import tally
+from .tally import silenced_counts, tally
 from .text import View, counted, trouble_lines
 
 LEVELS = (*(level.value for level in Applicability), "none")
@@ -35,7 +35,7 @@ def show_statistics(report: Report, view: View) -> Iterator[OutputLine]:
         )
     yield from trouble_lines(report, view)
     numbers = tally(report)
-    silent = f", {len(report.silenced)} silenced" if report.silenced else ""
+    silent = f", {silenced_counts(report)}" if report.silenced else ""
     yield ((f"{counted(numbers.findings, 'finding')} in {counted(numbers.files, 'file')}{silent}", "text"),)
 
 

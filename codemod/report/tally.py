@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..model import Applicability, Finding, Fix, Report
+from ..model import Applicability, Finding, Fix, Report, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,21 @@ def tally(report: Report) -> Tally:
 def _most_trusted(finding: Finding) -> str:
     present = {fix.applicability for fix in finding.fixes}
     return next((level.value for level in Applicability if level in present), "none")
+
+
+def regime_told(target: Target) -> str:
+    """The regime to arrive at, for people: that a project says nothing is told as such."""
+    return "none, the project declares no single precision" if target.regime == "unknown" else target.regime
+
+
+def silenced_counts(report: Report) -> str:
+    """``3 findings silenced (baseline 2, comment 1)``; empty when none is."""
+    if not report.silenced:
+        return ""
+    counts = Counter(each.by.value for each in report.silenced)
+    number = len(report.silenced)
+    by = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    return f"{number} finding{'s' if number > 1 else ''} silenced ({by})"
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

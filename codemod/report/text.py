@@ -13,8 +13,9 @@ from typing import TextIO
 from ..model import Applicability, Finding, Fix, Report, Skipped
 from . import Source, SourceOf
 from .frame import OutputLine, frame
+from .outcomes import silenced_by
 from .printable import printable
-from .tally import in_order, tally
+from .tally import in_order, regime_told, silenced_counts, tally
 
 STYLES = {
     "place": "bold",
@@ -160,7 +161,7 @@ def why_left(fixes: Sequence[Fix], unsafe_fixes: bool, asked: bool = False) -> s
     if asked and _usable(fixes, True) is not None:
         return "the fix was not accepted, or it could not be carried out (then see Skipped)"
     if _usable(fixes, unsafe_fixes) is not None:
-        return "the fix was not carried out; see Skipped"
+        return "the fix was refused (see Skipped), or it was carried out and the rule still finds this"
     if not fixes:
         return "there is no automatic repair"
     if any(fix.applicability is Applicability.UNSAFE for fix in fixes):
@@ -178,6 +179,13 @@ def trouble_lines(report: Report, view: View) -> Iterator[OutputLine]:
         if len(shown) < len(skipped):
             yield ((f"  ... and {len(skipped) - len(shown)} more (-v lists them all)", "note"),)
         yield ()
+    if report.silenced and view.level == Level.VERBOSE:
+        yield ((f"Silenced ({len(report.silenced)}):", "place"),)
+        for each in report.silenced:
+            finding = each.finding
+            at = place(finding.path, view.source_of(finding.path), finding.span.row, finding.span.column)
+            yield (("  ", "text"), (at, "place"), (printable(f" {finding.code} {silenced_by(each)}"), "text"))
+        yield ()
     if report.failed_rules:
         yield (("Rules that failed (please report this):", "bad"),)
         yield from map(_trouble, report.failed_rules)
@@ -190,17 +198,26 @@ def _trouble(each: Skipped) -> OutputLine:
 
 def _target(report: Report, view: View) -> Iterator[OutputLine]:
     if view.level == Level.VERBOSE:
-        yield ((printable(f"Target: {report.target.regime} ({report.target.source})"), "note"),)
+        unknown = report.target.regime == "unknown"
+        source = "" if unknown else f" ({report.target.source})"
+        yield ((printable(f"Target: {regime_told(report.target)}{source}"), "note"),)
 
 
 def _summary(report: Report, view: View) -> OutputLine:
     numbers = tally(report)
     if not numbers.findings:
-        end = f" ({counted(len(report.skipped), 'file')} skipped)" if report.skipped else ""
-        return ((f"No precision mistakes found in {counted(report.files_seen, 'file')}{end}.", "good"),)
+        return ((f"No precision mistakes found in {counted(report.files_seen, 'file')}{left_out(report)}.", "good"),)
     found = f"{counted(numbers.findings, 'finding')} in {counted(numbers.files, 'file')}; {numbers.fixable} fixable"
     unsafe = f" ({numbers.fixable_unsafe} with --unsafe-fixes)"
-    return ((found + (unsafe if numbers.fixable_unsafe and not view.unsafe_fixes else ""), "bad"),)
+    silent = f"; {silenced_counts(report)}" if report.silenced else ""
+    return ((found + (unsafe if numbers.fixable_unsafe and not view.unsafe_fixes else "") + silent, "bad"),)
+
+
+def left_out(report: Report) -> str:
+    """`` (1 file skipped, 2 findings silenced (comment 2))``: why a report may be empty; empty when for no reason."""
+    parts = [f"{counted(len(report.skipped), 'file')} skipped"] if report.skipped else []
+    parts += [silenced_counts(report)] if report.silenced else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def counted(number: int, word: str) -> str:

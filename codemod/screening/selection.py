@@ -69,13 +69,13 @@ def _similar_rule(word: str, rules: Sequence[Rule]) -> str:
 def similar(word: str, known: Sequence[str]) -> str:
     """``did you mean PF101?``, or how to see what there is."""
     begun = [item for item in known if word and item.startswith(word.upper())]  # PF10: one digit is still to come
-    close = begun or _closest(word.upper(), known) or _closest(word.lower(), known)
+    close = begun or _closest(word.upper(), known, 0.78) or _closest(word.lower(), known, 0.6)
     return f"did you mean {close[0]}?" if close else "`precfix rules` lists them"
 
 
-def _closest(word: str, known: Sequence[str]) -> list[str]:
+def _closest(word: str, known: Sequence[str], likeness: float) -> list[str]:
     """Similar words, first the one with the most letters in the same places: of PF101 and PF211, ``PF1O1`` is PF101."""
-    close = get_close_matches(word, known, 10)
+    close = get_close_matches(word, known, 10, likeness)
 
     def in_place(other: str) -> int:
         return sum(mine == theirs for mine, theirs in zip(word, other, strict=False))

@@ -8,21 +8,23 @@ from ...codemod.facts.autocast import Autocast, autocasts_in
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.paths import exclusive, guards
 from ...codemod.facts.regimes import speaks_of_precision
-from ...codemod.facts.regions import function_scope
+from ...codemod.facts.regions import regions_beside
 from ...codemod.facts.values import values_of
 from ...codemod.project import Project
 
 MAX_OTHERS = 100
-"""A file with more regions has each compared with the first ones only."""
+"""In a function with more regions all count as chosen: comparing each with each takes too long; nobody wrote it."""
 _TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
 def is_chosen(project: Project, region: Autocast) -> bool:
     """Whether the region is one branch or table entry of several, or runs for one precision only."""
     module = region.module
-    function = function_scope(module, region.node)
-    for other in autocasts_in(project, module)[:MAX_OTHERS]:
-        if other.node is region.node or function_scope(module, other.node) is not function:
+    others = regions_beside(project, region)
+    if len(others) > MAX_OTHERS:
+        return True
+    for other in others:
+        if other.node is region.node:
             continue
         if _share_table(module, region.node, other.node) or (
             other.dtype_node is not None and exclusive(module, other.node, region.node)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ...codemod.facts.autocast import (
     Autocast,
     autocasts,
-    autocasts_in,
     dtype_scenarios,
     is_float32_island,
     is_without_gradients,
@@ -20,14 +19,14 @@ from ...codemod.facts.ledger.knobs import Knob, knobs_of
 from ...codemod.facts.ledger.training_code import is_foreign, reached_modules, training_modules
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.paths import exclusive
-from ...codemod.facts.regions import EVALUATION_NAMES, Region, entry_givens, function_scope
+from ...codemod.facts.regions import EVALUATION_NAMES, Region, entry_givens, function_scope, regions_beside
 from ...codemod.facts.scalers import scalers
 from ...codemod.project import Project
 
 FORMS = ("with", "decorator", "value", "partial")
 ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}
 MAX_OTHERS = 100
-"""A file with more regions has each compared with the first ones only."""
+"""In a function with more regions each counts as one of several, and is compared with the first ones only."""
 TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
@@ -165,9 +164,8 @@ def _entered_with(project: Project, item: Autocast) -> tuple[Scenario, ...]:
 
 def _others(project: Project, item: Autocast) -> Iterator[Autocast]:
     """The regions that the code enters instead of this one."""
-    function = function_scope(item.module, item.node)
-    for other in autocasts_in(project, item.module)[:MAX_OTHERS]:
-        if other.node is item.node or function_scope(item.module, other.node) is not function:
+    for other in regions_beside(project, item)[:MAX_OTHERS]:
+        if other.node is item.node:
             continue
         if _share_table(item.module, item.node, other.node) or exclusive(item.module, other.node, item.node):
             yield other
@@ -180,6 +178,8 @@ def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool
 
 def _is_alternative(project: Project, item: Autocast, values: set[Constant]) -> bool:
     """Whether the code enters another region of another dtype instead, or this one for one precision only."""
+    if len(regions_beside(project, item)) > MAX_OTHERS:
+        return True
     if any({found.value for found in dtype_scenarios(project, other)} != values for other in _others(project, item)):
         return True
     for given in entry_givens(project, Region(item, (Scenario(FP16),))):
