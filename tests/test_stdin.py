@@ -119,9 +119,14 @@ def test_a_comment_that_other_files_make_needed_stays(run: Runner, tmp_path: Pat
     assert run.found("-", "--stdin-filename", tmp_path / "lib/engine.py", stdin=text.encode()) == []
     assert migrated(run, tmp_path, text.encode(), "--stdin-filename", "lib/engine.py")[:2] == (0, text.encode())
     assert run.found(tmp_path / "lib/engine.py") == []
-    assert run.found(tmp_path / "lib/part") == ["engine.py:5 PF002"], "this may well be a project of its own"
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    assert run.found(tmp_path / "lib/part") == [], "a folder of a repository"
+    assert run.found(tmp_path / "lib/part", tmp_path / "lib/engine.py") == []
+    (tmp_path / "lib/part/precfix.toml").write_text("")
+    assert run.found(tmp_path / "lib/part") == ["engine.py:5 PF002"], "with settings it is a project of its own"
+    (tmp_path / "lib/part/precfix.toml").unlink()
     (tmp_path / "lib/precfix.toml").write_text("")
-    assert run.found(tmp_path / "lib/part") == [], "this cannot"
+    assert run.found(tmp_path / "lib/part") == [], "the project begins above"
     wrong = text.replace("PF302", "PF999").encode()
     assert run.found("-", "--stdin-filename", "lib/engine.py", stdin=wrong) == ["engine.py:5 PF002"]
 

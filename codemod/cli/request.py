@@ -172,10 +172,14 @@ def _named_files(paths: Sequence[Path], project: Project) -> list[str]:
 
 
 def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
-    """Whether a whole project is read, as far as is known: no single files, and no folder below its settings."""
-    if request.is_stdin or any(not path.is_dir() for path in request.paths):
+    """Whether a whole project is read: one folder, which has the settings or is not below the top of a repository."""
+    from ..worktree import repository_of
+
+    if request.is_stdin or len(request.paths) > 1 or request.exclude or not request.paths[0].is_dir():
         return False
-    return settings.path is None or settings.path.parent.resolve() == root
+    if settings.path is not None:
+        return settings.path.parent.resolve() == root
+    return repository_of(root / "x") in (None, root)
 
 
 def _parse(project: Project, named: Sequence[str]) -> None:
