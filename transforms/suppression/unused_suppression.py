@@ -18,10 +18,11 @@ and unknown codes are reported with what to write instead.
 
 ## Not flagged
 
-Comments that name a rule which did not run (`--select`, `ignore`) or which looks at the machine or the target
-(PF001, PF211, PF306, PF404, PF601 to PF604): elsewhere they may be needed. Anything, where only a part of a project is
-read (single files, standard input, `--exclude`, a folder below that of the settings or, without settings, below the top
-of the repository): what makes a comment needed may stand in the rest. A bare `ignore-file`, which also keeps every fix out of the file. Files that cannot be read to their end. Comments under `# precfix: ignore[PF002]`.
+Comments that name a rule which did not run (`--select`, `ignore`) or which looks at the machine or the target (PF001,
+PF211, PF306, PF404, PF601 to PF604): elsewhere they may be needed. Anything, where only a part of a project is read
+(single files, standard input, `--exclude`, a folder below that of the settings or, without settings, below the top of
+the repository): what makes a comment needed may stand in the rest. A bare `ignore-file`, which also keeps every fix
+out of the file. Files that cannot be read to their end. Comments under `# precfix: ignore[PF002]`.
 """
 
 from __future__ import annotations
