@@ -38,7 +38,8 @@ from .report_samples import (
 
 cmarkgfm = pytest.importorskip("cmarkgfm", reason="GitHub's Markdown parser: pip install cmarkgfm")
 
-OURS = {"p", "h2", "h3", "ul", "li", "strong", "em", "code", "pre", "details", "summary", "a", "span"}
+TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
+OURS = TABLE | {"p", "h2", "h3", "ul", "li", "strong", "em", "code", "pre", "details", "summary", "a", "span"}
 
 
 class Page(HTMLParser):
@@ -59,7 +60,8 @@ class Page(HTMLParser):
         self._open.append(tag)
         assert tag in OURS, tag
         for name, value in attrs:
-            assert (tag, name) in {("a", "href"), ("pre", "lang"), ("code", "class")}, (tag, name)
+            numbers = tag in ("th", "td") and (name, value) == ("align", "right")
+            assert numbers or (tag, name) in {("a", "href"), ("pre", "lang"), ("code", "class")}, (tag, name)
             if name == "href":
                 self.links.append(value or "")
 
@@ -86,6 +88,18 @@ def rendered(markdown: str) -> Page:
 def calls_nobody(prose: str) -> bool:
     """GitHub looks for these in the finished page, outside of code."""
     return not re.search(r"@\w|#\w|\bGH-\d|://|\bwww\.|\$(?!\u200b)", prose, re.IGNORECASE)
+
+
+def test_several_rules_have_a_table() -> None:
+    """What a reviewer of a large change looks for first: how much of what, and what is left."""
+    one, two = finding(path="a.py"), replace(finding(path="b.py"), code="PF302", name="a|b")
+    report = Report(TARGET, (one, replace(one, path="c.py"), two))
+    text = to_markdown(report, PLACES)
+    assert "| rule | found | left |\n|---|---:|---:|\n| PF101 " in text
+    page = rendered(text)
+    assert (page.tags.count("tr"), page.tags.count("td")) == (3, 6)
+    assert "<table" not in to_markdown(Report(TARGET, (one,)), PLACES)
+    assert "| rule |" not in to_markdown(Report(TARGET, (one,)), PLACES)
 
 
 # --- what a reviewer reads --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ LIMIT = 65_000
 """GitHub takes comments of up to 65,536 characters."""
 MOST_PLACES = 10
 """Places that are listed for one fix in one file, and pieces of evidence for one finding."""
+MOST_RULES = 40
+"""Rows of the table of rules."""
 LONGEST_LINE = 500
 _MEANING = {
     Applicability.SAFE: "same numerics, or it removes a certain crash",
@@ -51,7 +54,8 @@ def to_markdown(report: Report, places: Places, advice: Advice | None = None, *,
     """
     advice = advice or Advice()
     urls = {rule.code: rule.url for rule in report.rules}
-    head, tail = _head(report, advice), _commands(report, advice)
+    head = "\n\n".join(part for part in (_head(report, advice), _by_rule(report, urls)) if part)
+    tail = _commands(report, advice)
     room = limit - len(head) - len(tail) - 200
     fixes = _filled("", [*_fixes(report, urls, places)], room // 2, "change")
     left = _filled(_left_title(report), [*_left(report, urls, places, advice)], (room - len(fixes)) // 2, "finding")
@@ -90,6 +94,22 @@ def _head(report: Report, advice: Advice) -> str:
     if report.silenced:
         lines.append(f"{silenced_counts(report)}.")
     return "\n".join(lines)
+
+
+def _by_rule(report: Report, urls: dict[str, str]) -> str:
+    """A table of the rules, when there are several: how often each found something, and what is left of it."""
+    found = Counter(finding.code for finding in report.findings)
+    left = Counter(finding.code for finding in _still_there(report))
+    names = {finding.code: finding.name for finding in (*report.findings, *report.remaining)}
+    if len(names) < 2:
+        return ""
+    rows = ["| rule | found | left |", "|---|---:|---:|"]
+    ordered = sorted(names, key=lambda code: (-found[code], code))
+    for code_ in ordered[:MOST_RULES]:
+        rows.append(f"| {escaped(code_)} {link(names[code_], urls.get(code_, ''))} | {found[code_]} | {left[code_]} |")
+    if len(ordered) > MOST_RULES:
+        rows.append(f"| *{len(ordered) - MOST_RULES} more rules* | | |")
+    return "\n".join(rows)
 
 
 def _numbers(report: Report) -> str:
@@ -206,7 +226,9 @@ def _commands(report: Report, advice: Advice) -> str:
     if commands := [*_to_type(report, advice)]:
         lines += [fenced("\n".join(commands), "sh"), ""]
     silence = "To keep a finding as it is, write a comment on its row:"
-    return "\n".join([*lines, f"{silence} {code('# precfix: ignore[' + _some_code(report) + '] reason')}"])
+    if left := sorted({finding.code for finding in _still_there(report)}):
+        lines.append(f"{silence} {code(f'# precfix: ignore[{left[0]}] reason')}")
+    return "\n".join(lines).rstrip() if len(lines) > 2 else ""
 
 
 def _to_type(report: Report, advice: Advice) -> Iterator[str]:
@@ -222,10 +244,6 @@ def _to_type(report: Report, advice: Advice) -> Iterator[str]:
 
 def _still_there(report: Report) -> Iterable[Finding]:
     return report.remaining if report.changes else report.findings
-
-
-def _some_code(report: Report) -> str:
-    return min((finding.code for finding in (*_still_there(report), *report.findings)), default="PF101")
 
 
 def _diff(report: Report, prefix: str, room: int) -> str:
