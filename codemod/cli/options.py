@@ -117,48 +117,35 @@ def _complete_rule(incomplete: str) -> list[str]:
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
-def _words(kind: type[Enum]) -> str:
-    return f"[{'|'.join(str(each.value) for each in kind)}]"
+def _choice(kind: type[Enum], help: str, *names: str) -> object:
+    """An option that takes one of the words of ``kind``."""
+    return typer.Option(
+        *names,
+        help=help,
+        parser=word_of(kind),
+        metavar=f"[{'|'.join(str(each.value) for each in kind)}]",
+        autocompletion=_completion(kind),
+    )
 
 
 CheckFormatOption = Annotated[
     CheckFormat,
-    typer.Option(
-        "--output-format",
-        help="How to write the result.",
-        parser=word_of(CheckFormat),
-        metavar=_words(CheckFormat),
-        autocompletion=_completion(CheckFormat),
-    ),
+    _choice(CheckFormat, "How to write the result.", "--output-format"),
 ]
 MigrateFormatOption = Annotated[
     MigrateFormat | None,
-    typer.Option(
-        "--output-format",
-        help="How to write the result.  [default: diff with --dry-run, else text]",
-        parser=word_of(MigrateFormat),
-        metavar=_words(MigrateFormat),
-        autocompletion=_completion(MigrateFormat),
-    ),
+    _choice(MigrateFormat, "How to write the result.  [default: diff with --dry-run, else text]", "--output-format"),
 ]
 AuditFormatOption = Annotated[
     AuditFormat,
-    typer.Option(
-        "--output-format",
-        help="How to write the result.",
-        parser=word_of(AuditFormat),
-        metavar=_words(AuditFormat),
-        autocompletion=_completion(AuditFormat),
-    ),
+    _choice(AuditFormat, "How to write the result.", "--output-format"),
 ]
 RegimeOption = Annotated[
     Regime,
-    typer.Option(
-        help="Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what "
-        "the project itself declares.",
-        parser=word_of(Regime),
-        metavar=_words(Regime),
-        autocompletion=_completion(Regime),
+    _choice(
+        Regime,
+        "Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what the "
+        "project itself declares.",
     ),
 ]
 RuleName = Annotated[
@@ -171,13 +158,7 @@ RuleName = Annotated[
 ]
 RulesFormatOption = Annotated[
     RulesFormat,
-    typer.Option(
-        "--output-format",
-        help="How to write the list.",
-        parser=word_of(RulesFormat),
-        metavar=_words(RulesFormat),
-        autocompletion=_completion(RulesFormat),
-    ),
+    _choice(RulesFormat, "How to write the list.", "--output-format"),
 ]
 Paths = Annotated[
     list[Path],
@@ -210,9 +191,7 @@ Verbose = Annotated[
 ]
 ColorOption = Annotated[
     Color,
-    typer.Option(
-        help="When to use colour.", parser=word_of(Color), metavar=_words(Color), autocompletion=_completion(Color)
-    ),
+    _choice(Color, "When to use colour."),
 ]
 Unsafe = Annotated[
     bool | None,
