@@ -1,1 +1,1 @@
-"""What it takes to bring a project to another regime."""
+"""The comments that silence precfix, as far as they are mistakes themselves."""
