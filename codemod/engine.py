@@ -141,6 +141,16 @@ def texts_with(project: Project, fixes: Iterable[Fix]) -> dict[str, str]:
     return {path: _edited(project, path, listed) for path, listed in operations.items()}
 
 
+def documents_with(project: Project, fixes: Iterable[Fix]) -> list[tuple[Document, Document]]:
+    """Every document that ``fixes`` change, before and after, by path; raises EditRefused as `texts_with`."""
+    pairs = []
+    for path, text in sorted(texts_with(project, fixes).items()):
+        document = project.document(path)
+        if document is not None:
+            pairs.append((document, document.with_text(text)))
+    return pairs
+
+
 def _edited(project: Project, path: str, operations: Sequence[Operation]) -> str:
     document = project.document(path)
     if document is None:

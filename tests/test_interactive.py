@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from .project_tree import write_tree
+from .test_cli import AFTER as DROPPED
+from .test_cli import LOOP as LOOP_AFTER_A_NEWLINE
 
 if sys.platform == "win32":
     pytest.skip("needs a pseudo-terminal", allow_module_level=True)
@@ -20,28 +22,7 @@ from .terminal_session import END, INTERRUPT, TerminalSession
 
 COMMAND = (sys.executable, "-m", "precfix.codemod", "migrate", "--interactive", "--select", "PF101,PF301")
 
-LOOP = """\
-import torch
-
-def train(model, optimizer, batches):
-    scaler = torch.amp.GradScaler("cuda")
-    for x in batches:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = model(x).mean()
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-"""
-DROPPED = """\
-import torch
-
-def train(model, optimizer, batches):
-    for x in batches:
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = model(x).mean()
-        loss.backward()
-        optimizer.step()
-"""
+LOOP = LOOP_AFTER_A_NEWLINE.lstrip("\n")
 DISABLED = LOOP.replace('"cuda")\n    for', '"cuda", enabled=False)\n    for')
 
 REMARKS = ("Type one of the letters", "There is no fix with this number", "That is not possible here")

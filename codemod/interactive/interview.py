@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..documents import Document
-from ..engine import MAX_ROUNDS, Options, choose, collide, texts_with
+from ..engine import MAX_ROUNDS, Options, choose, collide, documents_with
 from ..model import Applicability, Edit, EditRefused, Finding, Fix, Screened
 from ..project import Project
 from ..report.proposal import diff_view, evidence_lines, fix_line, heading_lines, other_lines
@@ -54,7 +54,7 @@ class _Question:
         """Make ``fix`` the one that is asked about."""
         self.fix, self.pairs, self.refused = fix, (), ""
         try:
-            self.pairs = tuple(_pairs(self.project, texts_with(self.project, [fix])))
+            self.pairs = documents_with(self.project, [fix])
         except EditRefused as refusal:
             self.refused = f"this fix cannot be carried out: {refusal}"
         else:
@@ -87,15 +87,6 @@ class _Question:
     def shown(self, key: str) -> str:
         """How a key is written in the prompt: ``1-3`` for a number."""
         return f"1-{len(self.finding.fixes)}" if key == "1" else key
-
-
-def _pairs(project: Project, texts: Mapping[str, str]) -> list[tuple[Document, Document]]:
-    pairs = []
-    for path, text in sorted(texts.items()):
-        document = project.document(path)
-        if document is not None:
-            pairs.append((document, document.with_text(text)))
-    return pairs
 
 
 @dataclass(slots=True)

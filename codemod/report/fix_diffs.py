@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..documents import Document
-from ..engine import Options, choose, texts_with
+from ..engine import Options, choose, documents_with
 from ..model import EditRefused, Finding, Report
 from ..project import Project
 from .frame import OutputLine
@@ -36,15 +35,8 @@ def _diff(finding: Finding, project: Project, options: Options) -> Iterator[Outp
     if fix is None or not fix.edits:
         return
     try:
-        pairs = [*_pairs(project, texts_with(project, [fix]))]
+        pairs = documents_with(project, [fix])
     except EditRefused as refusal:
         yield ((printable(f"  = the fix {fix.name} cannot be carried out: {refusal}"), "note"),)
         return
     yield from diff_view(pairs, whole=True).lines
-
-
-def _pairs(project: Project, texts: dict[str, str]) -> Iterator[tuple[Document, Document]]:
-    for path, text in sorted(texts.items()):
-        document = project.document(path)
-        if document is not None:
-            yield document, document.with_text(text)
