@@ -11,7 +11,7 @@ from ...project import Project
 from ..autocast import autocasts, dtype_scenarios
 from ..dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ..names import ModuleNames, attribute_chain, names_of
-from ..options import OptionIndex
+from ..options import options_in
 from ..scalers import scalers
 from ..weights import LOAD_KEYS, LOADERS, cast_dtype
 
@@ -102,7 +102,7 @@ def _constants(module: ModuleNames) -> Iterator[Declaration]:
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for name, options in project.fact(OptionIndex).inside(module).items():
+    for name, options in options_in(project, module).items():
         if "device" in name or "accelerator" in name:
             continue
         for option in options:
