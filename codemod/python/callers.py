@@ -1,0 +1,86 @@
+"""Who calls a function of the project: the call sites that can be found by name, and whether these are all."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from ..source.project import Project
+from .functions import FunctionTarget, called_function
+from .names import FunctionNode, ModuleNames, names_of
+
+MAX_DOCUMENTS = 30
+"""In how many files a function's name may stand before its callers count as unknown."""
+MAX_SITES = 16
+MAX_FILES = 400
+"""Up to this size every file of a project is searched for callers; beyond, those that speak of precision."""
+WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """A call that reaches the function, and the module it stands in."""
+
+    module: ModuleNames
+    call: ast.Call
+    target: FunctionTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """The call sites of one function."""
+
+    sites: tuple[CallSite, ...]
+    complete: bool
+    """False where the function is also passed as a value, or called on an object whose class is not known."""
+
+
+NOBODY_KNOWN = Callers((), False)
+
+
+def callers_of(project: Project, module: ModuleNames, function: FunctionNode) -> Callers:
+    """Who calls ``function``; only its own file is searched, and the answer not complete, where its name is common."""
+    return project.memo(_callers, (module, function))
+
+
+def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Callers:
+    module, function = asked
+    name = _called_name(module, function)
+    if name is None:
+        return NOBODY_KNOWN
+    sites: list[CallSite] = []
+    complete = True
+    everywhere = len(project.paths) <= MAX_FILES
+    documents = project.python_documents(containing=() if everywhere else WORDS, where=lambda text: name in text)
+    for count, document in enumerate(documents):
+        if count >= MAX_DOCUMENTS or len(sites) > MAX_SITES:
+            return Callers(tuple(_sites(project, module, function, name)[0][:MAX_SITES]), False)
+        found, all_known = _sites(project, names_of(project, document), function, name)
+        sites += found
+        complete = complete and all_known
+    return Callers(tuple(sites), everywhere and complete and bool(sites))
+
+
+def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
+    found: list[CallSite] = []
+    complete = True
+    called: set[ast.AST] = set()
+    for call in module.calls_by_name.get(name, []):
+        called.add(call.func)
+        target = called_function(project, module, call)
+        if target is None:
+            complete = False
+        elif target.node is function:
+            found.append(CallSite(module, call, target))
+    references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
+    return found, complete and all(node in called for node in references)
+
+
+def _called_name(module: ModuleNames, function: FunctionNode) -> str | None:
+    """What stands before the parenthesis: the function's name, or its class's for ``__init__``."""
+    if function.name == "__init__":
+        owner = module.scopes[function].enclosing_class
+        return owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else None
+    if function.name.startswith("__") or function.name in ("forward", "get", "call", "step", "update"):
+        return None
+    return function.name
