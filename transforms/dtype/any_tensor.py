@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ...codemod.flow.classes import ProjectClass, is_torch_module
 from ...codemod.model import Place
+from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
 from ...codemod.python.callers import callers_of
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of
 from ...codemod.python.paths import guard_facts
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
-from ..hardware.deployment import is_test
 from .half_runs import Run, nearest, runs_of
 from .model_outputs import output_of
 from .model_results import region_of

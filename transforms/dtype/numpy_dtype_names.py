@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Place
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 
 NAME = "bfloat16"
 _MAKERS = ("memmap", "frombuffer", "fromfile", "fromstring", "zeros", "ones", "empty", "full", "dtype", "ndarray")

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...codemod.model import Finding, Place
-from ...codemod.purpose.training_code import is_retired, training_modules
+from ...codemod.purpose.files import purpose_of
+from ...codemod.purpose.training import training_modules
+from ...codemod.purpose.words import Purpose
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
@@ -22,7 +24,7 @@ def reserved(project: Project, move: Move) -> Move:
     """``move``, without its edits where the file is kept for another purpose than the next run."""
     if not move.edits:
         return move
-    if any(is_retired(edit.path) for edit in move.edits):
+    if any(purpose_of(edit.path) is Purpose.RETIRED for edit in move.edits):
         return move.only_reported(OLD)
     if any(edit.path.endswith(".ipynb") for edit in move.edits) and project.fact(_trains_in_scripts):
         return move.only_reported(COPY)
@@ -33,7 +35,7 @@ def reserved(project: Project, move: Move) -> Move:
 def reserved_finding(project: Project, finding: Finding) -> Finding:
     """``finding`` of a trainer's setting, without its fixes where `reserved` would drop those of a move."""
     paths = [edit.path for fix in finding.fixes for edit in fix.edits]
-    if any(is_retired(path) for path in paths):
+    if any(purpose_of(path) is Purpose.RETIRED for path in paths):
         return _left(finding, OLD)
     if any(path.endswith(".ipynb") for path in paths) and project.fact(_trains_in_scripts):
         return _left(finding, COPY)
