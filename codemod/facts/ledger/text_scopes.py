@@ -204,12 +204,24 @@ def _assigned_once(entries: Iterable[Entry]) -> dict[str, str]:
 
 def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     by_call: dict[int | None, list[Entry]] = {}
-    for entry in config.text.entries:
+    for entry in _passed(config):
         by_call.setdefault(entry.call, []).append(entry)
     for number in range(len(config.text.commands)):
         if number in by_call:
             yield from _command_scopes(project, config, number, by_call[number])
     yield from _environment_scopes(project, config, by_call.get(None, []))
+
+
+def _passed(config: ConfigFile) -> Iterator[Entry]:
+    """The entries without those of a variable that is assigned anew, its old value forgotten, before anything reads it."""
+    anew: dict[str, int] = {}
+    for entry in config.text.entries:
+        own = {name for match in _VARIABLE.finditer(entry.raw) for name in match.groups()}
+        if entry.kind == "assignment" and entry.name not in own:
+            anew[entry.name] = entry.start if not stands_inside(config.document, config.span(entry).row) else -1
+    for entry in config.text.entries:
+        if entry.call is not None or anew.get(entry.inside, -1) <= entry.end:
+            yield entry
 
 
 def _command_scopes(project: Project, config: ConfigFile, number: int, entries: list[Entry]) -> Iterator[Scope]:
