@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from precfix.codemod import engine
+from precfix.codemod.facts.ledger.moves import moves_of
 from precfix.codemod.framework import TARGETS
 from precfix.codemod.model import Finding, Report, Rule, Target
 from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
-from precfix.transforms.target.framework_settings import framework_findings
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "frameworks"
 FINDINGS = "expected.findings.txt"
@@ -57,7 +57,7 @@ def framework_cases() -> tuple[FrameworkCase, ...]:
 
 
 def _check(project: Project) -> Iterator[Finding]:
-    return framework_findings(project, MOVING)
+    return (move.finding(MOVING) for move in moves_of(project))
 
 
 MOVING = Rule("PF001", "precision-off-target", "", _check)

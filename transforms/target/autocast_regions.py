@@ -9,6 +9,7 @@ from ...codemod.facts.autocast import dtype_scenarios
 from ...codemod.facts.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
 from ...codemod.facts.ledger.knobs import Knob
 from ...codemod.facts.ledger.links import sources
+from ...codemod.facts.ledger.moves import OVERRIDDEN, Move
 from ...codemod.facts.ledger.source import Source, unused_defaults
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.pins import allowed
@@ -17,7 +18,6 @@ from ...codemod.facts.values import values_of
 from ...codemod.model import Edit, EditRefused, Place, SetArgument
 from ...codemod.project import Project
 from .half_kernels import half_only_kernel
-from .move import OVERRIDDEN, Move
 from .regimes import EFFECTS, compute_dtype
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of

@@ -10,6 +10,7 @@ from ...codemod.facts.dtypes import BF16, FP16, FP32, TORCH_DTYPES, Constant, Dt
 from ...codemod.facts.functions import class_of
 from ...codemod.facts.ledger.knobs import knobs_of
 from ...codemod.facts.ledger.links import sources
+from ...codemod.facts.ledger.moves import OVERRIDDEN, Move
 from ...codemod.facts.ledger.source import Source, unused_defaults
 from ...codemod.facts.ledger.training_code import reached_modules, training_modules
 from ...codemod.facts.names import ModuleNames, Scope
@@ -17,7 +18,6 @@ from ...codemod.facts.values import values_of
 from ...codemod.model import Edit, EditRefused, Place
 from ...codemod.project import Project
 from .half_kernels import half_only_kernel
-from .move import OVERRIDDEN, Move
 from .regimes import compute_dtype
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ...codemod.facts.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
 from ...codemod.facts.dtypes import BF16, FP16
 from ...codemod.facts.ledger.machine_choice import Question, asks_machine, question
+from ...codemod.facts.ledger.moves import Move
 from ...codemod.facts.ledger.training_code import is_foreign, training_modules
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.regimes import regime_of
@@ -21,7 +22,6 @@ from ..scaler.fp16_autocast_without_scaler import scales_somehow, training_step
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
 from .half_kernels import half_only_kernel
 from .machine_dtypes import HALVES, edits_at_sources, either_half
-from .move import Move
 from .regimes import EFFECTS
 from .switches import switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions

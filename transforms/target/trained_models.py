@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.facts.dtypes import BF16, FP16, Dtype
+from ...codemod.facts.ledger.moves import Move
 from ...codemod.facts.ledger.training_code import training_modules
 from ...codemod.facts.names import ModuleNames, attribute_chain
 from ...codemod.facts.paths import calls_of, function_of, position
@@ -13,7 +14,6 @@ from ...codemod.model import Place
 from ...codemod.project import Project
 from ..scaler.half_models import half_model_made
 from .half_kernels import half_only_kernel
-from .move import Move
 from .spelling import argument_set
 from .training_autocasts import training_regions
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.facts.autocast import autocasts
 from ...codemod.facts.dtypes import FP16, FP32
+from ...codemod.facts.ledger.moves import Move
 from ...codemod.facts.ledger.training_code import is_foreign
 from ...codemod.facts.regions import regions_of
 from ...codemod.facts.scalers import Scaler, scalers
@@ -14,7 +15,6 @@ from ...codemod.model import Edit, Fix, Operation, RemoveArgument, ReplaceExpres
 from ...codemod.project import Project
 from ..scaler import disable_scaler, drop_scaler
 from ..scaler.can_disable import can_disable
-from .move import Move
 from .regimes import compute_dtype
 
 

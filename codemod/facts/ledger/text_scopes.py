@@ -213,7 +213,7 @@ def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
 
 
 def _passed(config: ConfigFile) -> Iterator[Entry]:
-    """The entries without those of a variable that is assigned anew, its old value forgotten, before anything reads it."""
+    """The entries without those of a variable that is replaced before any command line reads it."""
     anew: dict[str, int] = {}
     for entry in config.text.entries:
         own = {name for match in _VARIABLE.finditer(entry.raw) for name in match.groups()}
