@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.facts.ledger.moves import moves_of
-from precfix.codemod.framework import TARGETS
 from precfix.codemod.model import Finding, Report, Rule, Target
-from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.framework import TARGETS
+from precfix.codemod.trainers.writing.moves import moves_of
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 
