@@ -127,7 +127,7 @@ def read_rules(file: str, base: str, folder: str, skip: SkipRecorder) -> list[Ig
     """The rules of a gitignore file, or nothing when there is none or it cannot be used (recorded)."""
     try:
         data = read_regular_file(file, MAX_IGNORE_BYTES)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # .git is a file in work trees and submodules
         return []
     except (FileRefused, OSError) as error:
         reason = (error.strerror or "error").lower() if isinstance(error, OSError) else str(error)
