@@ -111,7 +111,7 @@ def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
     if Kind.TENSOR not in (left.kind, right.kind):
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
-    result = promote([left, right], node)
+    result = promote([left, right], frame.module.document.path, node)
     return _true_division(node, result)
 
 

@@ -154,7 +154,8 @@ def _result(
         return Value(Kind.TENSOR, given, scalar=scalar)
     if rule in ("promote", "promote-float", "where"):
         branches = taking[-2:] if rule == "where" else taking
-        return replace(promote([value for _, value in branches], node), scalar=scalar and len(taking) == 1)
+        mixed = promote([value for _, value in branches], frame.module.document.path, node)
+        return replace(mixed, scalar=scalar and len(taking) == 1)
     if known.name == "view" and (given is not None or any(value.kind is Kind.DTYPE for _, value in operands[1:])):
         return moved(frame, node, operands, named)  # the same bytes, read as another dtype
     if rule in ("first", "first-float", "softmax-like", "sum-like", "like", "max-like", "complex", "real"):
@@ -221,6 +222,8 @@ def _born(
 ) -> Value:
     if given is not None:
         return Value(Kind.TENSOR, given, scalar=scalar)
+    if known.name == "normal" and not has_size(node):
+        return as_tensor(next((value for _, value in operands if value.kind is not Kind.NUMBER), UNKNOWN_VALUE))
     if known.result == "factory:int64":
         return INT_TENSOR
     if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
@@ -229,6 +232,11 @@ def _born(
         return Value(Kind.TENSOR)
     text = f"{known.name}(...) without dtype makes float32"
     return Value(Kind.TENSOR, (default_atom(frame, node, text, "factory"),), scalar=scalar)
+
+
+def has_size(node: ast.expr) -> bool:
+    """Whether ``normal`` draws a tensor of a given size; else its result has the dtype of the mean and deviation."""
+    return isinstance(node, ast.Call) and (len(node.args) > 2 or any(item.arg == "size" for item in node.keywords))
 
 
 def _floats_given(known: Operation, operands: list[NodeValue]) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.bound import is_bound_at
 from ...codemod.python.names import ModuleNames, Scope, attribute_chain
 from ...codemod.python.values import DtypeValues, values_of
-from ...codemod.python.visible import is_bound_before, means_the_same
+from ...codemod.python.visible import means_the_same
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast
 from ...codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
@@ -73,7 +74,7 @@ def _seen(
     """The text of a variable or attribute that has a value at ``node``, what it can be, and where it is made."""
     scope = module.scope_of(node)
     bindings = scope.lookup(name)
-    if bindings and bindings[0].kind != "import" and is_bound_before(module, bindings, node):
+    if bindings and bindings[0].kind != "import" and is_bound_at(module, name, node):
         reads = [load for load in module.name_loads.get(name, []) if module.scope_of(load).lookup(name) is bindings]
         found = values.scenarios(reads[-1]) if reads else [s for item in bindings for s in values.scenarios_of(item)]
         yield name, tuple(found), bindings[0].node
