@@ -8,7 +8,7 @@ from ...codemod.facts.dtypes import BF16
 from ...codemod.facts.flow.analysis import flow_of
 from ...codemod.facts.flow.classes import ProjectClass
 from ...codemod.facts.flow.frame import Autocasting, AutocastState
-from ...codemod.facts.flow.lattice import Atom
+from ...codemod.facts.flow.lattice import Atom, Made
 from ...codemod.facts.flow.policies import policy_of
 from ...codemod.facts.functions import class_of_object
 from ...codemod.facts.names import attribute_chain
@@ -65,7 +65,7 @@ def _returned(project: Project, output: Output) -> tuple[Atom, ...]:
         return ()
     region = bf16_region(project, output.module, output.call)
     device = region.device if region is not None else "cuda"
-    state = AutocastState(Autocasting.ON, Atom(BF16, made="autocast"), device)
+    state = AutocastState(Autocasting.ON, Atom(BF16, made=Made.AUTOCAST), device)
     return analysis.under(state, target.module, target.node).returned.atoms
 
 

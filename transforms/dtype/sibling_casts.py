@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ...codemod.facts.dtypes import FP32
 from ...codemod.facts.flow.frame import Application
 from ...codemod.facts.flow.halves import weights_can_be_half
-from ...codemod.facts.flow.lattice import Kind, Role, Value
+from ...codemod.facts.flow.lattice import Kind, Made, Role, Value
 from ...codemod.facts.names import FunctionNode
 from ...codemod.model import Place
 from ...codemod.project import Project
@@ -47,7 +47,13 @@ def _casts(item: Application, others: Sequence[Application]) -> Iterator[Place]:
             continue
         found = operand_of(other)
         atom = found[1].atoms[0] if found is not None and len(found[1].atoms) == 1 else None
-        if atom is None or atom.dtype != FP32 or atom.made != "cast" or atom.source is None or other.function is None:
+        if (
+            atom is None
+            or atom.dtype != FP32
+            or atom.made is not Made.CAST
+            or atom.source is None
+            or other.function is None
+        ):
             continue
         gives_back = any(".dtype" in ast.unparse(statement) for statement in other.function.body)
         if gives_back and atom.source.path == item.module.document.path:

@@ -13,14 +13,7 @@ from .classes import ProjectClass, constructed, is_torch_module, stored_elsewher
 from .contexts import decorated
 from .frame import Autocasting, AutocastState, Frame, Record, TooLarge
 from .halves import weights_can_be_half
-from .lattice import (
-    HALVES,
-    UNKNOWN_VALUE,
-    Atom,
-    Role,
-    Value,
-    join,
-)
+from .lattice import HALVES, UNKNOWN_VALUE, Atom, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
 
@@ -255,9 +248,9 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
         mixture = replace(atom.mixture, meant=kept) if kept is not None else None
         return (replace(atom, mixture=mixture),)
     if atom.symbol in bindings:
-        made_by_layer = atom.made == "layer"
+        made_by_layer = atom.made is Made.LAYER
         return tuple(
-            replace(item, made="layer") if made_by_layer and item.role is Role.WEIGHTS else item
+            replace(item, made=Made.LAYER) if made_by_layer and item.role is Role.WEIGHTS else item
             for item in bindings[atom.symbol]
         )
     if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):

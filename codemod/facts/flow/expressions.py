@@ -12,7 +12,7 @@ from .classes import model_by_name
 from .containers import one_of
 from .dtype_expressions import dtype_atoms, written_dtype
 from .frame import Frame, joined_names, place_of, speaks_of_precision
-from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, promote
+from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join, promote
 from .operation_calls import apply_operation
 
 MAX_DEPTH = 60
@@ -44,7 +44,7 @@ def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
     dtype = written_dtype(frame, node)
     if dtype is not None:
         source = frame.source(node, f"{ast.unparse(node)} is given")
-        return Value(Kind.DTYPE, (Atom(dtype, source=source, made="cast"),))
+        return Value(Kind.DTYPE, (Atom(dtype, source=source, made=Made.CAST),))
     return model_by_name(node)
 
 
@@ -76,7 +76,7 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
     if base.kind is Kind.MODULE:
         return one_of(base)
     if base.kind is Kind.TENSOR:
-        of_table = any(atom.made == "table" for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
+        of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base
     return UNKNOWN_VALUE
 

@@ -37,6 +37,35 @@ class Kind(Enum):
     """What a data loader yields, or a parameter called ``batch``: its floating items are float32 unless cast."""
 
 
+class Made(Enum):
+    """How a tensor came by its dtype."""
+
+    PLAIN = "plain"
+    """As it came, with nothing to tell."""
+    FACTORY = "factory"
+    """By a factory that no dtype was given: the default one."""
+    CAST = "cast"
+    """By a cast, or a dtype that was asked for."""
+    TABLE = "table"
+    """As a table that a library keeps in float32."""
+    AUTOCAST = "autocast"
+    """By autocast's own policy."""
+    MODULE = "module"
+    """As the weights of a module that was made or loaded in the default dtype."""
+    OUTPUT = "output"
+    """As what such a module gives."""
+    MIXED_HALVES = "mixed-halves"
+    """By promotion of float16 with bfloat16."""
+    FOLLOWED = "followed"
+    """For symbols: it is the dtype of another value of which nothing is known."""
+    LAYER = "layer"
+    """For symbols: by a layer that autocast lowers."""
+    FLOAT = "float"
+    """For results of models: by an operation that gives floating tensors only."""
+    GRADIENT = "gradient"
+    """As the gradient of an output, whose dtype it has."""
+
+
 class Role(Enum):
     """What a symbol stands for."""
 
@@ -52,6 +81,16 @@ class Role(Enum):
     """The dtype of what a model returns that the project hands to ``accelerator.prepare``: float32 from then on."""
     AUTOCAST = "autocast"
     """What an autocast region computes in."""
+    RESULT = "result"
+    """The dtype of what a model gave in an open region: 16-bit, unless the model ends in a float32 operation."""
+    GRADIENT = "gradient"
+    """What a backward pass computed from the gradient it was given, in ways that are not known."""
+    QUANTIZED = "quantized"
+    """What a quantization remembers as the dtype of the weight it packed."""
+
+
+APART = (Role.DATA, Role.RESULT, Role.GRADIENT, Role.QUANTIZED)
+"""Symbols that say nothing against a float32 neighbor: they may be float32 as well."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +123,7 @@ class Atom:
     """For symbols: whether the project lets it be a 16-bit type."""
     source: Source | None = field(default=None, compare=False)
     mixture: Mixture | None = field(default=None, compare=False)
-    made: str = field(default="", compare=False)
-    """What made a dtype: ``factory``, ``cast``, ``table``, ``autocast``, ``module``, ``output`` of one.
-
-    For symbols: ``followed`` when it is the dtype of another value of which nothing is known; ``layer`` when a layer
-    that autocast lowers gave it.
-    """
+    made: Made = field(default=Made.PLAIN, compare=False)
     expression: ast.expr | None = field(default=None, compare=False)
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
     candidates: frozenset[Dtype] = field(default=frozenset(), compare=False)
@@ -98,7 +132,8 @@ class Atom:
     @property
     def is_floating(self) -> bool:
         """Whether it is a floating type for certain."""
-        return self.dtype in FLOATING or self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION)
+        certain = self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION) or self.made is Made.FLOAT
+        return self.dtype in FLOATING or certain
 
     @property
     def is_half(self) -> bool:
@@ -148,7 +183,7 @@ def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
     return frozenset(found)
 
 
-def concrete(dtype: Dtype, made: str = "", source: Source | None = None) -> Atom:
+def concrete(dtype: Dtype, made: Made = Made.PLAIN, source: Source | None = None) -> Atom:
     """The atom of a dtype that is written down."""
     return Atom(dtype, made=made, source=source)
 
@@ -232,7 +267,7 @@ def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr)
 def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
     """What two atoms promote to; None when it cannot be told."""
     if one == other:
-        first, second = (other, one) if one.made == "layer" else (one, other)
+        first, second = (other, one) if one.made is Made.LAYER else (one, other)
         return first if first.mixture is not None else second if second.mixture is not None else first
     if one.dtype is not None and other.dtype is not None:
         return _promoted_concrete(one, other, node)
@@ -254,7 +289,7 @@ def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
     ranks = [order.index(item.dtype) if item.dtype in order else 1 for item in (one, other)]
     wider, narrower = (one, other) if ranks[0] >= ranks[1] else (other, one)
     if {one.dtype, other.dtype} == {FP16, BF16}:
-        return Atom(FP32, made="mixed-halves", source=one.source, mixture=Mixture(node, one, other))
+        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(node, one, other))
     if wider.dtype == FP32 and narrower.dtype in HALVES:
         return replace(wider, mixture=wider.mixture or Mixture(node, wider, narrower))
     return wider
@@ -262,13 +297,13 @@ def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
 
 def of_weights_only(value: Value) -> Value:
     """The same value, where autocast, if it is open, does not give it the low precision."""
-    return value.with_atoms(replace(atom, made="") if atom.made == "layer" else atom for atom in value.atoms)
+    return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)
 
 
 def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
     """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
     for wide, meant in ((one, other), (other, one)):
-        if wide.dtype == FP32 and wide.made == "factory" and meant.made == "layer":
+        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
             return wide, replace(meant, source=region)
     return None
 
@@ -278,13 +313,13 @@ def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
     if one == other:
         return None
     for wide, meant in ((one, other), (other, one)):
-        if meant.role is Role.DATA:
-            continue  # float32 as well, unless something says otherwise
+        if meant.role in APART:
+            continue
         if wide.dtype in (FP32, FP64) and meant.is_half and meant.dtype not in (FP32, FP64):
             return wide, meant
     if one.dtype is None and other.dtype is None:
         for data, fixed in ((one, other), (other, one)):
-            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made != "followed"
+            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made is not Made.FOLLOWED
             if data.role is Role.DATA and stated:
                 return data, fixed
         return None

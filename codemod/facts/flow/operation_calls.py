@@ -18,6 +18,7 @@ from .lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
+    Made,
     Value,
     of_weights_only,
     promote,
@@ -54,7 +55,7 @@ def apply_operation(
     if known.mix not in ("none", "keeps-destination") and not helped:
         _meet(frame, node, known, taking)
     if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
-        atom = Atom(FP32, made="autocast", source=frame.source(node, f"autocast runs {known.name} in float32"))
+        atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
     result = _result(frame, node, known, operands, taking, named)
     wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
@@ -207,7 +208,7 @@ def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:
     if dtype.name == "bool":
         return BOOL_TENSOR
     source = frame.source(node, f"{ast.unparse(node)[:60]} casts to {dtype.name}")
-    return Value(Kind.TENSOR, (Atom(dtype, made="cast", source=source),), scalar=first.scalar)
+    return Value(Kind.TENSOR, (Atom(dtype, made=Made.CAST, source=source),), scalar=first.scalar)
 
 
 def _born(
@@ -228,7 +229,7 @@ def _born(
     if frame.analysis.changes_default_dtype:
         return Value(Kind.TENSOR)
     text = f"{known.name}(...) without dtype makes float32"
-    return Value(Kind.TENSOR, (default_atom(frame, node, text, "factory"),), scalar=scalar)
+    return Value(Kind.TENSOR, (default_atom(frame, node, text, Made.FACTORY),), scalar=scalar)
 
 
 def _floats_given(known: Operation, operands: list[NodeValue]) -> bool:
