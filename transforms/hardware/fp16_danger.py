@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Applicability, Edit, Fix, Place, Span
-from ...codemod.profile import Support
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Support
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
 
 
 @dataclass(frozen=True, slots=True)

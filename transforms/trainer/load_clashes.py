@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...codemod.facts.dtypes import BF16, FP16, FP32, Dtype
-from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Applicability, Edit, Fix, Place, RemoveArgument
-from ...codemod.project import Project
-from ..target.regimes import compute_dtype
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, FP32, Dtype
+from ..regime.regimes import compute_dtype
 from .births import births_of
 from .keywords import keywords_of
 from .load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype

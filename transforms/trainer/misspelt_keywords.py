@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import ModuleNames, Scope, names_of, resolve
 from ...codemod.model import Operation, RemoveArgument, ReplaceExpression, SetArgument
-from ...codemod.project import Project
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, Scope, names_of, resolve
+from ...codemod.source.project import Project
 from .misspellings import respelled
 from .slips import Slip, fix_of, is_test, place_of, slip_at
 

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...codemod.documents import Document
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.source.documents import Document
+from ...codemod.source.project import Project
 from .misspellings import DTYPES, paths_with_slips, slips
 from .slips import Slip, fix_of, renamed_attribute, respelt_string, slip_at
 

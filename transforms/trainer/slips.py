@@ -6,8 +6,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Applicability, Edit, Fix, Operation, Place, ReplaceExpression, Span
+from ...codemod.python.names import ModuleNames
 
 SPELLING = "spelling"
 """The name of every fix that only changes how something is spelt."""
