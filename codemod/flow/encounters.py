@@ -203,9 +203,8 @@ def _readers(
 def _called_as(analysis: FlowAnalysis, module: ModuleNames, function: FunctionNode) -> list[str]:
     """The names by which others call a function whose result, or whose input, is worth to follow."""
     done = analysis.function(module, function)
-    gives = any(
-        atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST, Made.MODULE) for atom in done.returned.atoms
-    )
+    makers = (Made.FACTORY, Made.CAST, Made.MODULE)
+    gives = any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms)
     if function.name.startswith("__") or not (gives or done.record.inputs):
         return []
     if function.name != "forward":

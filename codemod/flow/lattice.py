@@ -89,10 +89,6 @@ class Role(Enum):
     """What a quantization remembers as the dtype of the weight it packed."""
 
 
-APART = (Role.DATA, Role.RESULT, Role.GRADIENT, Role.QUANTIZED)
-"""Symbols that say nothing against a float32 neighbor: they may be float32 as well."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """One step of the chain that tells where a dtype came from: the newest first."""
@@ -272,7 +268,7 @@ def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
     if one.dtype is not None and other.dtype is not None:
         return _promoted_concrete(one, other, node)
     if one.dtype is None and other.dtype is None:
-        return one if one.role is not Role.DATA else other
+        return _promoted_symbols(one, other)
     known, symbol = (one, other) if one.dtype is not None else (other, one)
     if known.dtype not in FLOATING:
         return symbol
@@ -282,6 +278,19 @@ def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
         mixed = known.mixture or (Mixture(node, known, symbol) if symbol.can_be_half else None)
         return replace(known, mixture=mixed)
     return symbol if symbol.role is not Role.PARAMETER else None
+
+
+def _promoted_symbols(one: Atom, other: Atom) -> Atom | None:
+    """What autocast computed takes the dtype of what it meets: that is float32, or the same 16-bit type."""
+    for first, second in ((one, other), (other, one)):
+        if first.role is Role.AUTOCAST:
+            return second
+    for atom in (one, other):
+        if atom.role is Role.GRADIENT:
+            return atom
+    if Role.RESULT in (one.role, other.role):
+        return None
+    return one if one.role is not Role.DATA else other
 
 
 def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
@@ -313,8 +322,8 @@ def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
     if one == other:
         return None
     for wide, meant in ((one, other), (other, one)):
-        if meant.role in APART:
-            continue
+        if meant.role is Role.DATA:
+            continue  # float32 as well, unless something says otherwise
         if wide.dtype in (FP32, FP64) and meant.is_half and meant.dtype not in (FP32, FP64):
             return wide, meant
     if one.dtype is None and other.dtype is None:

@@ -49,11 +49,9 @@ def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.
     for index, one in enumerate(value.atoms):
         for other in value.atoms[index + 1 :]:
             found = clash(one, other)
-            if (
-                found is not None
-                and found[1].role is Role.EXPRESSION
-                and found[0].made in (Made.CAST, Made.FACTORY, Made.PLAIN)
-            ):
+            if found is None or found[1].role is not Role.EXPRESSION:
+                continue
+            if found[0].made in (Made.CAST, Made.FACTORY, Made.PLAIN):
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
 
 

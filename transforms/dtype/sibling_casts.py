@@ -47,13 +47,9 @@ def _casts(item: Application, others: Sequence[Application]) -> Iterator[Place]:
             continue
         found = operand_of(other)
         atom = found[1].atoms[0] if found is not None and len(found[1].atoms) == 1 else None
-        if (
-            atom is None
-            or atom.dtype != FP32
-            or atom.made is not Made.CAST
-            or atom.source is None
-            or other.function is None
-        ):
+        if atom is None or atom.dtype != FP32 or atom.made is not Made.CAST:
+            continue
+        if atom.source is None or other.function is None:
             continue
         gives_back = any(".dtype" in ast.unparse(statement) for statement in other.function.body)
         if gives_back and atom.source.path == item.module.document.path:
