@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from ..python.names import ModuleNames, names_of, project_module
 from ..source.documents import Document
@@ -130,23 +130,14 @@ def _reached_modules(project: Project) -> frozenset[ModuleNames]:
 
 def imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """The project's own modules that ``module`` imports, anywhere in it."""
-    return project.fact(_Imports).of(module)
+    return project.memo(_imported_modules, module)
 
 
-class _Imports:
-    """What each module imports, found once."""
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._known: dict[ModuleNames, tuple[ModuleNames, ...]] = {}
-
-    def of(self, module: ModuleNames) -> tuple[ModuleNames, ...]:
-        if module not in self._known:
-            path = module.document.path
-            documents = [project_module(self._project, name, path) for name in dict.fromkeys(_imported_names(module))]
-            modules = (names_of(self._project, item) for item in documents if item is not None)
-            self._known[module] = tuple(dict.fromkeys(item for item in modules if item is not module))
-        return self._known[module]
+def _imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    path = module.document.path
+    documents = [project_module(project, name, path) for name in dict.fromkeys(_imported_names(module))]
+    modules = (names_of(project, item) for item in documents if item is not None)
+    return tuple(dict.fromkeys(item for item in modules if item is not module))
 
 
 def _imported_names(module: ModuleNames) -> Iterator[str]:
@@ -162,49 +153,32 @@ def _imported_names(module: ModuleNames) -> Iterator[str]:
 
 def connected_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     """``module``, what it imports, and what imports it: where an object that it reads can come from."""
-    return project.fact(_Connections).of(module)
+    return project.memo(_connected_modules, module)
 
 
-class _Connections:
-    """Which modules have to do with each other, found once per module."""
+def _connected_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    found = [module, *imported_modules(project, module)]
+    near = project.memo(_importers, module)
+    for importer in [*near, *(other for item in near[:MAX_IMPORTERS] for other in project.memo(_importers, item))]:
+        found += [importer, *_named_by(project, importer)]
+    return tuple(dict.fromkeys(found))[:MAX_CONNECTED]
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._known: dict[ModuleNames, tuple[ModuleNames, ...]] = {}
-        self._importers: dict[ModuleNames, list[ModuleNames]] = {}
 
-    def of(self, module: ModuleNames) -> tuple[ModuleNames, ...]:
-        if module not in self._known:
-            found = [module, *imported_modules(self._project, module)]
-            near = self._that_import(module)
-            for importer in [*near, *(other for item in near[:MAX_IMPORTERS] for other in self._that_import(item))]:
-                found += [importer, *self._named_by(importer)]
-            self._known[module] = tuple(dict.fromkeys(found))[:MAX_CONNECTED]
-        return self._known[module]
+def _named_by(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
+    """What ``module`` imports; a package stands for the modules that its ``__init__`` takes in."""
+    for other in imported_modules(project, module):
+        yield other
+        if other.document.path.endswith("__init__.py"):
+            yield from imported_modules(project, other)
 
-    def _named_by(self, module: ModuleNames) -> Iterator[ModuleNames]:
-        """What ``module`` imports; a package stands for the modules that its ``__init__`` takes in."""
-        for other in imported_modules(self._project, module):
-            yield other
-            if other.document.path.endswith("__init__.py"):
-                yield from imported_modules(self._project, other)
 
-    def _that_import(self, module: ModuleNames) -> list[ModuleNames]:
-        if module not in self._importers:
-            self._importers[module] = list(self._find_importers(module))
-        return self._importers[module]
-
-    def _find_importers(self, module: ModuleNames) -> Iterator[ModuleNames]:
-        path = module.document.path
-        stem = path.rpartition("/")[2].removesuffix(".py")
-        name = path.split("/")[-2] if stem == "__init__" and "/" in path else stem
-        if not path.endswith(".py") or len(name) < 2:
-            return
-        pattern = re.compile(rf"\b(import|from)\b[^\n]*\b{re.escape(name)}\b")
-        documents = self._project.python_documents((name,), where=lambda text: pattern.search(text) is not None)
-        for count, document in enumerate(documents):
-            if count >= MAX_SEARCHED:
-                return
-            other = names_of(self._project, document)
-            if module in imported_modules(self._project, other):
-                yield other
+def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    path = module.document.path
+    stem = path.rpartition("/")[2].removesuffix(".py")
+    name = path.split("/")[-2] if stem == "__init__" and "/" in path else stem
+    if not path.endswith(".py") or len(name) < 2:
+        return ()
+    pattern = re.compile(rf"\b(import|from)\b[^\n]*\b{re.escape(name)}\b")
+    documents = project.python_documents((name,), where=lambda text: pattern.search(text) is not None)
+    others = (names_of(project, document) for document in islice(documents, MAX_SEARCHED))
+    return tuple(other for other in others if module in imported_modules(project, other))

@@ -61,22 +61,14 @@ def declared_options(
 
 
 def _of(project: Project, module: ModuleNames) -> dict[str, tuple[DeclaredOption, ...]]:
-    return project.fact(_Declared).of(module)
+    return project.memo(_declared, module)
 
 
-class _Declared:
-    """The options of each module, read once."""
-
-    def __init__(self, project: Project) -> None:
-        self._known: dict[ModuleNames, dict[str, tuple[DeclaredOption, ...]]] = {}
-
-    def of(self, module: ModuleNames) -> dict[str, tuple[DeclaredOption, ...]]:
-        if module not in self._known:
-            found: dict[str, tuple[DeclaredOption, ...]] = {}
-            for option in (*_arguments(module), *_fields(module), *_nodes(module)):
-                found[option.name] = (*found.get(option.name, ()), option)
-            self._known[module] = found
-        return self._known[module]
+def _declared(project: Project, module: ModuleNames) -> dict[str, tuple[DeclaredOption, ...]]:
+    found: dict[str, tuple[DeclaredOption, ...]] = {}
+    for option in (*_arguments(module), *_fields(module), *_nodes(module)):
+        found[option.name] = (*found.get(option.name, ()), option)
+    return found
 
 
 def _arguments(module: ModuleNames) -> Iterator[DeclaredOption]:
