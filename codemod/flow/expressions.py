@@ -12,8 +12,8 @@ from .classes import model_by_name
 from .containers import one_of
 from .dtype_expressions import dtype_atoms, written_dtype
 from .frame import Frame, joined_names, place_of, speaks_of_precision
-from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join, promote
-from .operation_calls import apply_operation
+from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
+from .operation_calls import apply_operation, promoted_operands
 
 MAX_DEPTH = 60
 """Deeper nested expressions count as unknown."""
@@ -23,8 +23,11 @@ def evaluate(frame: Frame, node: ast.expr, depth: int = 0) -> Value:
     """What is known of ``node``; operands are evaluated once, in order, and meetings are recorded on the way."""
     if depth > MAX_DEPTH:
         return UNKNOWN_VALUE
-    handler = _HANDLERS.get(type(node))
-    return handler(frame, node, depth + 1) if handler is not None else _other(frame, node, depth + 1)
+    handler = _HANDLERS.get(type(node), _other)
+    value = handler(frame, node, depth + 1)
+    if frame.record.observed:
+        frame.record.values[node] = value
+    return value
 
 
 def _constant(frame: Frame, node: ast.expr, depth: int) -> Value:
@@ -111,7 +114,7 @@ def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
     if Kind.TENSOR not in (left.kind, right.kind):
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
-    result = promote([left, right], node)
+    result = promoted_operands(frame, [(node.left, left), (node.right, right)], node)
     return _true_division(node, result)
 
 

@@ -43,7 +43,7 @@ def _result(
 ) -> Value:
     path = frame.module.document.path
     if policy in ("lower", "agree-lower"):
-        return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this layer"),))
+        return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this in 16 bits"),))
     if policy in ("fp32", "set_opt_dtype"):
         source = frame.source(node, f"autocast runs {layer.name} in float32")
         return Value(Kind.TENSOR, (Atom(FP32, made=Made.AUTOCAST, source=source),))

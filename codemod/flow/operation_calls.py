@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from ..python.scalars import is_scalar
 from ..torch.dtypes import BF16, FP16, FP32, FP64, Dtype
 from ..torch.tables.kernels import WITHOUT_KERNELS
 from ..torch.tables.operations import Operation, operation
 from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
-from .frame import Application, Autocasting, Frame
+from .frame import Application, Autocasting, Frame, Product
 from .lattice import (
     ARRAY_VALUE,
     BOOL_TENSOR,
@@ -50,6 +51,8 @@ def apply_operation(
     policy = known.autocast(frame.autocast.device) if frame.autocast.state is Autocasting.ON else ""
     writes_out = any(key == "out" for key, _, _ in named)
     helped = policy in ("lower", "agree-lower", "fp32", "promote", "set_opt_dtype") and not writes_out
+    if frame.record.observed and known.mix.startswith("raises"):
+        _note_product(frame, node, known, taking, named)
     if policy in ("lower", "agree-lower") and not writes_out and known.mix != "raises-destination":
         return Value(Kind.TENSOR, (_autocast_atom(frame, node),))
     if known.mix not in ("none", "keeps-destination") and not helped:
@@ -63,7 +66,15 @@ def apply_operation(
 
 
 def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
-    return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in the low precision")
+    return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in 16 bits")
+
+
+def _note_product(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue], named: Named) -> None:
+    out = next(((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER), None)
+    in_place = known.name.endswith("_") and bool(taking)
+    target, operands = (taking[0], taking[1:]) if in_place else (out, taking)
+    on = frame.autocast.state is Autocasting.ON
+    frame.record.products[node] = Product(node, known.name, tuple(operands), target, on)
 
 
 def _meet(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue]) -> None:
@@ -155,12 +166,23 @@ def _result(
         return Value(Kind.TENSOR, given, scalar=scalar)
     if rule in ("promote", "promote-float", "where"):
         branches = taking[-2:] if rule == "where" else taking
-        return replace(promote([value for _, value in branches], node), scalar=scalar and len(taking) == 1)
+        return replace(promoted_operands(frame, branches, node), scalar=scalar and len(taking) == 1)
     if known.name == "view" and (given is not None or any(value.kind is Kind.DTYPE for _, value in operands[1:])):
         return moved(frame, node, operands, named)  # the same bytes, read as another dtype
     if rule in ("first", "first-float", "softmax-like", "sum-like", "like", "max-like", "complex", "real"):
         return _like_first(known, first, operands, named, scalar=scalar)
     return _special_result(frame, node, rule, operands, named, first)
+
+
+def promoted_operands(frame: Frame, operands: list[NodeValue], node: ast.expr) -> Value:
+    """Promotion, where operands that are numbers for certain widen nothing."""
+    values = [value for _, value in operands]
+    if any(value.atoms for value in values if value.kind is Kind.TENSOR):
+        values = [
+            NUMBER_VALUE if value.kind is Kind.UNKNOWN and is_scalar(frame.project, frame.module, item) else value
+            for item, value in operands
+        ]
+    return promote(values, node)
 
 
 def _special_result(
