@@ -33,6 +33,8 @@ class Kind(Enum):
     """A Python number, string, shape, None: nothing that takes part in promotion."""
     ARRAY = "array"
     SEQUENCE = "sequence"
+    SAVED = "saved"
+    """One of several sequences: what ``ctx.save_for_backward`` was given in several places."""
     BATCH = "batch"
     """What a data loader yields, or a parameter called ``batch``: its floating items are float32 unless cast."""
 
@@ -132,6 +134,16 @@ class Atom:
         return self.dtype in FLOATING or certain
 
     @property
+    def is_float32(self) -> bool:
+        """Whether it is float32 for certain; weights are, where nothing in the project makes them 16-bit."""
+        return self.dtype == FP32 or (self.role is Role.WEIGHTS and not self.can_be_half)
+
+    @property
+    def is_of_gradient(self) -> bool:
+        """Whether it comes from the gradient that a backward pass is given."""
+        return self.made is Made.GRADIENT or self.role is Role.GRADIENT
+
+    @property
     def is_half(self) -> bool:
         """Whether it is, or can be, a 16-bit floating type."""
         return self.dtype in HALVES if self.dtype is not None else self.can_be_half
@@ -158,6 +170,15 @@ class Value:
     """
     detail: object = None
     """For modules: what `modules.ModuleFact` knows."""
+
+    @property
+    def only(self) -> Atom | None:
+        """The one way in which the tensor can have got its dtype."""
+        return self.atoms[0] if self.kind is Kind.TENSOR and len(self.atoms) == 1 else None
+
+    @property
+    def is_of_gradient(self) -> bool:
+        return self.kind is Kind.TENSOR and any(atom.is_of_gradient for atom in self.atoms)
 
     def with_atoms(self, atoms: Iterable[Atom]) -> Value:
         return replace(self, atoms=tuple(atoms))
@@ -196,15 +217,16 @@ def join(first: Value, second: Value) -> Value:
         label = first.label if first.label == second.label else ""
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
-    items = None
-    if first.items is not None and second.items is not None and len(first.items) == len(second.items):
+    items = _parts(first.items, second.items)
+    if items is None and first.items and second.items and len(first.items) == len(second.items):
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
+    labels = {value.label for value in (first, second) if value.items != ()}
     return Value(
         first.kind,
         _union(first.atoms, second.atoms),
         items,
         first.scalar and second.scalar,
-        first.label if first.label == second.label else "",
+        labels.pop() if len(labels) == 1 else "",
         first.detail,
     )
 
@@ -302,6 +324,13 @@ def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
     if wider.dtype == FP32 and narrower.dtype in HALVES:
         return replace(wider, mixture=wider.mixture or Mixture(node, wider, narrower))
     return wider
+
+
+def as_floating(value: Value) -> Value:
+    """The same value, after an operation that gives floating tensors only."""
+    return value.with_atoms(
+        replace(atom, made=Made.FLOAT) if atom.role is Role.RESULT else atom for atom in value.atoms
+    )
 
 
 def of_weights_only(value: Value) -> Value:

@@ -25,10 +25,10 @@ from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_bypass, report_input
 from .prepared import may_be_prepared
+from .results import FORWARD, result_of
 
 CAST_METHODS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
 SAME_MODULE = {"cuda", "cpu", "eval", "train", "requires_grad_", "xpu", "npu", "to_empty", "share_memory"}
-FORWARD = {"forward", "encode", "decode", "__call__", "encode_image", "encode_text"}
 
 
 def on_module(
@@ -114,9 +114,10 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     detail = module.detail
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward")
-        if target is not None:
-            return frame.analysis.applied(frame, node, target, positional, named, module)
-        return UNKNOWN_VALUE
+        if target is None:
+            return UNKNOWN_VALUE
+        known = frame.analysis.applied(frame, node, target, positional, named, module)
+        return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":
         return _sequence(frame, node, module, positional)
     if isinstance(detail, TorchLayer):
@@ -151,7 +152,8 @@ def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
         source = frame.source(node, f"{module.label} is prepared by accelerate, which returns float32")
         return Value(Kind.TENSOR, (Atom(symbol=f"output of {module.label}", role=Role.OUTPUT, source=source),))
-    return Value(Kind.TENSOR, of_weights(module))
+    known = of_weights(module)
+    return Value(Kind.TENSOR, known) if known else result_of(frame, node)
 
 
 def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:

@@ -22,6 +22,7 @@ from .lattice import (
     Kind,
     Made,
     Value,
+    as_floating,
     of_weights_only,
     promote,
 )
@@ -120,7 +121,7 @@ def _taking(known: Operation, operands: list[NodeValue], named: Named, *, method
 def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
     if value.kind is not Kind.SEQUENCE:
         return [(node, value)]
-    if value.items is None:
+    if not value.items:
         return [(node, UNKNOWN_VALUE)]
     nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(value.items) else None
     return [(nodes[index] if nodes else node, item) for index, item in enumerate(value.items)]
@@ -219,6 +220,7 @@ def _like_first(known: Operation, first: Value, operands: list[NodeValue], named
     integral = any(atom.dtype is not None and atom.dtype not in (BF16, FP16, FP32, FP64) for atom in value.atoms)
     if rule == "first-float" and integral:
         return Value(Kind.TENSOR)
+    value = as_floating(value) if rule in ("first-float", "softmax-like") else value
     return replace(value, scalar=scalar or first.scalar)
 
 

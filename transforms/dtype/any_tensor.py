@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.classes import ProjectClass, is_torch_module
+from ...codemod.flow.frame import Autocasting, AutocastState
+from ...codemod.flow.lattice import UNKNOWN_VALUE
 from ...codemod.model import Place
 from ...codemod.python.bindings import reaching
 from ...codemod.python.callers import callers_of
@@ -14,18 +17,16 @@ from ...codemod.python.paths import guard_facts
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from ..hardware.deployment import is_test
+from .atom_places import atom_places
 from .half_runs import Run, nearest, runs_of
-from .model_outputs import output_of
-from .model_results import region_of
-from .numpy_readings import Reading
+from .numpy_readings import Reading, is_bf16_result, speaks_of_integers
 
+_CALLED = AutocastState(Autocasting.MAYBE)
 _SAME_TENSOR = ("detach", "cpu", "clone", "squeeze", "contiguous", "resolve_conj", "permute", "transpose", "flatten")
 _PRECISION = (".float(", "dtype", "bfloat16", ".half(", "uint8", ".double(", ".int(", ".long(", "torch.float")
 """A function that holds one of these has thought of dtypes."""
 _LOGGING = ("log", "logs", "logger", "loggers", "logging", "saver", "tensorboard", "wandb", "mlflow",
              "neptune", "comet", "summary", "writer", "monitor")  # fmt: skip
-_INTEGRAL = ("id", "ids", "idx", "index", "indices", "label", "labels", "box", "boxes", "bbox", "mask", "masks",
-             "token", "tokens", "seq", "length", "lengths", "points", "target", "targets", "step", "epoch")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def converter_of(project: Project, reading: Reading) -> Converter | None:
     if found is None:
         return None
     function, name = found
-    if _thinks_of_dtypes(function) or not set(name.lower().split("_")).isdisjoint(_INTEGRAL):
+    if _thinks_of_dtypes(function) or speaks_of_integers(ast.Name(name)):
         return None
     handed = _handed_output(project, reading.module, function, name)
     if handed is not None:
@@ -103,11 +104,12 @@ def _handed_output(
     """The call that hands over a model's bfloat16 result, and its region."""
     for site in callers_of(project, module, function).sites:
         argument = site.target.arguments(site.call).get(name)
-        output = output_of(project, site.module, argument) if argument is not None else None
-        region = region_of(project, output) if output is not None else None
-        if region is not None and argument is not None:
+        value = flow_of(project).value_at(site.module, argument, _CALLED) if argument is not None else UNKNOWN_VALUE
+        atom = value.only
+        if argument is not None and atom is not None and is_bf16_result(atom):
             document = site.module.document
-            return Place(document.path, document.span(argument), "a model's result is handed over"), region.place
+            place = Place(document.path, document.span(argument), "a model's result is passed here")
+            return place, *atom_places(project, (atom,))
     return None
 
 
