@@ -9,13 +9,13 @@ from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
 from ...codemod.flow.lattice import HALVES, Made, Role, Value
 from ...codemod.model import Operation, Place, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, is_float32_island
 from ...codemod.torch.tables.operations import OPERATIONS, operation
 from ...codemod.torch.tables.policies import policy_of
-from ..hardware.deployment import is_test
 from .half_runs import runs_of
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype
 
