@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from .project import Project
@@ -83,8 +83,8 @@ class UnwrapBlock:
     """Replace a ``with`` or ``if`` statement by the statements of its body, or of its ``else`` branch."""
 
     span: Span
-    branch: str = "body"
-    """``"body"`` or ``"orelse"``; for ``orelse`` an ``elif`` chain becomes the ``if``."""
+    branch: Literal["body", "orelse"] = "body"
+    """For ``orelse`` an ``elif`` chain becomes the ``if``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,7 @@ class InsertStatement:
 
     span: Span
     text: str
-    where: str = "before"
-    """``"before"`` or ``"after"``."""
+    where: Literal["before", "after"] = "before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +204,29 @@ class Fix:
     name: str
     """Short kebab-case word that tells alternatives apart (``drop``, ``disable``); ``--fix PF101=disable``."""
     message: str
-    """What will be done, and plainly what changes in behaviour."""
+    """What will be done, and plainly what changes in behavior."""
     applicability: Applicability
     edits: tuple[Edit, ...]
+
+    @classmethod
+    def of(cls, name: str, applicability: Applicability, message: str, *edits: Edit) -> Fix:
+        """A fix with ``edits``, each of them once."""
+        return cls(name, message, applicability, tuple(dict.fromkeys(edits)))
+
+    @classmethod
+    def safe(cls, name: str, message: str, *edits: Edit) -> Fix:
+        """A fix after which every run computes the same, or no longer crashes."""
+        return cls.of(name, Applicability.SAFE, message, *edits)
+
+    @classmethod
+    def unsafe(cls, name: str, message: str, *edits: Edit) -> Fix:
+        """A fix that may change numerics, memory or speed."""
+        return cls.of(name, Applicability.UNSAFE, message, *edits)
+
+    @classmethod
+    def shown(cls, name: str, message: str, *edits: Edit) -> Fix:
+        """A fix that is printed and never written."""
+        return cls.of(name, Applicability.DISPLAY_ONLY, message, *edits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +247,15 @@ class Finding:
     message: str
     path: str
     span: Span
+    evidence: tuple[Place, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a part of a rule has found, before the rule makes it its finding (`Rule.adopt`)."""
+
+    place: Place
     evidence: tuple[Place, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
@@ -348,6 +376,15 @@ class Rule:
     def title(self) -> str:
         """The first line of the manual."""
         return self.docs.partition("\n")[0]
+
+    def at(self, place: Place, evidence: Iterable[Place] = (), fixes: Iterable[Fix | None] = ()) -> Finding:
+        """A finding of this rule at ``place``; a fix that could not be made (None) is left out."""
+        offered = tuple(fix for fix in fixes if fix is not None)
+        return Finding(self.code, self.name, place.message, place.path, place.span, tuple(evidence), offered)
+
+    def adopt(self, draft: Draft) -> Finding:
+        """The finding that a part of this rule has drafted."""
+        return self.at(draft.place, draft.evidence, draft.fixes)
 
     def finding(
         self, message: str, path: str, span: Span, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()
