@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from .project import Project
@@ -41,6 +41,11 @@ class Applicability(str, Enum):
     """Numerics, memory or speed may change; written only with ``--unsafe-fixes``."""
     DISPLAY_ONLY = "display-only"
     """Printed for the reader, never written."""
+
+    @classmethod
+    def safe_if(cls, proved: bool) -> Applicability:
+        """Safe where that is proved, else unsafe."""
+        return cls.SAFE if proved else cls.UNSAFE
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -238,6 +243,17 @@ class Place:
     message: str
 
 
+Where = TypeVar("Where", contravariant=True)
+
+
+class Pointable(Protocol[Where]):
+    """A file that can point at its parts: nodes of a syntax tree, entries of a configuration."""
+
+    def place(self, where: Where, message: str, /) -> Place:
+        """The place where ``where`` stands."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One mistake at one place, why we believe it (``evidence``), and what could be done (``fixes``, best first)."""
@@ -251,13 +267,25 @@ class Finding:
     fixes: tuple[Fix, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What a part of a rule has found, before the rule makes it its finding (`Rule.adopt`)."""
+class Draft(NamedTuple):
+    """What a part of a rule has found; the rule makes it a finding: ``rule.found(*draft)``."""
 
     place: Place
     evidence: tuple[Place, ...] = ()
     fixes: tuple[Fix, ...] = ()
+
+    @classmethod
+    def at(
+        cls,
+        source: Pointable[Where],
+        where: Where,
+        message: str,
+        evidence: Iterable[Place] = (),
+        fixes: Iterable[Fix | None] = (),
+    ) -> Draft:
+        """What was found where ``where`` stands in ``source``; a fix that could not be made (None) is left out."""
+        offered = tuple(fix for fix in fixes if fix is not None)
+        return cls(source.place(where, message), tuple(evidence), offered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,14 +405,20 @@ class Rule:
         """The first line of the manual."""
         return self.docs.partition("\n")[0]
 
-    def at(self, place: Place, evidence: Iterable[Place] = (), fixes: Iterable[Fix | None] = ()) -> Finding:
-        """A finding of this rule at ``place``; a fix that could not be made (None) is left out."""
-        offered = tuple(fix for fix in fixes if fix is not None)
-        return Finding(self.code, self.name, place.message, place.path, place.span, tuple(evidence), offered)
+    def at(
+        self,
+        source: Pointable[Where],
+        where: Where,
+        message: str,
+        evidence: Iterable[Place] = (),
+        fixes: Iterable[Fix | None] = (),
+    ) -> Finding:
+        """A finding of this rule where ``where`` stands in ``source``; a fix that is None is left out."""
+        return self.found(*Draft.at(source, where, message, evidence, fixes))
 
-    def adopt(self, draft: Draft) -> Finding:
-        """The finding that a part of this rule has drafted."""
-        return self.at(draft.place, draft.evidence, draft.fixes)
+    def found(self, place: Place, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()) -> Finding:
+        """A finding of this rule at ``place``."""
+        return Finding(self.code, self.name, place.message, place.path, place.span, tuple(evidence), tuple(fixes))
 
     def finding(
         self, message: str, path: str, span: Span, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()

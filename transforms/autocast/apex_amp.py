@@ -31,7 +31,7 @@ from collections.abc import Iterator, Sequence
 from ...codemod.facts.autocast import autocasts
 from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.scalers import scalers
-from ...codemod.model import Finding, Place, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.project import Project
 
 WORDS = ("apex",)
@@ -88,14 +88,13 @@ def _names(test: ast.expr) -> Iterator[str]:
 
 
 def _finding(module: ModuleNames, uses: Sequence[tuple[str, ast.Name | ast.Attribute]]) -> Finding:
-    document = module.document
     name, node = next((use for use in uses if use[0] == "apex.amp.initialize"), uses[0])
     evidence = [
-        Place(document.path, document.span(other), f"{qualified} is used here")
+        module.place(other, f"{qualified} is used here")
         for qualified, other in uses[:MAX_EVIDENCE]
         if other is not node
     ]
-    return rule.finding(_message(module, name, node), document.path, document.span(node), evidence)
+    return rule.at(module, node, _message(module, name, node), evidence)
 
 
 def _message(module: ModuleNames, name: str, node: ast.expr) -> str:

@@ -21,10 +21,8 @@ from ...codemod.facts.values import values_of
 from ...codemod.model import (
     AddImport,
     Applicability,
-    DropImport,
     Edit,
     Fix,
-    Operation,
     RemoveArgument,
     ReplaceExpression,
     SetArgument,
@@ -69,10 +67,10 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Mistake]:
     yield from _wrong_switch(region)
 
 
-def _fix(region: Autocast, message: str, *operations: Operation, certain: bool = True) -> Fix:
+def _fix(region: Autocast, message: str, *operations: Edit, certain: bool = True) -> Fix:
     applicability = Applicability.SAFE if certain else Applicability.UNSAFE
-    edits = tuple(Edit(region.module.document.path, operation) for operation in operations)
-    return Fix("argument", message, applicability, edits)
+    edits = tuple(operations)
+    return Fix.of("argument", applicability, message, *edits)
 
 
 def _span(region: Autocast, node: ast.AST) -> Span:
@@ -87,21 +85,19 @@ def _device_for_old_api(region: Autocast, call: ast.Call) -> Mistake:
     if call.args:
         return Mistake(call, message)
     module, torch = region.module, torch_name(region.module, call)
-    operations: list[Operation] = [
-        ReplaceExpression(_span(region, region.reference), (f"{torch or 'torch'}.amp.autocast",))
-    ]
+    operations: list[Edit] = [ReplaceExpression(_span(region, region.reference), (f"{torch or 'torch'}.amp.autocast",))]
     if torch is None:
         operations.append(AddImport("import torch"))
     operations += _dropped_import(module, region.reference)
     return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *operations),))
 
 
-def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Operation]:
+def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
     """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
     if not isinstance(reference, ast.Name):
         return []
     imports = [item for item in module.scope_of(reference).lookup(reference.id) if item.kind == "import"]
-    return [DropImport(module.document.span(item.node), item.name) for item in imports]
+    return [module.drop_import(item.node, item.name) for item in imports]
 
 
 def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mistake:
@@ -221,7 +217,7 @@ def _on_cuda(region: Autocast) -> bool:
     return region.device == "cuda"
 
 
-def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Operation:
+def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
     """The call with the argument ``node`` passed as keyword ``name``."""
     parts: list[str | Span] = [_span(region, call.func), "("]
     separator = ""

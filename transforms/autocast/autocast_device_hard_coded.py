@@ -59,11 +59,7 @@ from ...codemod.model import (
     Edit,
     Finding,
     Fix,
-    Operation,
-    Place,
-    ReplaceExpression,
     Rule,
-    SetArgument,
 )
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
@@ -89,8 +85,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding_of(region: Autocast, mistake: Mistake) -> Finding:
-    document = region.module.document
-    return rule.finding(mistake.message, document.path, document.span(mistake.node), (), mistake.fixes)
+    return rule.at(region.module, mistake.node, mistake.message, (), mistake.fixes)
 
 
 def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
@@ -108,10 +103,9 @@ def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
 
 
 def _device_finding(project: Project, region: Autocast, device: RegionDevice, message: str) -> Finding:
-    document = region.module.document
-    place = Place(document.path, document.span(device.node), "the device that is chosen when the program runs")
+    place = region.module.place(device.node, "the device that is chosen when the program runs")
     fixes = [_follow(project, region, device)] if _is_written_in_place(region) else []
-    return rule.finding(message, document.path, document.span(region.node), (place,), fixes)
+    return rule.at(region.module, region.node, message, (place,), fixes)
 
 
 def _is_written_in_place(region: Autocast) -> bool:
@@ -130,14 +124,14 @@ def _guessed(project: Project, region: Autocast) -> Iterator[Finding]:
         return
     document = region.module.document
     wanted = f"next({model}.parameters()).device.type"
-    edit = Edit(document.path, ReplaceExpression(document.span(region.device_node), (wanted,)))
-    fix = Fix("device-type", "take the device of the model itself", Applicability.UNSAFE, (edit,))
+    edit = region.module.replace(region.device_node, wanted)
+    fix = Fix.unsafe("device-type", "take the device of the model itself", edit)
     span = document.span(region.node)
-    yield rule.finding(f"{message} are not reached; {model} knows its device", document.path, span, (), (fix,))
+    yield rule.at(region.module, span, f"{message} are not reached; {model} knows its device", (), (fix,))
 
 
 def _asks_at_import(region: Autocast, call: ast.Call) -> Iterator[Finding]:
-    document, module = region.module.document, region.module
+    _document, module = region.module.document, region.module
     message = (
         "the decorator's argument asks for CUDA once, when the file is imported: before the program has chosen its "
         "GPU, and not again"
@@ -145,7 +139,7 @@ def _asks_at_import(region: Autocast, call: ast.Call) -> Iterator[Finding]:
     asked = [node for node in ast.walk(call) if isinstance(node, ast.Call) and node is not call]
     for node in asked:
         if (module.qualified(node.func) or "").startswith("torch.cuda."):
-            yield rule.finding(message, document.path, document.span(node))
+            yield rule.at(region.module, node, message)
             return
 
 
@@ -187,8 +181,7 @@ def _follow(project: Project, region: Autocast, device: RegionDevice) -> Fix:
     if "mps" in device.kinds and _may_lack_mps(project, region):
         applicability = Applicability.DISPLAY_ONLY
         message += f"; before PyTorch {MPS_SINCE}, which the project allows, autocast stops on mps"
-    path = region.module.document.path
-    return Fix("device-type", message, applicability, tuple(Edit(path, item) for item in operations))
+    return Fix.of("device-type", applicability, message, *operations)
 
 
 def _may_be_half(project: Project, region: Autocast) -> bool:
@@ -200,13 +193,12 @@ def _may_lack_mps(project: Project, region: Autocast) -> bool:
     return versions is not None and versions.may_be_below(str(Version(MPS_SINCE)))
 
 
-def _operations(region: Autocast, wanted: str, half: bool) -> list[Operation]:
-    document = region.module.document
+def _operations(region: Autocast, wanted: str, half: bool) -> list[Edit]:
     assert region.device_node is not None
     assert region.call is not None
-    operations: list[Operation] = [ReplaceExpression(document.span(region.device_node), (wanted,))]
+    operations: list[Edit] = [region.module.replace(region.device_node, wanted)]
     if half:
-        operations.append(SetArgument(document.span(region.call), "enabled", _not_on_cpu(region, wanted)))
+        operations.append(region.module.set_argument(region.call, "enabled", _not_on_cpu(region, wanted)))
     return operations
 
 
@@ -217,8 +209,8 @@ def _not_on_cpu(region: Autocast, wanted: str) -> str:
     return f'({ast.unparse(node)}) and {wanted} != "cpu"'
 
 
-def _respelled(region: Autocast, wanted: str, half: bool) -> Operation:
-    document, call = region.module.document, region.call
+def _respelled(region: Autocast, wanted: str, half: bool) -> Edit:
+    _document, call = region.module.document, region.call
     assert call is not None
     given = [wanted]
     if region.dtype_node is not None:
@@ -226,7 +218,7 @@ def _respelled(region: Autocast, wanted: str, half: bool) -> Operation:
     if half or region.enabled_node is not None:
         given.append("enabled=" + (_not_on_cpu(region, wanted) if half else ast.unparse(region.enabled_node or call)))
     given += [f"{item.arg}={ast.unparse(item.value)}" for item in call.keywords if item.arg == "cache_enabled"]
-    return ReplaceExpression(document.span(call), (f"torch.amp.autocast({', '.join(given)})",))
+    return region.module.replace(call, f"torch.amp.autocast({', '.join(given)})")
 
 
 rule = Rule.of("PF303", check)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...codemod.facts.gates import guarding_try, is_gated
 from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_of
-from ...codemod.model import AddImport, DropImport, InsertStatement, PythonOperation, RemoveStatement
+from ...codemod.model import AddImport
 from ...codemod.project import Project
 from .deprecated_uses import DEPRECATED, WORDS, Use
 from .exports import exported_names, is_star_imported
@@ -26,7 +26,7 @@ class Group:
     origin: str
     """What the first name of the chains is bound to: ``torch``, ``torch.cuda``, ``torch.cuda.amp`` or an API."""
     bindings: Sequence[Binding] = ()
-    operations: list[PythonOperation] = field(default_factory=list)
+    operations: list[Edit] = field(default_factory=list)
     respelled_imports: list[tuple[ast.ImportFrom | ast.Import, str, str]] = field(default_factory=list)
     """(statement, the name it binds, the import of that name alone in the new spelling)."""
     refusal: str = ""
@@ -84,7 +84,7 @@ def _plan(project: Project, group: Group) -> None:
         raise NotExact(f"the name comes from another file ({origin})")
 
 
-def _respelled(project: Project, use: Use, name: str) -> PythonOperation:
+def _respelled(project: Project, use: Use, name: str) -> Edit:
     if use.form == "partial":
         _check_partial(project, use)
     return respelled(use, name)
@@ -100,7 +100,7 @@ def _plan_through_torch(project: Project, group: Group) -> None:
         if not names:
             group.operations.append(AddImport("import torch"))
     for binding in group.bindings:
-        group.operations.append(DropImport(group.module.document.span(binding.node), binding.name))
+        group.operations.append(group.module.drop_import(binding.node, binding.name))
 
 
 def _plan_import(project: Project, group: Group) -> None:
@@ -216,7 +216,7 @@ def _assigned_name(use: Use) -> str | None:
 # --- import statements ------------------------------------------------------------------------------------------------
 
 
-def import_operations(groups: Sequence[Group]) -> Iterator[PythonOperation]:
+def import_operations(groups: Sequence[Group]) -> Iterator[Edit]:
     """The new import statements of several groups of one file: what is not rewritten stays as it was."""
     by_statement: dict[ast.ImportFrom | ast.Import, dict[str, str]] = {}
     for group in groups:
@@ -225,8 +225,10 @@ def import_operations(groups: Sequence[Group]) -> Iterator[PythonOperation]:
     for node, texts in by_statement.items():
         document = groups[0].module.document
         span = document.span(node)
-        yield InsertStatement(span, _comment_kept(document.line(span.end_row), span.end_column, _merged(node, texts)))
-        yield RemoveStatement(span)
+        yield groups[0].module.insert(
+            span, _comment_kept(document.line(span.end_row), span.end_column, _merged(node, texts))
+        )
+        yield groups[0].module.remove(span)
 
 
 def _merged(node: ast.ImportFrom | ast.Import, texts: dict[str, str]) -> list[str]:

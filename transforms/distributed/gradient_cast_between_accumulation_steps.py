@@ -41,7 +41,7 @@ from collections.abc import Iterator
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.paths import Guard, calls_of, loops, name_parts, position
 from ...codemod.facts.visible import means_the_same
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, WrapStatements
+from ...codemod.model import Finding, Fix, Rule
 from ...codemod.project import Project
 from .accumulation import Accumulation, accumulation_of
 from .gradient_casts import CastSite, GradientCast, gradient_casts, sites_of
@@ -80,20 +80,17 @@ def _is_bound_to_parameter(cast: GradientCast) -> bool:
 
 def _finding(site: CastSite, accumulation: Accumulation, replicas: Replicas | None) -> Finding:
     module, cast = site.module, site.cast
-    document, inner = module.document, cast.module.document
+    _document, _inner = module.document, cast.module.document
     evidence = [
-        Place(document.path, document.span(site.backward), "each micro-batch adds to the gradients here"),
-        Place(document.path, document.span(accumulation.node), accumulation.description),
+        module.place(site.backward, "each micro-batch adds to the gradients here"),
+        module.place(accumulation.node, accumulation.description),
     ]
     if site.node is not cast.statement:
-        evidence.append(Place(inner.path, inner.span(cast.statement), "the gradients are cast here"))
+        evidence.append(cast.module.place(cast.statement, "the gradients are cast here"))
     if replicas is not None:
-        where = replicas.module.document
-        evidence.append(Place(where.path, where.span(replicas.node), replicas.description))
+        evidence.append(replicas.module.place(replicas.node, replicas.description))
     fix = _fix(site, accumulation)
-    return rule.finding(
-        _message(cast), document.path, document.span(site.node), evidence, [fix] if fix is not None else []
-    )
+    return rule.at(module, site.node, _message(cast), evidence, [fix] if fix is not None else [])
 
 
 def _message(cast: GradientCast) -> str:
@@ -115,11 +112,10 @@ def _fix(site: CastSite, accumulation: Accumulation) -> Fix | None:
         return None
     document = site.module.document
     span = document.span(statement)
-    return Fix(
+    return Fix.unsafe(
         "after-the-last",
         "cast once, when all micro-batches are in: they are then added up in the dtype of the parameters",
-        Applicability.UNSAFE,
-        (Edit(document.path, WrapStatements(span, span, f"if {condition}:")),),
+        site.module.wrap(span, span, f"if {condition}:"),
     )
 
 

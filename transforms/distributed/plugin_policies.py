@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.facts.dtypes import Dtype, as_dtype
 from ...codemod.facts.names import ModuleNames, names_of, resolve
-from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression
+from ...codemod.model import Fix
 from ...codemod.project import Project
 from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES
@@ -72,13 +72,12 @@ def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
     wrong, right = KEYS[3 - version], KEYS[version]
     if wrong not in keys or right in keys or len(keys) != len(table.keys):
         return
-    document = module.document
-    edit = Edit(document.path, ReplaceExpression(document.span(keys[wrong]), (f'"{right}"',)))
+    edit = module.replace(keys[wrong], f'"{right}"')
     message = f"call it {right}: what it says then holds for {right.partition('_')[0]}s instead"
     yield Clash(
         module,
         keys[wrong],
         f"accelerate wants {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
         (place(module, version_node, f"version {version} is chosen here"),),
-        Fix("rename-key", message, Applicability.UNSAFE, (edit,)),
+        Fix.unsafe("rename-key", message, edit),
     )

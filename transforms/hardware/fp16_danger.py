@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from ...codemod.facts.names import ModuleNames
-from ...codemod.model import Applicability, Edit, Fix, Place, Span
+from ...codemod.model import Edit, Fix, Place, Span
 from ...codemod.profile import Support
 from ...codemod.project import Project
 
@@ -36,9 +36,9 @@ def other_precision(goal: str, edits: tuple[Edit, ...]) -> Fix:
         "bf16": "train in bfloat16, as the checkpoint was: needs a GPU that has it, and drops loss scaling",
         "fp32": "train in float32: about twice the memory for activations, and slower",
     }
-    return Fix(goal, said[goal], Applicability.UNSAFE, edits)
+    return Fix.unsafe(goal, said[goal], *edits)
 
 
 def place(module: ModuleNames, node: ast.AST, message: str) -> Place:
     """Evidence at a node."""
-    return Place(module.document.path, module.document.span(node), message)
+    return module.place(node, message)

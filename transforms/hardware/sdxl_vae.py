@@ -10,7 +10,7 @@ from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.paths import function_of
 from ...codemod.facts.values import values_of
 from ...codemod.facts.weights import LOAD_KEYS
-from ...codemod.model import Applicability, Edit, Fix, PythonOperation, RemoveArgument, ReplaceExpression
+from ...codemod.model import Edit, Fix
 from ...codemod.project import Project
 from .deployment import is_test
 from .fp16_danger import Danger, place
@@ -74,16 +74,13 @@ def _direct_use(module: ModuleNames, call: ast.Call) -> ast.Call | None:
 
 
 def _fix(module: ModuleNames, call: ast.Call) -> Fix | None:
-    document, first = module.document, call.args[0]
+    _document, first = module.document, call.args[0]
     extra = {item.arg for item in call.keywords} - {"subfolder", *LOAD_KEYS}
     if not isinstance(first, ast.Constant) or len(call.args) > 1 or extra:
         return None
-    operations: list[PythonOperation] = [ReplaceExpression(document.span(first), (f'"{MENDED}"',))]
+    operations: list[Edit] = [module.replace(first, f'"{MENDED}"')]
     if any(item.arg == "subfolder" for item in call.keywords):
-        operations.append(RemoveArgument(document.span(call), "subfolder"))
-    return Fix(
-        "mended-vae",
-        f"load {MENDED}, the same VAE with smaller activations: latents differ slightly",
-        Applicability.UNSAFE,
-        tuple(Edit(document.path, operation) for operation in operations),
+        operations.append(module.remove_argument(call, "subfolder"))
+    return Fix.unsafe(
+        "mended-vae", f"load {MENDED}, the same VAE with smaller activations: latents differ slightly", *operations
     )

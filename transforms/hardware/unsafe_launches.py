@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.facts.configs import ConfigFile, Entry, config_files
-from ...codemod.model import Applicability, Edit, EditRefused, Fix, ReplaceText
+from ...codemod.model import Edit, EditRefused, Fix, ReplaceText
 from ...codemod.project import Project
 from .deployment import is_test
 from .fp16_danger import Danger, goes_to, other_precision
@@ -130,7 +130,7 @@ def _half_vae(config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
         return
     try:
         edit = config.edit(config.text.insert(told, "--no_half_vae", None))
-        fix = Fix("no-half-vae", "keep the VAE in float32: it needs more memory", Applicability.UNSAFE, (edit,))
+        fix = Fix.unsafe("no-half-vae", "keep the VAE in float32: it needs more memory", edit)
     except EditRefused:
         fix = None
     yield Danger(

@@ -12,7 +12,7 @@ from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resol
 from ...codemod.facts.paths import function_of
 from ...codemod.facts.values import values_of
 from ...codemod.facts.weights import LOADERS, cast_dtype
-from ...codemod.model import Edit, PythonOperation, RemoveArgument, ReplaceExpression, SetArgument
+from ...codemod.model import Edit
 from ...codemod.project import Project
 from ..trainer.trainer_precision import Compute
 from ..trainer.training_runs import Run, training_runs
@@ -101,26 +101,26 @@ def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Danger:
     document = precision.module.document
     goal = goes_to(project)
     operations = list(_moves(project, run, goal)) if goal is not None else []
-    edits = tuple(Edit(document.path, operation) for operation in operations)
+    edits = tuple(operations)
     fix = other_precision(goal, edits) if goal is not None and edits else None
     return Danger(document.path, document.span(node), message(checkpoint), tuple(evidence), fix)
 
 
-def _moves(project: Project, run: Run, goal: str) -> Iterator[PythonOperation]:
+def _moves(project: Project, run: Run, goal: str) -> Iterator[Edit]:
     module, call, node = run.precision.module, run.precision.call, run.precision.node
     span = module.document.span(call)
     keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
     if node is None or not isinstance(node, ast.Constant) or not set(ONLY_FP16).isdisjoint(keywords):
         return
     if keywords.get("mixed_precision") is node:
-        yield SetArgument(span, "mixed_precision", '"bf16"' if goal == "bf16" else '"no"')
+        yield module.set_argument(span, "mixed_precision", '"bf16"' if goal == "bf16" else '"no"')
     elif keywords.get("fp16") is node:
         other = keywords.get("bf16")
         if goal == "fp32":
-            yield SetArgument(span, "fp16", "False")
+            yield module.set_argument(span, "fp16", "False")
         elif other is None or (isinstance(other, ast.Constant) and not other.value):
-            yield RemoveArgument(span, "fp16")
-            yield SetArgument(span, "bf16", "True")
+            yield module.remove_argument(span, "fp16")
+            yield module.set_argument(span, "bf16", "True")
 
 
 def message(checkpoint: Checkpoint) -> str:
@@ -178,7 +178,7 @@ def _of_cast(project: Project, checkpoint: Checkpoint, cast: ast.Call) -> Danger
     if goal is not None and isinstance(cast.func, ast.Attribute) and cast.func.attr == "half":
         method = "bfloat16" if goal == "bf16" else "float"
         parts = (document.span(cast.func.value), f".{method}()")
-        fix = other_precision(goal, (Edit(document.path, ReplaceExpression(document.span(cast), parts)),))
+        fix = other_precision(goal, (checkpoint.module.replace(cast, *parts),))
     return Danger(
         document.path,
         document.span(cast),

@@ -10,7 +10,7 @@ from ...codemod.facts.clipping import clips_of
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.facts.pins import allowed
-from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement, Operation, ReplaceExpression
+from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement, ReplaceExpression
 from ...codemod.project import Project
 
 NAME = "scaler"
@@ -49,7 +49,7 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
     span = module.document.span
     made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
-    operations: list[Operation] = [
+    operations: list[Edit] = [
         InsertStatement(span(loop), made),
         ReplaceExpression(span(loss), (f"{NAME}.scale(", span(loss), ")")),
         ReplaceExpression(span(optimizer), (f"{NAME}.step(", span(receiver), ")")),
@@ -60,12 +60,11 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
         operations.append(InsertStatement(span(module.statement_of(clips[0])), unscale))
     if torch is None:
         operations.append(AddImport("import torch"))
-    path = module.document.path
-    return Fix(
+    return Fix.of(
         "scaler",
-        "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
         Applicability.SAFE if asked else Applicability.UNSAFE,
-        tuple(Edit(path, operation) for operation in operations),
+        "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
+        *operations,
     )
 
 

@@ -10,11 +10,9 @@ from ...codemod.facts.bindings import attribute_assignments
 from ...codemod.facts.names import Binding, ModuleNames, Scope, names_of
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
 from ...codemod.model import (
-    Applicability,
     DropImport,
     Edit,
     Fix,
-    Operation,
     RemoveStatement,
     ReplaceExpression,
     Span,
@@ -37,9 +35,9 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
     if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
     removal = _Removal(project, scaler)
-    edits = tuple(Edit(scaler.module.document.path, operation) for operation in removal.operations())
+    edits = tuple(removal.operations())
     message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
-    return Fix("drop", message, Applicability.SAFE, edits)
+    return Fix.safe("drop", message, *edits)
 
 
 def _is_local(scaler: Scaler) -> bool:
@@ -145,7 +143,7 @@ class _Removal:
         self.removed: set[ast.stmt] = {scaler.module.statement_of(scaler.call)}
         self.unwrapped: set[ast.stmt] = set()
 
-    def operations(self) -> Iterator[Operation]:
+    def operations(self) -> Iterator[Edit]:
         self.removed |= {self.module.statement_of(use.node) for use in self.scaler.uses_of("unscale_", "update")}
         self._grow()
         self._find_equal_branches()
@@ -162,7 +160,7 @@ class _Removal:
     def _span(self, node: ast.AST) -> Span:
         return self.module.document.span(node)
 
-    def _plain(self, use: Use, call: ast.Call) -> ReplaceExpression:
+    def _plain(self, use: Use, call: ast.Call) -> Edit:
         if use.kind == "scale":
             return ReplaceExpression(self._span(call), (self._span(call.args[0]),))
         parts: list[str | Span] = [self._span(call.args[0]), ".step("]
@@ -172,7 +170,7 @@ class _Removal:
             parts += [(", " if position else "") + prefix, self._span(value)]
         return ReplaceExpression(self._span(call), (*parts, ")"))
 
-    def _import(self) -> Iterator[Operation]:
+    def _import(self) -> Iterator[Edit]:
         func = self.scaler.call.func
         root = func
         while isinstance(root, ast.Attribute):

@@ -9,7 +9,7 @@ from ...codemod.facts.names import ModuleNames, attribute_chain
 from ...codemod.facts.regimes import Regime
 from ...codemod.facts.scalers import Scaler
 from ...codemod.facts.weights import WeightChoice
-from ...codemod.model import AddImport, Edit, Fix, SetArgument
+from ...codemod.model import Edit, Fix
 from ...codemod.project import Project
 from .can_disable import can_disable
 from .disable_scaler import with_condition
@@ -46,10 +46,9 @@ def _sees_setting(item: Autocast, weights: WeightChoice) -> bool:
 def _with_dtype(item: Autocast, dtype: str) -> list[Edit]:
     if item.call is None:
         return []
-    document = item.module.document
-    edits = [Edit(document.path, SetArgument(document.span(item.call), "dtype", dtype))]
+    edits = [item.module.set_argument(item.call, "dtype", dtype)]
     if not _binds_torch(item.module):
-        edits.append(Edit(document.path, AddImport("import torch")))
+        edits.append(item.module.add_import("import torch"))
     return edits
 
 

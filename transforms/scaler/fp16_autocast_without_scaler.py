@@ -46,7 +46,7 @@ from ...codemod.facts.paths import calls_of, exclusive, function_of, guards, pos
 from ...codemod.facts.regimes import speaks_of_precision
 from ...codemod.facts.scalers import scalers
 from ...codemod.facts.values import values_of
-from ...codemod.model import Finding, Place, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.project import Project
 from .add_scaler import LossStep, fix
 
@@ -186,18 +186,17 @@ def _identifiers(node: ast.AST) -> Iterator[str]:
 
 
 def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
-    document = region.module.document
     how = "float16" if region.dtype_node is not None else "float16 (autocast's default on CUDA)"
     evidence = [
-        Place(document.path, document.span(region.node), f"autocast computes in {how}"),
-        Place(document.path, document.span(step.backward), "the unscaled backward"),
-        Place(document.path, document.span(step.steps[0]), "the optimizer steps here"),
+        region.module.place(region.node, f"autocast computes in {how}"),
+        region.module.place(step.backward, "the unscaled backward"),
+        region.module.place(step.steps[0], "the optimizer steps here"),
     ]
     added = fix(project, step)
-    return rule.finding(
+    return rule.at(
+        region.module,
+        region.node,
         "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero",
-        document.path,
-        document.span(region.node),
         evidence,
         [added] if added is not None else [],
     )

@@ -9,7 +9,7 @@ from ...codemod.documents import Document
 from ...codemod.facts.names import ModuleNames, Scope
 from ...codemod.facts.paths import function_of, guard_facts, position
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler
-from ...codemod.model import Applicability, Edit, Fix, ReplaceText, Span
+from ...codemod.model import Edit, Fix, Span
 from .checkpoints import Transfer
 
 KEY = "scaler"
@@ -25,11 +25,10 @@ def fix(scaler: Scaler, saves: Sequence[Transfer], loads: Sequence[Transfer]) ->
     if None in edits or len({edit.operation for edit in flat}) != len(flat):
         return None
     path = scaler.module.document.path
-    return Fix(
+    return Fix.unsafe(
         "save",
         "save the scaler's state beside the optimizer's, and load it back where the checkpoint has one",
-        Applicability.UNSAFE,
-        tuple(Edit(path, edit.operation) for edit in flat),
+        *(Edit(path, edit.operation) for edit in flat),
     )
 
 
@@ -77,14 +76,14 @@ def _saved(item: Transfer, name: str) -> list[Edit] | None:
     last = document.span(table.values[-1])
     end = document.offset(last.end_row, last.end_column)
     if last.end_row == document.span(table).end_row:
-        return [Edit(document.path, ReplaceText(end, end, f", {text}"))]
+        return [item.module.replace_text(end, end, f", {text}")]
     code = _rest_of_line(document, last).partition("#")[0].strip()
     indent = _indent(document, table.keys[-1]) if table.keys[-1] is not None else None
     if code not in ("", ",") or indent is None:
         return None
     following = document.offset(last.end_row + 1, 1)
-    added = Edit(document.path, ReplaceText(following, following, f"{indent}{text},{document.newline}"))
-    return [added] if code else [Edit(document.path, ReplaceText(end, end, ",")), added]
+    added = item.module.replace_text(following, following, f"{indent}{text},{document.newline}")
+    return [added] if code else [item.module.replace_text(end, end, ","), added]
 
 
 def _loaded(item: Transfer, name: str) -> list[Edit] | None:
@@ -105,7 +104,7 @@ def _loaded(item: Transfer, name: str) -> list[Edit] | None:
         f"{document.newline}{indent}if {table}.get({quote}{KEY}{quote}):"
         f"{document.newline}{indent}{deeper}{name}.load_state_dict({table}[{quote}{KEY}{quote}])"
     )
-    return [Edit(document.path, ReplaceText(end, end, text))]
+    return [item.module.replace_text(end, end, text)]
 
 
 def _quote(document: Document, node: ast.AST) -> str:

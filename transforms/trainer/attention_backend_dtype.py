@@ -36,7 +36,7 @@ from ...codemod.facts.names import ModuleNames, names_of
 from ...codemod.facts.paths import guards
 from ...codemod.facts.pins import allowed
 from ...codemod.facts.values import values_of
-from ...codemod.model import Applicability, Edit, Finding, Fix, Operation, Place, RemoveArgument, Rule, SetArgument
+from ...codemod.model import Edit, Finding, Fix, Place, Rule
 from ...codemod.profile import Device
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
@@ -143,26 +143,28 @@ def _fixes(load: Load, asked: ast.keyword, given: bool) -> tuple[Fix, ...]:
     if not edits:
         return (sdpa,)
     message = "load the weights in bfloat16, which every GPU that runs FlashAttention-2 has"
-    bf16 = Fix("bfloat16", message, Applicability.SAFE, edits)
+    bf16 = Fix.safe("bfloat16", message, *edits)
     return (sdpa, bf16) if given else (bf16, sdpa)
 
 
 def _sdpa(load: Load, asked: ast.keyword) -> Fix:
     document = load.module.document
     span = document.span(load.call)
-    operations: list[Operation] = [SetArgument(span, asked.arg or BACKEND_KEYS[0], '"sdpa"')]
+    operations: list[Edit] = [load.module.set_argument(span, asked.arg or BACKEND_KEYS[0], '"sdpa"')]
     if asked.arg == OLD_SWITCH:
-        operations = [RemoveArgument(span, OLD_SWITCH), SetArgument(span, BACKEND_KEYS[0], '"sdpa"')]
-    edits = tuple(Edit(document.path, operation) for operation in operations)
+        operations = [
+            load.module.remove_argument(span, OLD_SWITCH),
+            load.module.set_argument(span, BACKEND_KEYS[0], '"sdpa"'),
+        ]
+    edits = tuple(operations)
     message = "use PyTorch's scaled_dot_product_attention, which computes the same in every dtype and on every GPU"
-    return Fix("sdpa", message, Applicability.SAFE, edits)
+    return Fix.safe("sdpa", message, *edits)
 
 
 def _finding(
     module: ModuleNames, asked: ast.keyword, message: str, evidence: tuple[Place, ...], fixes: tuple[Fix, ...]
 ) -> Finding:
-    document = module.document
-    return rule.finding(message, document.path, document.span(asked.value), evidence, fixes)
+    return rule.at(module, asked.value, message, evidence, fixes)
 
 
 rule = Rule.of("PF404", check, depends_on=("profile",))

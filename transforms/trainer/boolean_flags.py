@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from ...codemod.facts.functions import class_of
 from ...codemod.facts.names import ModuleNames, names_of, resolve
 from ...codemod.facts.scopes import attribute_chain
-from ...codemod.model import ReplaceExpression, SetArgument
 from ...codemod.project import Project
 from .slips import Slip, fix_of, is_test, place_of, slip_at
 
@@ -52,7 +51,7 @@ def _may_pass_bool(text: str) -> bool:
 def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -> Slip:
     name = next((word for word in ("str2bool", "str_to_bool", "strtobool") if module.module_scope.lookup(word)), None)
     text = name if name is not None else f"lambda text: text.lower() not in {NO_WORD}"
-    operation = SetArgument(module.document.span(call), "type", text)
+    operation = module.set_argument(call, "type", text)
     changes = f"read the words false, no, off and 0 as False; {flag} False switches it off"
     fix = fix_of(module, changes, False, [operation])
     message = f'argparse reads {flag} False as True: bool("False") is True, as of every text but the empty one'
@@ -147,7 +146,7 @@ def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Slip:
     right = word.capitalize()
     message = f"{item.arg}={word!r} is a text, and every text but the empty one counts as true"
     changes = "nothing changes in the run" if right == "True" else f"{item.arg} is switched off from now on"
-    operation = ReplaceExpression(module.document.span(item.value), (right,))
+    operation = module.replace(item.value, right)
     fix = fix_of(module, f"write {right}; {changes}", right == "True", [operation])
     return slip_at(module, item.value, message, fixes=[fix])
 
@@ -173,7 +172,7 @@ def _booleans_for_accelerate(project: Project) -> Iterator[Slip]:
 
 def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Slip:
     message = f"accelerate knows no mixed_precision {on} (ValueError): it is 'no', 'fp16', 'bf16' or 'fp8'"
-    operation = ReplaceExpression(module.document.span(value), ('"no"',))
+    operation = module.replace(value, '"no"')
     fixes = [] if on else [fix_of(module, 'write "no"', True, [operation])]
     return slip_at(module, value, message, fixes=fixes)
 
@@ -191,7 +190,7 @@ def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Slip]:
         if f"--{chain[1]}" in flags and is_switch and not stores:
             text = ast.unparse(value)
             message = f"{text} is True or False, and accelerate knows no such mixed_precision (ValueError)"
-            operation = ReplaceExpression(module.document.span(value), (f'"{chain[1]}" if {text} else "no"',))
+            operation = module.replace(value, f'"{chain[1]}" if {text} else "no"')
             fix = fix_of(module, f'"{chain[1]}" where the switch is given, else "no"', True, [operation])
             yield slip_at(module, value, message, [place_of(module, call, "the switch")], [fix])
             return

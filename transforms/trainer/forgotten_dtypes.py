@@ -10,7 +10,7 @@ from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_
 from ...codemod.facts.paths import guard_facts, position
 from ...codemod.facts.values import values_of
 from ...codemod.facts.visible import means_the_same
-from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression, SetArgument
+from ...codemod.model import Fix
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
 from .births import births_of
@@ -77,8 +77,8 @@ def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str
     if isinstance(half, ast.Attribute) and ast.unparse(half.value) == "torch":
         message = f"choose bfloat16 where {text} asks for it"
         parts = (f"{around[0]}torch.bfloat16 if {text} else ".lstrip(" "), span, around[1].strip())
-        edits = (Edit(module.document.path, ReplaceExpression(span, parts)),)
-        fixes = (Fix("bfloat16-too", message, Applicability.UNSAFE, edits),)
+        edits = (module.replace(span, *parts),)
+        fixes = (Fix.unsafe("bfloat16-too", message, *edits),)
     evidence = (place(module, asked, "this asks for bfloat16"),)
     return Report(module, half, f"float16 is chosen although {text} asks for bfloat16", evidence, fixes)
 
@@ -137,8 +137,8 @@ def _forwarded(module: ModuleNames, compute: ast.expr, chosen: ast.Name) -> tupl
     same_scope = module.scope_of(chosen) is module.scope_of(compute)
     if not means_the_same(module, chosen, compute) and not (same_scope and _is_set_before(module, chosen.id, compute)):
         return ()
-    edit = Edit(module.document.path, ReplaceExpression(module.document.span(compute), (chosen.id,)))
-    return (Fix("computed-dtype", f"compute in {chosen.id} too", Applicability.UNSAFE, (edit,)),)
+    edit = module.replace(compute, chosen.id)
+    return (Fix.unsafe("computed-dtype", f"compute in {chosen.id} too", edit),)
 
 
 def _is_set_before(module: ModuleNames, name: str, node: ast.expr) -> bool:
@@ -184,9 +184,8 @@ def _unused_choices(project: Project, load: Load) -> Iterator[Report]:
         bindings = scope.bindings.get(name, [])
         if not bindings or _is_read(module, bindings, name) or not _is_choice(project, module, bindings, call):
             continue
-        document = module.document
-        edit = Edit(document.path, SetArgument(document.span(call), "torch_dtype", name))
-        fix = Fix("computed-dtype", f"load the weights in {name}", Applicability.UNSAFE, (edit,))
+        edit = module.set_argument(call, "torch_dtype", name)
+        fix = Fix.unsafe("computed-dtype", f"load the weights in {name}", edit)
         evidence = tuple(place(module, item.node, f"{name} gets a value here") for item in bindings[:3])
         message = f"{name} is chosen for this model, and nothing reads it: the load takes its default dtype"
         fits = _is_set_before(module, name, call) and not _may_be_scaled(project, module, bindings)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...codemod.facts.dtypes import BF16, FP16, FP32, Dtype
 from ...codemod.facts.names import ModuleNames
-from ...codemod.model import Applicability, Edit, Fix, Place, RemoveArgument
+from ...codemod.model import Fix, Place
 from ...codemod.project import Project
 from ..target.regimes import compute_dtype
 from .births import births_of
@@ -91,9 +91,9 @@ def _half_weights(run: Run, node: ast.expr) -> Report | None:
         if isinstance(switch, ast.Constant) and switch.value is False:
             module = _module_of(run, call)
             span = module.document.span(call)
-            edit = Edit(module.document.path, RemoveArgument(span, "autocast_adapter_dtype"))
+            edit = module.remove_argument(span, "autocast_adapter_dtype")
             text = "let PEFT make the adapters float32: the scaler can then unscale their gradients"
-            fix = Fix("float32-adapters", text, Applicability.SAFE, (edit,))
+            fix = Fix.safe("float32-adapters", text, edit)
             loaded = place(run.load.module, node, "the model they adapt is loaded in float16 here")
             message = f"the adapters stay float16 and {SCALED} them: {raises} [peft-fp16-trainable]"
             return Report(module, switch, message, (loaded, *_evidence(run)), (fix,))
@@ -132,7 +132,7 @@ def _full_weights(run: Run, node: ast.expr) -> tuple[Fix, ...]:
     message = (
         "load the weights in float32; autocast makes the float16 copies. Weights and gradients take twice the memory"
     )
-    return (Fix("float32-weights", message, Applicability.UNSAFE, (edit,)),)
+    return (Fix.unsafe("float32-weights", message, edit),)
 
 
 def _evidence(run: Run) -> tuple[Place, ...]:
@@ -159,7 +159,7 @@ def _unsloth(run: Run) -> Report | None:
     elif weights == BF16 and compute is Compute.FP16:
         edit = retype(load.module, load.node, FP16)
         text = "load the weights in float16, as they are trained"
-        fixes = (Fix("unsloth-dtype", text, Applicability.SAFE, (edit,)),) if edit is not None else ()
+        fixes = (Fix.safe("unsloth-dtype", text, edit),) if edit is not None else ()
     else:
         return None
     return _at(load.module, load.node, f"{told}: {REFUSES}", _evidence(run), fixes)

@@ -60,8 +60,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(report: Report) -> Finding:
-    document = report.module.document
-    return rule.finding(report.message, document.path, document.span(report.node), report.evidence, report.fixes)
+    return rule.at(report.module, report.node, report.message, report.evidence, report.fixes)
 
 
 rule = Rule.of("PF403", check)

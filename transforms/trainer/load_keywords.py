@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.facts.names import ModuleNames, names_of, resolve
 from ...codemod.facts.pins import VersionRange, allowed
-from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression
+from ...codemod.model import Edit, Fix
 from ...codemod.project import Project
 from .loads import LOADERS
 from .reports import Report
@@ -46,14 +46,14 @@ def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator
         return
     document = module.document
     edits = (Edit(document.path, _renamed(module, call, keyword)),)
-    fix = Fix("old-keyword", "pass torch_dtype, which this transformers knows", Applicability.SAFE, edits)
+    fix = Fix.safe("old-keyword", "pass torch_dtype, which this transformers knows", *edits)
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
     )
     yield Report(module, keyword, message, tuple(versions.places[:1]), (fix,))
 
 
-def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> ReplaceExpression:
+def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> Edit:
     """The call as it is written, with the keyword's old name; further rows stand as in the outermost block."""
     document = module.document
     span, inner = document.span(call), document.span(keyword)
@@ -63,7 +63,7 @@ def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> Repla
     first, *rows = text.split("\n")
     indent = document.line(document.span(module.statement_of(call)).row)
     indent = indent[: len(indent) - len(indent.lstrip())]
-    return ReplaceExpression(span, ("\n".join([first, *(row.removeprefix(indent) for row in rows)]),))
+    return module.replace(span, "\n".join([first, *(row.removeprefix(indent) for row in rows)]))
 
 
 def _spans_rows(call: ast.Call) -> bool:

@@ -11,7 +11,7 @@ from ...codemod.facts.functions import FunctionTarget, called_function, returns_
 from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ...codemod.facts.paths import guard_facts
 from ...codemod.facts.values import is_none, values_of
-from ...codemod.model import Applicability, Edit, Fix, InsertStatement
+from ...codemod.model import Fix
 from ...codemod.project import Project
 from .loads import LOAD_KEYS, LOADERS
 from .reports import Report, place
@@ -119,10 +119,10 @@ def _choice_in(function: FunctionNode) -> ast.If | None:
 
 
 def _fixes(target: FunctionTarget) -> tuple[Fix, ...]:
-    document, body = target.module.document, target.node.body
+    _document, body = target.module.document, target.node.body
     name = parameters_of(target.node)[-1].arg
     documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and len(body) > 1
     first = body[1] if documented else body[0]
-    edit = Edit(document.path, InsertStatement(document.span(first), f"if {name} is None:\n    return None\n"))
+    edit = target.module.insert(first, f"if {name} is None:\n    return None\n")
     message = "None stays None: the function that makes the model chooses, bfloat16 where the machine has it"
-    return (Fix("none-stays-none", message, Applicability.UNSAFE, (edit,)),)
+    return (Fix.unsafe("none-stays-none", message, edit),)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ...codemod.facts.functions import class_of
 from ...codemod.facts.names import ModuleNames, Scope, names_of, resolve
-from ...codemod.model import Operation, RemoveArgument, ReplaceExpression, SetArgument
 from ...codemod.project import Project
 from .misspellings import respelled
 from .slips import Slip, fix_of, is_test, place_of, slip_at
@@ -91,7 +90,7 @@ def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, me
     return slip_at(module, item, message, fixes=fixes)
 
 
-def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str) -> list[Operation]:
+def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str) -> list[Edit]:
     """The same call with one keyword spelt otherwise; its place, comments and line breaks stay where they can."""
     document, wrong = module.document, item.arg or ""
     span, keyword = document.span(call), document.span(item)
@@ -102,8 +101,11 @@ def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str)
     indentation = document.line(statement.row)[: statement.column - 1]
     if all(line.startswith(indentation) for line in rest) and not _spans_lines(call):
         text = first + "".join(line.removeprefix(indentation) for line in rest)
-        return [ReplaceExpression(span, (text,))]
-    return [RemoveArgument(span, wrong), SetArgument(span, right, document.source(document.span(item.value)))]
+        return [module.replace(span, text)]
+    return [
+        module.remove_argument(span, wrong),
+        module.set_argument(span, right, document.source(document.span(item.value))),
+    ]
 
 
 def _spans_lines(call: ast.Call) -> bool:

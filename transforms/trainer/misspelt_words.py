@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...codemod.facts.configs import ConfigFile, Entry, config_files
 from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.model import Applicability, EditRefused, Fix
+from ...codemod.model import EditRefused, Fix
 from ...codemod.project import Project
 from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
 from .slips import SPELLING, Slip, fix_of, is_test, place_of, renamed_attribute, respelt_string, slip_at
@@ -141,7 +141,7 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Slip:
     fixes: tuple[Fix, ...] = ()
     try:
         edit = config.edit(config.text.set(entry, meant))
-        fixes = (Fix(SPELLING, f"write {meant}", Applicability.UNSAFE, (edit,)),)
+        fixes = (Fix.unsafe(SPELLING, f"write {meant}", edit),)
     except EditRefused:
         pass
     message = f"there is no dtype {entry.value!r}: {meant!r} is meant"

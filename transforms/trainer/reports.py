@@ -22,4 +22,4 @@ class Report:
 
 def place(module: ModuleNames, node: ast.AST, message: str) -> Place:
     """``node`` as evidence."""
-    return Place(module.document.path, module.document.span(node), message)
+    return module.place(node, message)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from ...codemod.facts.bindings import self_stores
 from ...codemod.facts.names import ModuleNames, Scope, attribute_chain, names_of
-from ...codemod.model import ReplaceExpression
 from ...codemod.project import Project
 from .slips import Slip, fix_of, place_of, renamed_attribute, slip_at
 
@@ -69,7 +68,7 @@ def _plain_names(module: ModuleNames) -> Iterator[Slip]:
         scope = module.scope_of(node)
         births = [item.value for item in scope.lookup(RIGHT) if _makes_scaler(item.value)]
         if births and births[0] and not scope.lookup(WRONG) and not module.star_imports and _uses_method(module, node):
-            operation = ReplaceExpression(module.document.span(node), (RIGHT,))
+            operation = module.replace(node, RIGHT)
             fix = fix_of(module, f"read {RIGHT}", True, [operation])
             message = f"{WRONG} is never assigned (NameError); the gradient scaler is {RIGHT}"
             yield slip_at(module, node, message, [place_of(module, births[0], f"{RIGHT} is made here")], [fix])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...codemod.facts.names import ModuleNames
-from ...codemod.model import Applicability, Edit, Fix, Operation, Place, ReplaceExpression, Span
+from ...codemod.model import Applicability, Edit, Fix, Place, Span
 
 SPELLING = "spelling"
 """The name of every fix that only changes how something is spelt."""
@@ -32,28 +32,27 @@ def slip_at(
 
 
 def place_of(module: ModuleNames, node: ast.AST, message: str) -> Place:
-    return Place(module.document.path, module.document.span(node), message)
+    return module.place(node, message)
 
 
-def fix_of(module: ModuleNames, message: str, safe: bool, operations: Sequence[Operation], name: str = SPELLING) -> Fix:
+def fix_of(module: ModuleNames, message: str, safe: bool, operations: Sequence[Edit], name: str = SPELLING) -> Fix:
     """One fix in one file; ``safe`` where what stands there now certainly raises."""
-    edits = tuple(Edit(module.document.path, operation) for operation in operations)
-    return Fix(name, message, Applicability.SAFE if safe else Applicability.UNSAFE, edits)
+    edits = tuple(operations)
+    return Fix.of(name, Applicability.SAFE if safe else Applicability.UNSAFE, message, *edits)
 
 
-def renamed_attribute(module: ModuleNames, node: ast.Attribute, name: str) -> ReplaceExpression:
+def renamed_attribute(module: ModuleNames, node: ast.Attribute, name: str) -> Edit:
     """``x.<name>`` for ``x.y``."""
-    document = module.document
-    return ReplaceExpression(document.span(node), (document.span(node.value), f".{name}"))
+    return module.replace(node, node.value, f".{name}")
 
 
-def respelt_string(module: ModuleNames, node: ast.Constant, wrong: str, right: str) -> ReplaceExpression | None:
+def respelt_string(module: ModuleNames, node: ast.Constant, wrong: str, right: str) -> Edit | None:
     """The string with its quotes kept; None where its source does not show it plainly (escapes, pieces)."""
     span = module.document.span(node)
     source = module.document.source(span)
     if source.count(wrong) != 1 or len(source) > len(wrong) + 4:
         return None
-    return ReplaceExpression(span, (source.replace(wrong, right),))
+    return module.replace(span, source.replace(wrong, right))
 
 
 def is_test(path: str) -> bool:

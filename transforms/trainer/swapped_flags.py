@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...codemod.facts.functions import called_function
 from ...codemod.facts.names import ModuleNames, names_of, parameters_of
-from ...codemod.model import Place, ReplaceExpression
+from ...codemod.model import Place
 from ...codemod.project import Project
 from .slips import Slip, fix_of, is_test, place_of, slip_at
 
@@ -56,10 +56,9 @@ def _swapped(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
         return
     fp16, bf16 = crossed["fp16"], crossed["bf16"]
     message = f"{ast.unparse(fp16)} is passed as fp16 and {ast.unparse(bf16)} as bf16: the two are swapped"
-    document = module.document
     operations = [
-        ReplaceExpression(document.span(fp16), (ast.unparse(bf16),)),
-        ReplaceExpression(document.span(bf16), (ast.unparse(fp16),)),
+        module.replace(fp16, ast.unparse(bf16)),
+        module.replace(bf16, ast.unparse(fp16)),
     ]
     fix = fix_of(module, "swap them; the run changes its precision", False, operations, "swap")
     yield slip_at(module, call, message, [definition] if definition else [], [fix])
