@@ -23,9 +23,7 @@ from ...codemod.model import (
     Applicability,
     Edit,
     Fix,
-    RemoveArgument,
     ReplaceExpression,
-    SetArgument,
     Span,
 )
 from ...codemod.project import Project
@@ -85,7 +83,7 @@ def _device_for_old_api(region: Autocast, call: ast.Call) -> Mistake:
     if call.args:
         return Mistake(call, message)
     module, torch = region.module, torch_name(region.module, call)
-    operations: list[Edit] = [ReplaceExpression(_span(region, region.reference), (f"{torch or 'torch'}.amp.autocast",))]
+    operations: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
     if torch is None:
         operations.append(AddImport("import torch"))
     operations += _dropped_import(module, region.reference)
@@ -110,7 +108,7 @@ def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mista
         wanted = '"cuda"'
     else:
         return Mistake(call, message)
-    fix = _fix(region, f"give it {wanted}", SetArgument(_span(region, call), "device_type", wanted))
+    fix = _fix(region, f"give it {wanted}", region.module.set_argument(call, "device_type", wanted))
     return Mistake(call, message, (fix,))
 
 
@@ -143,7 +141,7 @@ def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceVal
         wanted = (f"{torch}.device(", _span(region, node), ").type")
     else:
         return ()
-    return (_fix(region, "give it the type alone", ReplaceExpression(_span(region, node), wanted)),)
+    return (_fix(region, "give it the type alone", region.module.replace(node, *wanted)),)
 
 
 # --- the dtype and the switch -----------------------------------------------------------------------------------------
@@ -178,7 +176,7 @@ def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
     name = text.removeprefix("torch.")
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:
         return ()
-    operation = ReplaceExpression(_span(region, node), (f"{torch}.{name}",))
+    operation = region.module.replace(node, f"{torch}.{name}")
     return (_fix(region, "give it the dtype", operation, certain=_on_cuda(region)),)
 
 
@@ -195,7 +193,7 @@ def _wrong_switch(region: Autocast) -> Iterator[Mistake]:
         yield Mistake(node, f"a text stands in the place of the switch; {message}", _without_text(region, call, node))
     elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):
         right = _SWITCHES.get(node.value) if isinstance(node.value, int) else None
-        operation = ReplaceExpression(_span(region, node), (right or "",))
+        operation = region.module.replace(node, right or "")
         yield Mistake(node, message, _if(right is not None, (_fix(region, f"write {right}", operation),)))
 
 
@@ -206,7 +204,7 @@ def _without_text(region: Autocast, call: ast.Call, node: ast.Constant) -> tuple
     argument: str | int = call.args.index(node) if node in call.args else "enabled"
     if argument == 1 or (argument == "enabled" and region.is_old_api):
         return ()
-    return (_fix(region, "leave it out", RemoveArgument(_span(region, call), argument), certain=_on_cuda(region)),)
+    return (_fix(region, "leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
 
 
 def _if(holds: bool, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
@@ -228,4 +226,4 @@ def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
         kept = name if keyword.value is node else keyword.arg
         parts += [f"{separator}{kept}=", _span(region, keyword.value)]
         separator = ", "
-    return ReplaceExpression(_span(region, call), (*parts, ")"))
+    return region.module.replace(call, *parts, ")")

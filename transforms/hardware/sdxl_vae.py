@@ -10,10 +10,9 @@ from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.paths import function_of
 from ...codemod.facts.values import values_of
 from ...codemod.facts.weights import LOAD_KEYS
-from ...codemod.model import Edit, Fix
+from ...codemod.model import Draft, Edit, Fix
 from ...codemod.project import Project
 from .deployment import is_test
-from .fp16_danger import Danger, place
 
 MODELS = (
     "stabilityai/stable-diffusion-xl-base-1.0",
@@ -24,7 +23,7 @@ MENDED = "madebyollin/sdxl-vae-fp16-fix"
 UPCASTS = ("force_upcast", "upcast_vae", ".float()", "float32")
 
 
-def half_vaes(project: Project) -> Iterator[Danger]:
+def half_vaes(project: Project) -> Iterator[Draft]:
     """``AutoencoderKL.from_pretrained(<SDXL>, torch_dtype=torch.float16)`` whose ``encode`` or ``decode`` is called."""
     for document in project.python_documents(("AutoencoderKL",), where=_may_load):
         module = names_of(project, document)
@@ -35,7 +34,7 @@ def half_vaes(project: Project) -> Iterator[Danger]:
                     document.path,
                     document.span(call),
                     "the VAE of SDXL overflows in float16: latents become nan and images black",
-                    (place(module, use, "it is called without a pipeline, which would cast it to float32 first"),),
+                    (module.place(use, "it is called without a pipeline, which would cast it to float32 first"),),
                     _fix(module, call),
                 )
 

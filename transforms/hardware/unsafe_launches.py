@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.facts.configs import ConfigFile, Entry, config_files
-from ...codemod.model import Edit, EditRefused, Fix, ReplaceText
+from ...codemod.model import Draft, Edit, EditRefused, Fix, ReplaceText
 from ...codemod.project import Project
 from .deployment import is_test
-from .fp16_danger import Danger, goes_to, other_precision
+from .fp16_danger import goes_to, other_precision
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
@@ -22,7 +22,7 @@ SDXL_TRAINERS = (
 """sd-scripts that train SDXL with its own VAE."""
 
 
-def unsafe_launches(project: Project) -> Iterator[Danger]:
+def unsafe_launches(project: Project) -> Iterator[Draft]:
     """Flags of one command, and keys of one mapping."""
     for config in config_files(project, containing=("fp16",)):
         if is_test(config.document.path):
@@ -53,7 +53,7 @@ def _model_in(entry: Entry) -> str | None:
 # --- command lines ----------------------------------------------------------------------------------------------------
 
 
-def _in_commands(project: Project, config: ConfigFile) -> Iterator[Danger]:
+def _in_commands(project: Project, config: ConfigFile) -> Iterator[Draft]:
     calls: dict[int, list[Entry]] = {}
     for entry in config.text.entries:
         if entry.kind == "flag" and entry.call is not None and not entry.inside:
@@ -73,7 +73,7 @@ def _trains(entries: list[Entry]) -> bool:
     return "do_train" in names or names.isdisjoint({"do_eval", "do_predict", "eval_only"})
 
 
-def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
+def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Draft]:
     boxes: dict[tuple[object, ...], list[Entry]] = {}
     for entry in config.text.entries:
         if entry.kind == "pair" and entry.is_scalar and entry.key:
@@ -83,7 +83,7 @@ def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
             yield from _run(project, config, entries)
 
 
-def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
+def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Draft]:
     models = [entry for entry in entries if _model_in(entry) is not None]
     asking = [entry for entry in entries if _asks_fp16(entry)]
     others = [entry for entry in entries if _bare(entry.name) == "bf16"]
@@ -123,7 +123,7 @@ def _moves(config: ConfigFile, entry: Entry, others: list[Entry], goal: str) -> 
 # --- the VAE of SDXL in sd-scripts ------------------------------------------------------------------------------------
 
 
-def _half_vae(config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
+def _half_vae(config: ConfigFile, entries: list[Entry]) -> Iterator[Draft]:
     named = {_bare(entry.name): entry for entry in entries if entry.owner == "script"}
     told = named.get("mixed_precision")
     if told is None or not _asks_fp16(told) or not {"no_half_vae", "vae", "config_file"}.isdisjoint(named):

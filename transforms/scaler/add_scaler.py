@@ -10,7 +10,7 @@ from ...codemod.facts.clipping import clips_of
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.facts.pins import allowed
-from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement, ReplaceExpression
+from ...codemod.model import AddImport, Applicability, Edit, Fix
 from ...codemod.project import Project
 
 NAME = "scaler"
@@ -47,17 +47,16 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     torch = _name_of_torch(module)
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-    span = module.document.span
     made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
     operations: list[Edit] = [
-        InsertStatement(span(loop), made),
-        ReplaceExpression(span(loss), (f"{NAME}.scale(", span(loss), ")")),
-        ReplaceExpression(span(optimizer), (f"{NAME}.step(", span(receiver), ")")),
-        InsertStatement(span(module.statement_of(optimizer)), f"{NAME}.update()", "after"),
+        module.insert(loop, made),
+        module.replace(loss, f"{NAME}.scale(", loss, ")"),
+        module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
+        module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
     ]
     if clips:
         unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
-        operations.append(InsertStatement(span(module.statement_of(clips[0])), unscale))
+        operations.append(module.insert(module.statement_of(clips[0]), unscale))
     if torch is None:
         operations.append(AddImport("import torch"))
     return Fix.of(

@@ -10,13 +10,9 @@ from ...codemod.facts.bindings import attribute_assignments
 from ...codemod.facts.names import Binding, ModuleNames, Scope, names_of
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
 from ...codemod.model import (
-    DropImport,
     Edit,
     Fix,
-    RemoveStatement,
-    ReplaceExpression,
     Span,
-    UnwrapBlock,
 )
 from ...codemod.project import Project
 
@@ -149,9 +145,9 @@ class _Removal:
         self._find_equal_branches()
         for statement in sorted(self.removed, key=lambda node: node.lineno):
             if not self._inside_removed(statement):
-                yield RemoveStatement(self._span(statement))
+                yield self.module.remove(statement)
         for statement in sorted(self.unwrapped, key=lambda node: node.lineno):
-            yield UnwrapBlock(self._span(statement))
+            yield self.module.unwrap(statement)
         for use in self.scaler.uses_of("scale", "step"):
             if use.call is not None and not self._inside_removed(use.call) and not self._in_dropped_branch(use.call):
                 yield self._plain(use, use.call)
@@ -162,13 +158,13 @@ class _Removal:
 
     def _plain(self, use: Use, call: ast.Call) -> Edit:
         if use.kind == "scale":
-            return ReplaceExpression(self._span(call), (self._span(call.args[0]),))
+            return self.module.replace(call, call.args[0])
         parts: list[str | Span] = [self._span(call.args[0]), ".step("]
         arguments: list[tuple[str, ast.expr]] = [("", item) for item in call.args[1:]]
         arguments += [(f"{item.arg}=" if item.arg else "**", item.value) for item in call.keywords]
         for position, (prefix, value) in enumerate(arguments):
             parts += [(", " if position else "") + prefix, self._span(value)]
-        return ReplaceExpression(self._span(call), (*parts, ")"))
+        return self.module.replace(call, *parts, ")")
 
     def _import(self) -> Iterator[Edit]:
         func = self.scaler.call.func
@@ -179,7 +175,7 @@ class _Removal:
             return
         for binding in self.module.scope_of(func).lookup(root.id):
             if isinstance(binding.node, ast.ImportFrom):
-                yield DropImport(self._span(binding.node), root.id)
+                yield self.module.drop_import(binding.node, root.id)
 
     # --- blocks that are left without a purpose ---------------------------------------------------------------------
 

@@ -43,7 +43,6 @@ from ..hardware.deployment import is_test
 from .attention_uses import first_float32_use, is_cast_on_the_way
 from .load_dtype_fixes import to_bf16
 from .loads import LOADERS, Load, is_of_transformers, load_at
-from .reports import place
 
 FLASH = "flash_attention_2"
 BACKEND_KEYS = ("attn_implementation", "_attn_implementation")
@@ -122,9 +121,9 @@ def _in_float32(project: Project, load: Load, asked: ast.keyword) -> Iterator[Fi
     module = load.module
     how = "loaded in float32" if given else "loaded without a dtype, which is float32 before transformers 5,"
     message = f"the model is {how} and runs FlashAttention-2 without autocast: it only takes float16 and bfloat16"
-    evidence = [place(use.module, use.node, use.message)]
+    evidence = [use.module.place(use.node, use.message)]
     if given and load.node is not None:
-        evidence.append(place(module, load.node, "the dtype of the weights"))
+        evidence.append(module.place(load.node, "the dtype of the weights"))
     yield _finding(module, asked, message, tuple(evidence), _fixes(load, asked, given))
 
 

@@ -10,13 +10,12 @@ from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_
 from ...codemod.facts.paths import guard_facts, position
 from ...codemod.facts.values import values_of
 from ...codemod.facts.visible import means_the_same
-from ...codemod.model import Fix
+from ...codemod.model import Draft, Fix
 from ...codemod.project import Project
 from ..hardware.deployment import is_test
 from .births import births_of
 from .keywords import keywords_of
 from .loads import LOADERS, Load, literal_of, load_at
-from .reports import Report, place
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""
@@ -34,7 +33,7 @@ NOT_MODELS = (
 )
 
 
-def forgotten_dtypes(project: Project) -> Iterator[Report]:
+def forgotten_dtypes(project: Project) -> Iterator[Draft]:
     for document in project.python_documents(LOADERS, where=_chooses):
         if is_test(document.path):
             continue
@@ -55,7 +54,7 @@ def _chooses(text: str) -> bool:
 # --- torch.float16 if fp16 or bf16 else torch.float32 -----------------------------------------------------------------
 
 
-def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Report]:
+def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Draft]:
     if "bf16" not in module.document.text and "bfloat16" not in module.document.text:
         return
     for node in module.nodes:
@@ -70,7 +69,7 @@ def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Report
                 yield _forgetful(module, node.value, asked, "  ")
 
 
-def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str) -> Report:
+def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str) -> Draft:
     """``around``: the parentheses that the choice needs where ``half`` stands."""
     text, span = ast.unparse(asked), module.document.span(half)
     fixes: tuple[Fix, ...] = ()
@@ -79,8 +78,8 @@ def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str
         parts = (f"{around[0]}torch.bfloat16 if {text} else ".lstrip(" "), span, around[1].strip())
         edits = (module.replace(span, *parts),)
         fixes = (Fix.unsafe("bfloat16-too", message, *edits),)
-    evidence = (place(module, asked, "this asks for bfloat16"),)
-    return Report(module, half, f"float16 is chosen although {text} asks for bfloat16", evidence, fixes)
+    evidence = (module.place(asked, "this asks for bfloat16"),)
+    return Draft.at(module, half, f"float16 is chosen although {text} asks for bfloat16", evidence, fixes)
 
 
 def _asked_for(test: ast.expr) -> ast.expr | None:
@@ -115,7 +114,7 @@ def _is_dtype_target(node: ast.expr) -> bool:
 # --- a dtype chosen at run time, and weights in four bits that compute in float16 -------------------------------------
 
 
-def _compute_dtypes(project: Project, load: Load) -> Iterator[Report]:
+def _compute_dtypes(project: Project, load: Load) -> Iterator[Draft]:
     chosen, config = load.node, load.given.values.get("quantization_config")
     if config is None or not isinstance(chosen, ast.Name) or "Train" not in load.module.document.text:
         return
@@ -129,8 +128,8 @@ def _compute_dtypes(project: Project, load: Load) -> Iterator[Report]:
     if BF16 not in found or len(found) < 2:
         return
     message = f"the 4-bit weights compute in float16 whatever {chosen.id} is, which can be bfloat16"
-    evidence = (place(load.module, chosen, f"the rest of the model is loaded in {chosen.id}"),)
-    yield Report(load.module, compute, message, evidence, _forwarded(load.module, compute, chosen))
+    evidence = (load.module.place(chosen, f"the rest of the model is loaded in {chosen.id}"),)
+    yield Draft.at(load.module, compute, message, evidence, _forwarded(load.module, compute, chosen))
 
 
 def _forwarded(module: ModuleNames, compute: ast.expr, chosen: ast.Name) -> tuple[Fix, ...]:
@@ -174,7 +173,7 @@ def _dtypes(project: Project, module: ModuleNames, node: ast.expr) -> set[Dtype]
 # --- a dtype that nobody reads ----------------------------------------------------------------------------------------
 
 
-def _unused_choices(project: Project, load: Load) -> Iterator[Report]:
+def _unused_choices(project: Project, load: Load) -> Iterator[Draft]:
     module, call = load.module, load.call
     scope = module.scope_of(call)
     owner = (attribute_chain(call.func) or ["", ""])[-2] if isinstance(call.func, ast.Attribute) else ""
@@ -186,10 +185,10 @@ def _unused_choices(project: Project, load: Load) -> Iterator[Report]:
             continue
         edit = module.set_argument(call, "torch_dtype", name)
         fix = Fix.unsafe("computed-dtype", f"load the weights in {name}", edit)
-        evidence = tuple(place(module, item.node, f"{name} gets a value here") for item in bindings[:3])
+        evidence = tuple(module.place(item.node, f"{name} gets a value here") for item in bindings[:3])
         message = f"{name} is chosen for this model, and nothing reads it: the load takes its default dtype"
         fits = _is_set_before(module, name, call) and not _may_be_scaled(project, module, bindings)
-        yield Report(module, call, message, evidence, (fix,) if fits else ())
+        yield Draft.at(module, call, message, evidence, (fix,) if fits else ())
 
 
 def _may_be_scaled(project: Project, module: ModuleNames, bindings: list[Binding]) -> bool:

@@ -44,13 +44,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Rule
+from ...codemod.model import Draft, Finding, Rule
 from ...codemod.project import Project
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
 from .load_keywords import unknown_keywords
 from .lost_none import lost_nones
-from .reports import Report
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -59,7 +58,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield _finding(report)
 
 
-def _finding(report: Report) -> Finding:
+def _finding(report: Draft) -> Finding:
     return rule.at(report.module, report.node, report.message, report.evidence, report.fixes)
 
 

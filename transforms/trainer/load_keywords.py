@@ -7,15 +7,14 @@ from collections.abc import Iterator
 
 from ...codemod.facts.names import ModuleNames, names_of, resolve
 from ...codemod.facts.pins import VersionRange, allowed
-from ...codemod.model import Edit, Fix
+from ...codemod.model import Draft, Edit, Fix
 from ...codemod.project import Project
 from .loads import LOADERS
-from .reports import Report
 
 SINCE = "4.56.0"
 
 
-def unknown_keywords(project: Project) -> Iterator[Report]:
+def unknown_keywords(project: Project) -> Iterator[Draft]:
     versions = allowed(project, "transformers")
     if versions is None or versions.may_reach(SINCE):
         return
@@ -40,7 +39,7 @@ def _is_model(name: str) -> bool:
     return name.startswith("AutoModel") or "For" in name or name.endswith("Model")
 
 
-def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Report]:
+def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Draft]:
     keyword = next((item for item in call.keywords if item.arg == "dtype"), None)
     if keyword is None or _spans_rows(call) or any(item.arg in (None, "torch_dtype") for item in call.keywords):
         return
@@ -50,7 +49,7 @@ def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
     )
-    yield Report(module, keyword, message, tuple(versions.places[:1]), (fix,))
+    yield Draft.at(module, keyword, message, tuple(versions.places[:1]), (fix,))
 
 
 def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> Edit:

@@ -11,13 +11,12 @@ from ...codemod.facts.functions import FunctionTarget, called_function, returns_
 from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ...codemod.facts.paths import guard_facts
 from ...codemod.facts.values import is_none, values_of
-from ...codemod.model import Fix
+from ...codemod.model import Draft, Fix
 from ...codemod.project import Project
 from .loads import LOAD_KEYS, LOADERS
-from .reports import Report, place
 
 
-def lost_nones(project: Project) -> Iterator[Report]:
+def lost_nones(project: Project) -> Iterator[Draft]:
     seen: set[ast.AST] = set()
     for document in project.python_documents(LOADERS, where=lambda text: "float16" in text and "dtype" in text):
         module = names_of(project, document)
@@ -29,7 +28,7 @@ def lost_nones(project: Project) -> Iterator[Report]:
                     yield report
 
 
-def _at(project: Project, module: ModuleNames, call: ast.Call) -> Report | None:
+def _at(project: Project, module: ModuleNames, call: ast.Call) -> Draft | None:
     given = next((item.value for item in call.keywords if item.arg in LOAD_KEYS), None)
     made = _value_of(module, given) if given is not None else None
     if made is None or len(made.args) != 1 or made.keywords or not _may_be_none(module, made.args[0]):
@@ -41,13 +40,13 @@ def _at(project: Project, module: ModuleNames, call: ast.Call) -> Report | None:
         return None
     other, test = chooser
     evidence = (
-        place(module, made, "the dtype that was asked for, None by default, goes through here"),
-        place(other, test, "this would choose a dtype, and never sees None"),
+        module.place(made, "the dtype that was asked for, None by default, goes through here"),
+        other.place(test, "this would choose a dtype, and never sees None"),
     )
     message = (
         "no dtype (None) becomes float16 here, so that the model is not loaded in what the machine is asked to train in"
     )
-    return Report(target.module, returned, message, evidence, _fixes(target))
+    return Draft.at(target.module, returned, message, evidence, _fixes(target))
 
 
 def _value_of(module: ModuleNames, node: ast.expr) -> ast.Call | None:
