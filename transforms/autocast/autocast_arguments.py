@@ -15,16 +15,14 @@ from ...codemod.facts.bindings import reaching
 from ...codemod.facts.device_tests import needs_cuda
 from ...codemod.facts.devices import DeviceValue, devices_of
 from ...codemod.facts.dtypes import TORCH_DTYPES
+from ...codemod.facts.editing import Where
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.pins import allowed
 from ...codemod.facts.values import values_of
 from ...codemod.model import (
-    AddImport,
     Applicability,
     Edit,
     Fix,
-    ReplaceExpression,
-    Span,
 )
 from ...codemod.project import Project
 from .run_time_device import device_around, torch_name
@@ -65,14 +63,9 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Mistake]:
     yield from _wrong_switch(region)
 
 
-def _fix(region: Autocast, message: str, *operations: Edit, certain: bool = True) -> Fix:
-    applicability = Applicability.SAFE if certain else Applicability.UNSAFE
-    edits = tuple(operations)
+def _fix(region: Autocast, message: str, *edits: Edit, certain: bool = True) -> Fix:
+    applicability = Applicability.safe_if(certain)
     return Fix.of("argument", applicability, message, *edits)
-
-
-def _span(region: Autocast, node: ast.AST) -> Span:
-    return region.module.document.span(node)
 
 
 # --- the device -------------------------------------------------------------------------------------------------------
@@ -83,11 +76,11 @@ def _device_for_old_api(region: Autocast, call: ast.Call) -> Mistake:
     if call.args:
         return Mistake(call, message)
     module, torch = region.module, torch_name(region.module, call)
-    operations: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
+    edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
     if torch is None:
-        operations.append(AddImport("import torch"))
-    operations += _dropped_import(module, region.reference)
-    return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *operations),))
+        edits.append(module.add_import("import torch"))
+    edits += _dropped_import(module, region.reference)
+    return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *edits),))
 
 
 def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
@@ -118,9 +111,9 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
     values = devices_of(project, region.module, node)
     if all(value.form == "object" for value in values):
         message = "autocast wants the type of the device, a string; a torch.device stops it with a ValueError"
-        span = _span(region, node)
-        parts = (span, ".type") if isinstance(node, ast.Name | ast.Attribute | ast.Call) else ("(", span, ").type")
-        yield Mistake(node, message, (_fix(region, "give it the type", ReplaceExpression(span, parts)),))
+        is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
+        parts = (node, ".type") if is_atom else ("(", node, ").type")
+        yield Mistake(node, message, (_fix(region, "give it the type", region.module.replace(node, *parts)),))
     elif all(value.kind for value in values) and any(value.indexed for value in values):
         if not _may_lack_index(project, region):
             return
@@ -136,9 +129,9 @@ def _may_lack_index(project: Project, region: Autocast) -> bool:
 def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceValue]) -> tuple[Fix, ...]:
     torch = torch_name(region.module, node)
     if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
-        wanted: tuple[str | Span, ...] = (f'"{next(iter(values)).kind}"',)
+        wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
     elif torch is not None:
-        wanted = (f"{torch}.device(", _span(region, node), ").type")
+        wanted = (f"{torch}.device(", node, ").type")
     else:
         return ()
     return (_fix(region, "give it the type alone", region.module.replace(node, *wanted)),)
@@ -217,13 +210,13 @@ def _on_cuda(region: Autocast) -> bool:
 
 def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
     """The call with the argument ``node`` passed as keyword ``name``."""
-    parts: list[str | Span] = [_span(region, call.func), "("]
+    parts: list[str | Where] = [call.func, "("]
     separator = ""
     for argument in call.args:
-        parts += [f"{separator}{name}=" if argument is node else separator, _span(region, argument)]
+        parts += [f"{separator}{name}=" if argument is node else separator, argument]
         separator = ", "
     for keyword in call.keywords:
         kept = name if keyword.value is node else keyword.arg
-        parts += [f"{separator}{kept}=", _span(region, keyword.value)]
+        parts += [f"{separator}{kept}=", keyword.value]
         separator = ", "
     return region.module.replace(call, *parts, ")")

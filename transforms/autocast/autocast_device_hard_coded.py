@@ -54,7 +54,6 @@ from ...codemod.facts.gates import is_gated
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.pins import allowed
 from ...codemod.model import (
-    AddImport,
     Applicability,
     Edit,
     Finding,
@@ -176,7 +175,7 @@ def _follow(project: Project, region: Autocast, device: RegionDevice) -> Fix:
         message += "; without a dtype it is bfloat16 on a CPU, float16 on mps and xpu"
     operations = _operations(region, wanted, half) if not region.is_old_api else [_respelled(region, wanted, half)]
     if torch is None and "torch." in wanted:
-        operations.append(AddImport("import torch"))
+        operations.append(region.module.add_import("import torch"))
     applicability = Applicability.DISPLAY_ONLY if region.is_old_api else Applicability.UNSAFE
     if "mps" in device.kinds and _may_lack_mps(project, region):
         applicability = Applicability.DISPLAY_ONLY

@@ -44,11 +44,11 @@ from packaging.version import Version
 
 from ...codemod.facts.names import names_of
 from ...codemod.facts.pins import allowed
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
-from .import_groups import Group, groups_of, import_operations
+from .import_groups import Group, groups_of, import_edits
 
 MAX_EVIDENCE = 40
 DEPRECATED_SINCE = "2.4"
@@ -100,7 +100,7 @@ def _blocked(project: Project, group: Group) -> _Verdict | None:
     kinds = {use.entry.kind for use in group.warning}
     for kind, use in class_tests(project).items():
         if kind in kinds:
-            place = _place(use, "the old class is told apart here")
+            place = use.module.place(use.whole, "the old class is told apart here")
             return _Verdict(None, f"objects of the old class are told apart in {place.path}:{place.span.row}", (place,))
     for module, node in replacements_of_torch(project):
         place = module.place(node, "the project replaces the old interface here")
@@ -121,7 +121,10 @@ def _too_old(project: Project, group: Group) -> _Verdict | None:
 
 def _finding(verdict: _Verdict, groups: Sequence[Group]) -> Finding:
     uses = sorted((use for group in groups for use in group.warning), key=_position)
-    evidence = [*verdict.places, *(_place(use, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE])]
+    evidence = [
+        *verdict.places,
+        *(use.module.place(use.whole, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE]),
+    ]
     fixes = [] if verdict.applicability is None else [_fix(verdict.applicability, groups)]
     return rule.at(groups[0].module, uses[0].whole, _message(verdict, uses), evidence, fixes)
 
@@ -145,17 +148,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _fix(applicability: Applicability, groups: Sequence[Group]) -> Fix:
-    operations: list[Edit] = [operation for group in groups for operation in group.operations]
-    operations += import_operations(groups)
-    groups[0].module.document.path
+    edits = [edit for group in groups for edit in group.edits]
     message = "name the device in an argument of the common interface: same dtype, same switches"
     if applicability is Applicability.UNSAFE:
         message = "name the device in an argument of torch.amp; inside another autocast region its dtype is inherited"
-    return Fix.of("respell", applicability, message, *operations)
-
-
-def _place(use: Use, message: str) -> Place:
-    return use.module.place(use.whole, message)
+    return Fix.of("respell", applicability, message, *edits, *import_edits(groups))
 
 
 def _position(use: Use) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.pins import allowed
-from ...codemod.model import AddImport, Edit, Fix
+from ...codemod.model import Fix
 from ...codemod.project import Project
 from .fast_path_releases import HAS_SWITCH, torch_may_be_below, torch_may_reach
 from .fast_path_runs import Run
@@ -26,13 +26,12 @@ def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
     if any(name is None for name in names):
         return None
     guarded = torch_may_be_below(project, run, HAS_SWITCH, unpinned=False)
-    path = run.module.document.path
     edits = [
         item.module.insert(item.anchor, _statement(name or "torch", guarded))
         for item, name in zip(anchors, names, strict=True)
     ]
     if "" in names:
-        edits.append(Edit(path, AddImport("import torch")))
+        edits.append(run.module.add_import("import torch"))
     message = (
         "switch the fast path off: training and CUDA compute what they did, evaluation elsewhere runs the plain layers"
     )

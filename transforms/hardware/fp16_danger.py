@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-from dataclasses import dataclass
-
-from ...codemod.facts.names import ModuleNames
-from ...codemod.model import Edit, Fix, Place, Span
+from ...codemod.model import Edit, Fix
 from ...codemod.profile import Support
 from ...codemod.project import Project
-
-
-@dataclass(frozen=True, slots=True)
-class Danger:
-    """What one of the checks has found, before it becomes a finding of the rule."""
-
-    path: str
-    span: Span
-    message: str
-    evidence: tuple[Place, ...] = ()
-    fix: Fix | None = None
 
 
 def goes_to(project: Project) -> str | None:
@@ -37,8 +22,3 @@ def other_precision(goal: str, edits: tuple[Edit, ...]) -> Fix:
         "fp32": "train in float32: about twice the memory for activations, and slower",
     }
     return Fix.unsafe(goal, said[goal], *edits)
-
-
-def place(module: ModuleNames, node: ast.AST, message: str) -> Place:
-    """Evidence at a node."""
-    return module.place(node, message)

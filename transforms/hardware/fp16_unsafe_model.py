@@ -60,8 +60,7 @@ def check(project: Project) -> Iterator[Finding]:
         return
     for search in CHECKS:
         for danger in search(project):
-            fixes = [danger.fix] if danger.fix is not None else []
-            yield rule.finding(danger.message, danger.path, danger.span, danger.evidence, fixes)
+            yield rule.found(*danger)
 
 
 rule = Rule.of("PF604", check, depends_on=("profile",))

@@ -10,7 +10,7 @@ from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.facts.paths import function_of
 from ...codemod.facts.values import values_of
 from ...codemod.facts.weights import LOAD_KEYS
-from ...codemod.model import Draft, Edit, Fix
+from ...codemod.model import Draft, Fix
 from ...codemod.project import Project
 from .deployment import is_test
 
@@ -30,12 +30,12 @@ def half_vaes(project: Project) -> Iterator[Draft]:
         for call in module.calls_by_name.get("from_pretrained", []) if not is_test(document.path) else ():
             use = _direct_use(module, call) if _loads_half(project, module, call) else None
             if use is not None:
-                yield Danger(
-                    document.path,
-                    document.span(call),
+                yield Draft.at(
+                    module,
+                    call,
                     "the VAE of SDXL overflows in float16: latents become nan and images black",
                     (module.place(use, "it is called without a pipeline, which would cast it to float32 first"),),
-                    _fix(module, call),
+                    [_fix(module, call)],
                 )
 
 
@@ -73,13 +73,13 @@ def _direct_use(module: ModuleNames, call: ast.Call) -> ast.Call | None:
 
 
 def _fix(module: ModuleNames, call: ast.Call) -> Fix | None:
-    _document, first = module.document, call.args[0]
+    first = call.args[0]
     extra = {item.arg for item in call.keywords} - {"subfolder", *LOAD_KEYS}
     if not isinstance(first, ast.Constant) or len(call.args) > 1 or extra:
         return None
-    operations: list[Edit] = [module.replace(first, f'"{MENDED}"')]
+    edits = [module.replace(first, f'"{MENDED}"')]
     if any(item.arg == "subfolder" for item in call.keywords):
-        operations.append(module.remove_argument(call, "subfolder"))
+        edits.append(module.remove_argument(call, "subfolder"))
     return Fix.unsafe(
-        "mended-vae", f"load {MENDED}, the same VAE with smaller activations: latents differ slightly", *operations
+        "mended-vae", f"load {MENDED}, the same VAE with smaller activations: latents differ slightly", *edits
     )

@@ -94,13 +94,13 @@ def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator
     said = f" ({family.name})" if family is not None else ""
     goal = goes_to(project)
     edits = _moves(config, entry, others, goal) if goal is not None and len(asking) == 1 else ()
-    yield Danger(
-        config.document.path,
-        config.span(entry),
+    yield Draft.at(
+        config,
+        entry,
         f"{model} overflows in float16: its activations exceed 65504{said}, the loss becomes nan or every step is "
         "skipped",
         (config.place(models[0], f"{model} is trained"),),
-        other_precision(goal, edits) if goal is not None and edits else None,
+        [other_precision(goal, edits) if goal is not None and edits else None],
     )
 
 
@@ -133,10 +133,10 @@ def _half_vae(config: ConfigFile, entries: list[Entry]) -> Iterator[Draft]:
         fix = Fix.unsafe("no-half-vae", "keep the VAE in float32: it needs more memory", edit)
     except EditRefused:
         fix = None
-    yield Danger(
-        config.document.path,
-        config.span(told),
+    yield Draft.at(
+        config,
+        told,
         "the VAE of SDXL overflows in float16: latents become nan and images black",
         (),
-        fix,
+        [fix],
     )

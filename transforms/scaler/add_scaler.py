@@ -10,7 +10,7 @@ from ...codemod.facts.clipping import clips_of
 from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.facts.pins import allowed
-from ...codemod.model import AddImport, Applicability, Edit, Fix
+from ...codemod.model import Applicability, Fix
 from ...codemod.project import Project
 
 NAME = "scaler"
@@ -48,7 +48,7 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
     made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
-    operations: list[Edit] = [
+    edits = [
         module.insert(loop, made),
         module.replace(loss, f"{NAME}.scale(", loss, ")"),
         module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
@@ -56,14 +56,14 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     ]
     if clips:
         unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
-        operations.append(module.insert(module.statement_of(clips[0]), unscale))
+        edits.append(module.insert(module.statement_of(clips[0]), unscale))
     if torch is None:
-        operations.append(AddImport("import torch"))
+        edits.append(module.add_import("import torch"))
     return Fix.of(
         "scaler",
-        Applicability.SAFE if asked else Applicability.UNSAFE,
+        Applicability.safe_if(asked),
         "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
-        *operations,
+        *edits,
     )
 
 

@@ -10,7 +10,7 @@ from ...codemod.facts.names import ModuleNames
 from ...codemod.facts.regimes import Regime, regime_of
 from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.facts.values import values_of
-from ...codemod.model import AddImport, Edit, Fix
+from ...codemod.model import Edit, Fix
 from ...codemod.project import Project
 from .can_disable import can_disable, survives_disabling
 from .half_condition import binds_torch, half_condition, implies
@@ -63,13 +63,12 @@ def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), r
     before = scaler.enabled_node
     keeps = not replaces and before is not None and not isinstance(before, ast.Constant)
     value = f"{_operand(scaler.module, before)} and {condition}" if keeps and before is not None else condition
-    operations: list[Edit] = [_set_enabled(scaler, before, value)]
+    edits = [_set_enabled(scaler, before, value)]
     if "torch." in value and not binds_torch(scaler.module, scaler.module.scope_of(scaler.call)):
-        operations.append(AddImport("import torch"))
+        edits.append(scaler.module.add_import("import torch"))
     effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
     message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
-    edits = (*operations, *extra)
-    return Fix.safe("disable", message, *edits)
+    return Fix.safe("disable", message, *edits, *extra)
 
 
 def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Edit:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from ...codemod.documents import Document
 from ...codemod.facts.bindings import attribute_assignments
+from ...codemod.facts.editing import Where
 from ...codemod.facts.names import Binding, ModuleNames, Scope, names_of
 from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
 from ...codemod.model import (
     Edit,
     Fix,
-    Span,
 )
 from ...codemod.project import Project
 
@@ -31,9 +31,8 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
     if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
     removal = _Removal(project, scaler)
-    edits = tuple(removal.operations())
     message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
-    return Fix.safe("drop", message, *edits)
+    return Fix.safe("drop", message, *removal.edits())
 
 
 def _is_local(scaler: Scaler) -> bool:
@@ -139,7 +138,7 @@ class _Removal:
         self.removed: set[ast.stmt] = {scaler.module.statement_of(scaler.call)}
         self.unwrapped: set[ast.stmt] = set()
 
-    def operations(self) -> Iterator[Edit]:
+    def edits(self) -> Iterator[Edit]:
         self.removed |= {self.module.statement_of(use.node) for use in self.scaler.uses_of("unscale_", "update")}
         self._grow()
         self._find_equal_branches()
@@ -153,17 +152,14 @@ class _Removal:
                 yield self._plain(use, use.call)
         yield from self._import()
 
-    def _span(self, node: ast.AST) -> Span:
-        return self.module.document.span(node)
-
     def _plain(self, use: Use, call: ast.Call) -> Edit:
         if use.kind == "scale":
             return self.module.replace(call, call.args[0])
-        parts: list[str | Span] = [self._span(call.args[0]), ".step("]
+        parts: list[str | Where] = [call.args[0], ".step("]
         arguments: list[tuple[str, ast.expr]] = [("", item) for item in call.args[1:]]
         arguments += [(f"{item.arg}=" if item.arg else "**", item.value) for item in call.keywords]
         for position, (prefix, value) in enumerate(arguments):
-            parts += [(", " if position else "") + prefix, self._span(value)]
+            parts += [(", " if position else "") + prefix, value]
         return self.module.replace(call, *parts, ")")
 
     def _import(self) -> Iterator[Edit]:

@@ -22,13 +22,12 @@ def fix(scaler: Scaler, saves: Sequence[Transfer], loads: Sequence[Transfer]) ->
         return None
     edits = [_saved(item, name) for item in saves] + [_loaded(item, name) for item in loads]
     flat = [edit for group in edits if group is not None for edit in group]
-    if None in edits or len({edit.operation for edit in flat}) != len(flat):
+    if None in edits or len(set(flat)) != len(flat):
         return None
-    path = scaler.module.document.path
     return Fix.unsafe(
         "save",
         "save the scaler's state beside the optimizer's, and load it back where the checkpoint has one",
-        *(Edit(path, edit.operation) for edit in flat),
+        *flat,
     )
 
 

@@ -89,11 +89,10 @@ def _finding(half: HalfModel, why: str, *more: Place) -> Finding:
 
 
 def _halved_pipeline(pipeline: LivePipeline) -> Finding:
-    document = pipeline.module.document
     fix = Fix.unsafe(
         "keep-dtype",
         "move the pipeline without changing its dtype: the weights being trained keep theirs",
-        Edit(document.path, _without_dtype(pipeline)),
+        _without_dtype(pipeline),
     )
     return rule.at(
         pipeline.module,

@@ -10,7 +10,7 @@ from ...codemod.facts.names import ModuleNames, names_of, resolve
 from ...codemod.facts.scopes import attribute_chain
 from ...codemod.model import Applicability, Draft, Fix
 from ...codemod.project import Project
-from .slips import is_test
+from .slips import SPELLING, is_test
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
 """A command-line switch with one of these words in its name is about precision."""

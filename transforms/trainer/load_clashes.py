@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ...codemod.facts.dtypes import BF16, FP16, FP32, Dtype
 from ...codemod.facts.names import ModuleNames
-from ...codemod.model import Draft, Fix, Place
+from ...codemod.model import Draft, Fix, Place, Span
 from ...codemod.project import Project
 from ..target.regimes import compute_dtype
 from .births import births_of
@@ -26,12 +25,13 @@ WANTED = {Compute.BF16: BF16, Compute.FP16: FP16}
 
 
 def load_clashes(project: Project) -> Iterator[Draft]:
-    seen: set[ast.AST] = set()
+    seen: set[tuple[str, Span]] = set()
     for run in training_runs(project):
         found = _of_run(project, run)
-        if found is not None and found.node not in seen:
-            seen.add(found.node)
-            yield found if _goes_there(project, run) else replace(found, fixes=())
+        where = (found.place.path, found.place.span) if found is not None else None
+        if found is not None and where not in seen:
+            seen.add((found.place.path, found.place.span))
+            yield found if _goes_there(project, run) else found._replace(fixes=())
 
 
 def _goes_there(project: Project, run: Run) -> bool:

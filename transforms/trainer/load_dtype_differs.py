@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Draft, Finding, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.project import Project
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
@@ -54,12 +54,8 @@ from .lost_none import lost_nones
 
 def check(project: Project) -> Iterator[Finding]:
     for find in (load_clashes, forgotten_dtypes, lost_nones, unknown_keywords):
-        for report in find(project):
-            yield _finding(report)
-
-
-def _finding(report: Draft) -> Finding:
-    return rule.at(report.module, report.node, report.message, report.evidence, report.fixes)
+        for draft in find(project):
+            yield rule.found(*draft)
 
 
 rule = Rule.of("PF403", check)

@@ -11,21 +11,21 @@ from ...codemod.facts.functions import FunctionTarget, called_function, returns_
 from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ...codemod.facts.paths import guard_facts
 from ...codemod.facts.values import is_none, values_of
-from ...codemod.model import Draft, Fix
+from ...codemod.model import Draft, Fix, Place
 from ...codemod.project import Project
 from .loads import LOAD_KEYS, LOADERS
 
 
 def lost_nones(project: Project) -> Iterator[Draft]:
-    seen: set[ast.AST] = set()
+    seen: set[Place] = set()
     for document in project.python_documents(LOADERS, where=lambda text: "float16" in text and "dtype" in text):
         module = names_of(project, document)
         for name in LOADERS:
             for call in module.calls_by_name.get(name, []):
-                report = _at(project, module, call)
-                if report is not None and report.node not in seen:
-                    seen.add(report.node)
-                    yield report
+                draft = _at(project, module, call)
+                if draft is not None and draft.place not in seen:
+                    seen.add(draft.place)
+                    yield draft
 
 
 def _at(project: Project, module: ModuleNames, call: ast.Call) -> Draft | None:

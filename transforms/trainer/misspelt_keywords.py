@@ -11,7 +11,7 @@ from ...codemod.facts.names import ModuleNames, Scope, names_of, resolve
 from ...codemod.model import Draft, Edit, Fix
 from ...codemod.project import Project
 from .misspellings import respelled
-from .slips import is_test
+from .slips import SPELLING, is_test
 
 CLASSES = {
     "accelerate.Accelerator": ("mixed_precision",),
@@ -131,7 +131,7 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
     place = accepted.module.place(accepted.node, f"the fields of {what}")
     if len(near) == 1:
         slip = _slip(module, call, item, near[0], f"{message}; {near[0]} is meant")
-        yield Slip(slip.message, slip.path, slip.span, (place,), slip.fixes)
+        yield slip._replace(evidence=(place,))
     else:
         yield Draft.at(module, item, message, [place])
 

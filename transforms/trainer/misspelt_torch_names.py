@@ -11,7 +11,7 @@ from ...codemod.facts.names import ModuleNames, names_of
 from ...codemod.model import Draft, Fix
 from ...codemod.project import Project
 from .misspellings import DTYPES, paths_with_slips, slips
-from .slips import renamed_attribute, respelt_string
+from .slips import SPELLING, renamed_attribute, respelt_string
 
 SHORT = {
     "bf16": "bfloat16",

@@ -145,7 +145,7 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
     except EditRefused:
         pass
     message = f"there is no dtype {entry.value!r}: {meant!r} is meant"
-    return Slip(message, config.document.path, config.span(entry), (), fixes)
+    return Draft.at(config, entry, message, (), fixes)
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------

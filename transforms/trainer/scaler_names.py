@@ -9,7 +9,7 @@ from ...codemod.facts.bindings import self_stores
 from ...codemod.facts.names import ModuleNames, Scope, attribute_chain, names_of
 from ...codemod.model import Draft, Fix
 from ...codemod.project import Project
-from .slips import renamed_attribute
+from .slips import SPELLING, renamed_attribute
 
 WRONG, RIGHT = "scalar", "scaler"
 METHODS = ("scale", "step", "update", "unscale_", "state_dict", "load_state_dict", "get_scale", "is_enabled")

@@ -3,42 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...codemod.facts.names import ModuleNames
-from ...codemod.model import Applicability, Edit, Fix, Place, Span
+from ...codemod.model import Edit
 
 SPELLING = "spelling"
 """The name of every fix that only changes how something is spelt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """One slip: what it does, where it stands, and what it should be."""
-
-    message: str
-    path: str
-    span: Span
-    evidence: tuple[Place, ...] = ()
-    fixes: tuple[Fix, ...] = ()
-
-
-def slip_at(
-    module: ModuleNames, node: ast.AST, message: str, evidence: Sequence[Place] = (), fixes: Sequence[Fix] = ()
-) -> Slip:
-    """A slip at one node of a module."""
-    return Slip(message, module.document.path, module.document.span(node), tuple(evidence), tuple(fixes))
-
-
-def place_of(module: ModuleNames, node: ast.AST, message: str) -> Place:
-    return module.place(node, message)
-
-
-def fix_of(module: ModuleNames, message: str, safe: bool, operations: Sequence[Edit], name: str = SPELLING) -> Fix:
-    """One fix in one file; ``safe`` where what stands there now certainly raises."""
-    edits = tuple(operations)
-    return Fix.of(name, Applicability.SAFE if safe else Applicability.UNSAFE, message, *edits)
 
 
 def renamed_attribute(module: ModuleNames, node: ast.Attribute, name: str) -> Edit:
