@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 
-from .documents import Document, FileKind
-from .flaws import flaw_of, said
 from .model import (
     UNUSED_SUPPRESSION,
     AddDecorator,
@@ -38,8 +36,10 @@ from .model import (
     Target,
     WrapStatements,
 )
-from .parsing import Unparsable, parse_python
-from .project import Project
+from .source.documents import Document, FileKind
+from .source.flaws import flaw_of, said
+from .source.parsing import Unparsable, parse_python
+from .source.project import Project
 
 MAX_ROUNDS = 10
 

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from .project import Project
+    from .source.project import Project
 
 
 RULE_URL = "https://github.com/precfix/precfix/blob/main/docs/rules/{name}.md"

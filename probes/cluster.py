@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 
 from ..codemod.model import UsageError
-from ..codemod.profile import Check, Device, Profile, Recommendation, Status, Support
-from ..codemod.profile_file import load, save
+from ..codemod.profiles.profile import Check, Device, Profile, Recommendation, Status, Support
+from ..codemod.profiles.profile_file import load, save
 from .ranks import Place
 
 FAKED = "PRECFIX_TEST_FAKED_RANK"

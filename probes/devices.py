@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..codemod.profile import Check, Json, Machine, Status, Torch
+from ..codemod.profiles.profile import Check, Json, Machine, Status, Torch
 from .runner import Run
 from .step import Failure, StepResult
 

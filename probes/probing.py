@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
-from ..codemod.profile import Check, Device, Profile, Status
+from ..codemod.profiles.profile import Check, Device, Profile, Status
 from .checks import known_failures, op_matrix
 from .devices import Found, environment_checks, found_devices, machine_of, missing_device, torch_of
 from .recommending import recommend, recommend_together

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..codemod.profile import Check, Device, Json, Profile, Recommendation, Status, Support, Verdict
+from ..codemod.profiles.profile import Check, Device, Json, Profile, Recommendation, Status, Support, Verdict
 from .checks import train50
 from .step import Failure, StepResult
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..codemod.profile import Check as CheckResult
-from ..codemod.profile import Json, Status
+from ..codemod.profiles.profile import Check as CheckResult
+from ..codemod.profiles.profile import Json, Status
 from .child import check_named
 from .failures import classify, of_exit, timed_out
 from .step import Failure, Judgement, StepResult, Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from ..codemod.profile import Check, Device, Profile, Status, Support, Verdict
+from ..codemod.profiles.profile import Check, Device, Profile, Status, Support, Verdict
 from .checks.op_matrix import DTYPES, NOT_RUN
 
 Line = tuple[tuple[str, str], ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Protocol, TypeAlias, cast
 
-from ..codemod.profile import Json, Status
+from ..codemod.profiles.profile import Json, Status
 
 Numbers: TypeAlias = "dict[str, Json]"
 """What a step measured: names to JSON values."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..codemod.profile import Support, Verdict
+from ..codemod.profiles.profile import Support, Verdict
 from .checks.throughput import ACCELERATED, EMULATED, ratio
 from .devices import Found
 from .step import StepResult

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from precfix.codemod.profile import Device, Machine, Profile, Recommendation, Support, Verdict
+from precfix.codemod.profiles.profile import Device, Machine, Profile, Recommendation, Support, Verdict
 from precfix.probes.cluster import cluster_lines, cluster_profile, probe_rank
 from precfix.probes.ranks import place_in
 

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.apply import apply, undo
+from precfix.codemod.applying.apply import apply, undo
 from precfix.codemod.engine import Options
 from precfix.codemod.model import Report, Target
-from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
+from precfix.codemod.source.project import Project
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 

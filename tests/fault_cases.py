@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from precfix.codemod.apply import undo
+from precfix.codemod.applying.apply import undo
 from precfix.codemod.model import UsageError
 
 from .fault_others import RUNS, Other

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from precfix.codemod.apply import apply, undo
+from precfix.codemod.applying.apply import apply, undo
 from precfix.codemod.model import FileChange, UsageError
 
 LARGE = bytes(range(256)) * 400

@@ -17,11 +17,11 @@ import tomlkit
 import yaml
 from precfix.codemod import engine
 from precfix.codemod.model import Finding, Place, Report, Rule, Skipped, Span, Target
-from precfix.codemod.profile import Profile
-from precfix.codemod.profile_file import load as load_profile
-from precfix.codemod.project import Project
+from precfix.codemod.profiles.profile import Profile
+from precfix.codemod.profiles.profile_file import load as load_profile
 from precfix.codemod.report.diff import unified_diff
 from precfix.codemod.screening.suppressing import silence
+from precfix.codemod.source.project import Project
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 

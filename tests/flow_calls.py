@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from precfix.codemod.facts.flow.operations import OPERATIONS
+from precfix.codemod.torch.tables.operations import OPERATIONS
 
 Shape = tuple[int, ...]
 

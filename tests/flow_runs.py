@@ -6,11 +6,11 @@ import ast
 from pathlib import Path
 from textwrap import dedent
 
-from precfix.codemod.facts.flow.analysis import Interpretation, flow_of
-from precfix.codemod.facts.flow.encounters import encounters
-from precfix.codemod.facts.flow.lattice import Atom, Kind, Value
-from precfix.codemod.facts.names import FunctionNode, names_of
-from precfix.codemod.project import Project
+from precfix.codemod.flow.analysis import Interpretation, flow_of
+from precfix.codemod.flow.encounters import encounters
+from precfix.codemod.flow.lattice import Atom, Kind, Value
+from precfix.codemod.python.names import FunctionNode, names_of
+from precfix.codemod.source.project import Project
 
 from .rule_runs import written
 

@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.framework import TARGETS
 from precfix.codemod.model import Finding, Report, Rule, Target
-from precfix.codemod.project import Project
 from precfix.codemod.report.diff import unified_diff
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.framework import TARGETS
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
-from precfix.transforms.target.framework_settings import framework_findings
+from precfix.transforms.regime.framework_settings import framework_findings
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "frameworks"
 FINDINGS = "expected.findings.txt"

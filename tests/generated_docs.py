@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from precfix.codemod.facts.declared import SOURCE, declared_regime
-from precfix.codemod.facts.ledger.auditing import ledger_of
-from precfix.codemod.manual import manual_page, markdown_table, rules_table
 from precfix.codemod.model import Rule, Target
-from precfix.codemod.project import Project
 from precfix.codemod.report.audit_report import show_audit
+from precfix.codemod.report.manual import manual_page, markdown_table, rules_table
 from precfix.codemod.report.text import plain
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.reading.auditing import ledger_of
+from precfix.codemod.trainers.reading.declared import SOURCE, declared_regime
 from precfix.transforms.frameworks import load_frameworks
 
 from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from precfix.codemod.project import Project
+from precfix.codemod.source.project import Project
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:

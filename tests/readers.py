@@ -14,25 +14,25 @@ from functools import cache
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.apply import undo
-from precfix.codemod.discovery import Limits
-from precfix.codemod.documents import Document, FileKind
-from precfix.codemod.documents import kind_of as document_kind_of
+from precfix.codemod.applying.apply import undo
+from precfix.codemod.applying.journal import find_store, latest, old_bytes
 from precfix.codemod.engine import Options
-from precfix.codemod.facts.configs import config_files
-from precfix.codemod.facts.ledger.auditing import ledger_of
-from precfix.codemod.facts.manifests import pins_in
 from precfix.codemod.formats import ConfigText, Entry, open_config, open_within
-from precfix.codemod.framework_file import framework_of
-from precfix.codemod.ignoring import read_rules
-from precfix.codemod.journal import find_store, latest, old_bytes
 from precfix.codemod.model import EditRefused, PrecfixError, ReplaceText, Rule, Target
-from precfix.codemod.parsing import Unparsable
-from precfix.codemod.profile_file import dump
-from precfix.codemod.profile_file import load as load_profile
-from precfix.codemod.project import Project
-from precfix.codemod.settings import settings_of
-from precfix.codemod.sourced import sourced_files
+from precfix.codemod.profiles.profile_file import dump
+from precfix.codemod.profiles.profile_file import load as load_profile
+from precfix.codemod.releases.manifests import pins_in
+from precfix.codemod.settings.settings import settings_of
+from precfix.codemod.source.discovery import Limits
+from precfix.codemod.source.documents import Document, FileKind
+from precfix.codemod.source.documents import kind_of as document_kind_of
+from precfix.codemod.source.ignoring import read_rules
+from precfix.codemod.source.parsing import Unparsable
+from precfix.codemod.source.project import Project
+from precfix.codemod.source.sourced import sourced_files
+from precfix.codemod.trainers.framework_file import framework_of
+from precfix.codemod.trainers.reading.auditing import ledger_of
+from precfix.codemod.trainers.reading.configs import config_files
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 

@@ -23,9 +23,9 @@ from precfix.codemod.model import (
     Span,
     Target,
 )
-from precfix.codemod.project import Project
 from precfix.codemod.report import EditsOf, Source, TextEdit
 from precfix.codemod.report.places import Places
+from precfix.codemod.source.project import Project
 
 TARGET = Target("bf16-mixed", "the flag --to")
 SAFE, UNSAFE, SHOWN = Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY_ONLY

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 from precfix.codemod.engine import Options, check, migrate
 from precfix.codemod.model import Finding, Report, Rule, Target
-from precfix.codemod.project import Project
+from precfix.codemod.source.project import Project
 from precfix.transforms.frameworks import load_frameworks
 
 TARGET = Target("unknown", "a test")

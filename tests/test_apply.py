@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from precfix.codemod import apply as apply_module
-from precfix.codemod import journal as journal_module
-from precfix.codemod import replacing
-from precfix.codemod.apply import apply, undo
+from precfix.codemod.applying import apply as apply_module
+from precfix.codemod.applying import journal as journal_module
+from precfix.codemod.applying import replacing
+from precfix.codemod.applying.apply import apply, undo
+from precfix.codemod.applying.worktree import dirty_files
 from precfix.codemod.model import FileChange, UsageError
-from precfix.codemod.worktree import dirty_files
 
 CHANGES = (
     FileChange("a.py", b"a = 1\r\n", b"a = 2\r\n"),

@@ -102,7 +102,7 @@ ALL = [each for path in sources() for each in imports_of(path)]
 
 
 def unit_of(path: str) -> str:
-    """``codemod/facts/names.py`` -> ``facts``; ``codemod/model.py`` -> ``model``."""
+    """``codemod/python/names.py`` -> ``facts``; ``codemod/model.py`` -> ``model``."""
     return Path(path).parts[1].removesuffix(".py")
 
 
@@ -170,7 +170,7 @@ def test_probes_use_the_profile_only() -> None:
         for each in ALL
         if each.path.startswith("probes/")
         and each.target.startswith("precfix.")
-        and not each.target.startswith(("precfix.probes", "precfix.codemod.profile", "precfix.codemod.model"))
+        and not each.target.startswith(("precfix.probes", "precfix.codemod.profiles.profile", "precfix.codemod.model"))
     ]
     assert wrong == []
 

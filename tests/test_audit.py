@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from precfix.codemod.facts.ledger.auditing import ledger_of
-from precfix.codemod.facts.ledger.runs import runs_of
-from precfix.codemod.project import Project
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.reading.auditing import ledger_of
+from precfix.codemod.trainers.reading.runs import runs_of
 from precfix.transforms.frameworks import load_frameworks
 
 from .project_tree import write_tree

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from precfix.codemod.facts.ledger.recognition import runs_program, stands_at
-from precfix.codemod.framework import Framework, Recognition
-from precfix.codemod.framework_file import FrameworkInvalid, framework_of, read_framework
 from precfix.codemod.model import UsageError
-from precfix.codemod.settings import Settings, settings_of
+from precfix.codemod.settings.settings import Settings, settings_of
+from precfix.codemod.trainers.framework import Framework, Recognition
+from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_of, read_framework
+from precfix.codemod.trainers.reading.recognition import runs_program, stands_at
 
 from .project_tree import write_tree
 from .test_settings import TABLE

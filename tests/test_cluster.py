@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import UsageError
-from precfix.codemod.profile import (
+from precfix.codemod.profiles.profile import (
     Check,
     Device,
     Machine,
@@ -20,7 +20,7 @@ from precfix.codemod.profile import (
     Torch,
     Verdict,
 )
-from precfix.codemod.profile_file import load, save
+from precfix.codemod.profiles.profile_file import load, save
 from precfix.probes.cluster import (
     STALE_SECONDS,
     cluster_lines,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from precfix.codemod.facts.configs import MAX_CHARACTERS, config_files
-from precfix.codemod.project import Project
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.reading.configs import MAX_CHARACTERS, config_files
 
 from .project_tree import write_tree
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceText, Rule, Screened, Span, Target
-from precfix.codemod.project import Project
 from precfix.codemod.screening.changed_lines import changed_since
+from precfix.codemod.source.project import Project
 
 from .cli_runs import AFTER, LOOP, Runner, commit, git, repository
 

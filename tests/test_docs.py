@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from precfix.codemod.manual import REQUIRED_SECTIONS, fixes_of, manual_of, rules_table, sections_of
 from precfix.codemod.model import Rule
+from precfix.codemod.report.manual import REQUIRED_SECTIONS, fixes_of, manual_of, rules_table, sections_of
 
 from .fixture_cases import REPOSITORY, all_rules, cases
 from .generated_docs import generated_docs

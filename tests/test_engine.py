@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.engine import Options
-from precfix.codemod.facts.names import names_of
 from precfix.codemod.model import (
     Applicability,
     Edit,
@@ -24,7 +23,8 @@ from precfix.codemod.model import (
     Span,
     Target,
 )
-from precfix.codemod.project import Project
+from precfix.codemod.python.names import names_of
+from precfix.codemod.source.project import Project
 
 from .project_tree import open_tree
 

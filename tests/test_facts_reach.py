@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from precfix.codemod.facts.names import names_of
-from precfix.codemod.facts.reach import MAX_MODULES, Reached, reached
+from precfix.codemod.python.names import names_of
+from precfix.codemod.python.reach import MAX_MODULES, Reached, reached
 
 from .project_tree import open_tree
 

@@ -6,14 +6,14 @@ import ast
 from pathlib import Path
 
 import pytest
-from precfix.codemod.facts.autocast import autocasts, dtype_scenarios, runs_without_gradients
-from precfix.codemod.facts.callers import callers_of
-from precfix.codemod.facts.dtypes import UNKNOWN, Dtype, Given, Scenario
-from precfix.codemod.facts.functions import called_function
-from precfix.codemod.facts.names import definition_of, names_of, resolve
-from precfix.codemod.facts.options import options_named
-from precfix.codemod.facts.values import values_of
-from precfix.codemod.project import Project
+from precfix.codemod.python.callers import callers_of
+from precfix.codemod.python.functions import called_function
+from precfix.codemod.python.names import definition_of, names_of, resolve
+from precfix.codemod.python.options import options_named
+from precfix.codemod.python.values import values_of
+from precfix.codemod.source.project import Project
+from precfix.codemod.torch.autocast import autocasts, dtype_scenarios, runs_without_gradients
+from precfix.codemod.torch.dtypes import UNKNOWN, Dtype, Given, Scenario
 
 from .project_tree import open_tree
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from precfix.codemod.apply import apply, undo
+from precfix.codemod.applying.apply import apply, undo
 from precfix.codemod.model import FileChange, Finding, Report
 from precfix.codemod.report.diff import unified_diff
 

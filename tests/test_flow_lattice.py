@@ -7,8 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from precfix.codemod.facts.dtypes import BF16, FP16, FP32, FP64, Dtype
-from precfix.codemod.facts.flow.lattice import (
+from precfix.codemod.flow.lattice import (
     BOOL,
     HALVES,
     INT64,
@@ -26,6 +25,7 @@ from precfix.codemod.facts.flow.lattice import (
     named_by,
     promote,
 )
+from precfix.codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype
 
 NODE = ast.Name("x", ast.Load())
 DTYPES = (BOOL, INT64, FP16, BF16, FP32, FP64)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from precfix.codemod.facts.flow.kernels import missing_dtypes
-from precfix.codemod.facts.flow.layers import LAYERS, RETURNS, ROLES, Layer, layer
-from precfix.codemod.facts.flow.operation import MIXES
-from precfix.codemod.facts.flow.operations import OPERATIONS
+from precfix.codemod.torch.tables.kernels import missing_dtypes
+from precfix.codemod.torch.tables.layers import LAYERS, RETURNS, ROLES, Layer, layer
+from precfix.codemod.torch.tables.operation import MIXES
+from precfix.codemod.torch.tables.operations import OPERATIONS
 from torch import nn
 
 from .test_flow_operations import BF16, FP32, RAISES, dtypes_in, promoted

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from precfix.codemod.facts.flow.libraries import FUNCTIONS, KINDS, LOADED, MODEL_INPUTS, OBJECTS, library_object
-from precfix.codemod.facts.flow.operation import MIXES, RESULTS
+from precfix.codemod.torch.tables.libraries import FUNCTIONS, KINDS, LOADED, MODEL_INPUTS, OBJECTS, library_object
+from precfix.codemod.torch.tables.operation import MIXES, RESULTS
 
 WORDS = {"weights", "self", "forward-float32", "model:1"}
 

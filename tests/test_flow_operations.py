@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from precfix.codemod.facts.flow.kernels import missing_dtypes
-from precfix.codemod.facts.flow.operation import MIXES, RESULTS, Operation
-from precfix.codemod.facts.flow.operations import OPERATIONS, OPERATORS, operation, operator
+from precfix.codemod.torch.tables.kernels import missing_dtypes
+from precfix.codemod.torch.tables.operation import MIXES, RESULTS, Operation
+from precfix.codemod.torch.tables.operations import OPERATIONS, OPERATORS, operation, operator
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import flow_calls

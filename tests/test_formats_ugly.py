@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, FileKind
-from precfix.codemod.facts.configs import ConfigFile
-from precfix.codemod.facts.ledger.scopes import Scope, Setting, Step
-from precfix.codemod.facts.ledger.text_editing import TextEditor
 from precfix.codemod.formats import ConfigText, ConfigUnreadable, Entry, Scalar, kind_of, open_config
-from precfix.codemod.framework import Framework, Key, Recognition
 from precfix.codemod.model import EditRefused, Place, ReplaceText, Span
+from precfix.codemod.source.documents import Document, FileKind
+from precfix.codemod.trainers.framework import Framework, Key, Recognition
+from precfix.codemod.trainers.reading.configs import ConfigFile
+from precfix.codemod.trainers.reading.scopes import Scope, Setting, Step
+from precfix.codemod.trainers.writing.text_editing import TextEditor
 
 from .config_layouts import Box, Leaf, json_said, jsonc_texts, load_toml, toml_texts, yaml_said, yaml_texts
 from .readers import FIXTURES, REPOSITORY

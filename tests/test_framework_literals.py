@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 import pytest
-from precfix.codemod.documents import Document, FileKind
-from precfix.codemod.facts.ledger.literal_editing import LiteralDraft
 from precfix.codemod.model import EditRefused
+from precfix.codemod.source.documents import Document, FileKind
+from precfix.codemod.trainers.writing.literal_editing import LiteralDraft
 
 
 def draft_of(text: str) -> tuple[Document, LiteralDraft]:

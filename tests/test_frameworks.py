@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import tomlkit
 import yaml
-from precfix.codemod.framework import TARGETS, Framework
-from precfix.codemod.framework_file import FrameworkInvalid, framework_of
 from precfix.codemod.model import FileChange
+from precfix.codemod.trainers.framework import TARGETS, Framework
+from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_of
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 

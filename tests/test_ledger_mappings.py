@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.facts.ledger.declarations import scopes_of
-from precfix.codemod.facts.ledger.scopes import Scope
-from precfix.codemod.framework import Framework
-from precfix.codemod.framework_file import framework_of
 from precfix.codemod.model import Target
-from precfix.codemod.project import Project
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.framework import Framework
+from precfix.codemod.trainers.framework_file import framework_of
+from precfix.codemod.trainers.reading.declarations import scopes_of
+from precfix.codemod.trainers.reading.scopes import Scope
 
 from .framework_cases import MOVING
 

@@ -8,10 +8,10 @@ from collections import Counter
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, FileKind
-from precfix.codemod.facts.ledger.literal_editing import LiteralDraft
-from precfix.codemod.facts.ledger.mapping_items import items_of
 from precfix.codemod.model import EditRefused
+from precfix.codemod.source.documents import Document, FileKind
+from precfix.codemod.trainers.reading.mapping_items import items_of
+from precfix.codemod.trainers.writing.literal_editing import LiteralDraft
 
 from .rewrite_oracle import comments
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from precfix.codemod.manual import fixes_of, manual_of, manual_page, markdown_table, rules_table, sections_of
 from precfix.codemod.model import Finding, Rule
-from precfix.codemod.project import Project
+from precfix.codemod.report.manual import fixes_of, manual_of, manual_page, markdown_table, rules_table, sections_of
+from precfix.codemod.source.project import Project
 
 DOCS = """Two words | disagree.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.facts.pins import VersionRange, allowed
+from precfix.codemod.releases.pins import VersionRange, allowed
 
 from .rule_runs import written
 

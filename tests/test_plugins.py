@@ -14,7 +14,6 @@ from typing import cast
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.distributions import declaring
 from precfix.codemod.model import (
     AddImport,
     Applicability,
@@ -31,9 +30,10 @@ from precfix.codemod.model import (
     Span,
     Target,
 )
-from precfix.codemod.plugins import GROUP, Loaded, with_plugins
-from precfix.codemod.project import Project
-from precfix.codemod.testing import try_rule
+from precfix.codemod.plugins.distributions import declaring
+from precfix.codemod.plugins.plugins import GROUP, Loaded, with_plugins
+from precfix.codemod.plugins.testing import try_rule
+from precfix.codemod.source.project import Project
 
 from .fixture_cases import FIXTURES, REPOSITORY
 from .project_tree import open_tree, write_tree

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from precfix.codemod.profile import Status
-from precfix.codemod.profile_file import load
+from precfix.codemod.profiles.profile import Status
+from precfix.codemod.profiles.profile_file import load
 from precfix.probes.devices import environment_checks, found_devices, missing_device
 from precfix.probes.runner import Limits, Run, run_check
 from precfix.probes.step import Task

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from precfix.codemod.profile import Status
+from precfix.codemod.profiles.profile import Status
 from precfix.probes.failures import PATTERNS, classify, of_exit
 from precfix.probes.runner import Limits, Run, run_check
 from precfix.probes.step import Task

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from precfix.codemod.profile import Check, Device, Profile, Recommendation, Status, Support, Verdict
+from precfix.codemod.profiles.profile import Check, Device, Profile, Recommendation, Status, Support, Verdict
 from precfix.codemod.report.text import STYLES, plain
 from precfix.probes.checks import matmul_error, op_matrix, throughput, train50
 from precfix.probes.devices import Found

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from precfix.codemod.model import UsageError
-from precfix.codemod.profile import (
+from precfix.codemod.profiles.profile import (
     Check,
     Device,
     Fact,
@@ -22,7 +22,7 @@ from precfix.codemod.profile import (
     Support,
     Verdict,
 )
-from precfix.codemod.profile_file import MARK, MAX_BYTES, VERSION, dump, load, parse, save
+from precfix.codemod.profiles.profile_file import MARK, MAX_BYTES, VERSION, dump, load, parse, save
 
 from .fixture_cases import FIXTURES
 

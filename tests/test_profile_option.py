@@ -13,8 +13,8 @@ import pytest
 from precfix.codemod.cli import machine as cli_machine
 from precfix.codemod.cli.machine import machine_of, target_on
 from precfix.codemod.model import UsageError
-from precfix.codemod.profile import Profile
-from precfix.codemod.project import Project
+from precfix.codemod.profiles.profile import Profile
+from precfix.codemod.source.project import Project
 
 from .fixture_cases import FIXTURES
 from .test_cli import precfix

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from precfix.codemod import store
-from precfix.codemod.documents import Document, FileKind
 from precfix.codemod.model import EditRefused
-from precfix.codemod.project import PRECISION_WORDS, Project
+from precfix.codemod.source import store
+from precfix.codemod.source.documents import Document, FileKind
+from precfix.codemod.source.project import PRECISION_WORDS, Project
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_facts(root: Path) -> None:
 
 
 def test_importing_the_project_is_cheap() -> None:
-    script = "import sys, precfix.codemod.project; print(sorted(set(sys.argv[1:]) & set(sys.modules)))"
+    script = "import sys, precfix.codemod.source.project; print(sorted(set(sys.argv[1:]) & set(sys.modules)))"
     heavy = ["torch", "libcst", "rich", "yaml", "tomlkit", "typer", "pathspec", "asyncio"]
     result = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

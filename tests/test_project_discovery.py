@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from precfix.codemod import reading
-from precfix.codemod.discovery import Limits, discover
-from precfix.codemod.ignoring import IgnoreRules, compile_patterns
 from precfix.codemod.model import UsageError
-from precfix.codemod.project import Project
+from precfix.codemod.source import reading
+from precfix.codemod.source.discovery import Limits, discover
+from precfix.codemod.source.ignoring import IgnoreRules, compile_patterns
+from precfix.codemod.source.project import Project
 
 from .project_tree import write_tree
 

@@ -8,8 +8,8 @@ import codecs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, FileKind, Unparsable, Unreadable, kind_of
 from precfix.codemod.model import EditRefused, Span
+from precfix.codemod.source.documents import Document, FileKind, Unparsable, Unreadable, kind_of
 
 
 def python(data: bytes | str) -> Document:

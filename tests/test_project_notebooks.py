@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, FileKind, Unreadable
 from precfix.codemod.model import EditRefused
+from precfix.codemod.source.documents import Document, FileKind, Unreadable
 
 
 def cell(source: object, kind: str = "code", **more: object) -> dict[str, object]:

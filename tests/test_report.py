@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from precfix.codemod.documents import Document, FileKind
 from precfix.codemod.model import (
     Applicability,
     Declaration,
@@ -38,6 +37,7 @@ from precfix.codemod.report.json_report import to_json
 from precfix.codemod.report.printable import printable, width
 from precfix.codemod.report.tally import settled
 from precfix.codemod.report.text import Level, View, plain, show, show_findings
+from precfix.codemod.source.documents import Document, FileKind
 
 HERE = Span(1, 1, 1, 2)
 TARGET = Target("bf16-mixed", "the flag --to")

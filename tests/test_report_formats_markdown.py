@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod import engine
 from precfix.codemod.model import FileChange, Place, Report, Skipped, Span
-from precfix.codemod.project import Project
 from precfix.codemod.report.markdown_report import LIMIT, Advice, to_markdown
 from precfix.codemod.report.markdown_text import code, escaped, fenced, link
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.printable import printable
+from precfix.codemod.source.project import Project
 from precfix.transforms import load
 
 from .report_samples import (

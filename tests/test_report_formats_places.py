@@ -9,9 +9,9 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, FileKind
 from precfix.codemod.model import Span
 from precfix.codemod.report.places import Places
+from precfix.codemod.source.documents import Document, FileKind
 
 from .report_samples import PLACES
 

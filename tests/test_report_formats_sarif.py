@@ -12,9 +12,9 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.model import Place, Report, Skipped, Span
-from precfix.codemod.project import Project
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.sarif import to_sarif
+from precfix.codemod.source.project import Project
 from precfix.transforms import load
 
 from .report_samples import (

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.model import FileChange, Finding, Report, Skipped, Span
-from precfix.codemod.project import Project
 from precfix.codemod.report.github import SHOWN, to_github
 from precfix.codemod.report.gitlab import to_gitlab
 from precfix.codemod.report.json_lines import to_json_lines
@@ -22,6 +21,7 @@ from precfix.codemod.report.junit import to_junit
 from precfix.codemod.report.outcomes import State, outcomes
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.printable import printable
+from precfix.codemod.source.project import Project
 from precfix.transforms import load
 
 from .report_samples import (

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, FileKind, Unreadable
 from precfix.codemod.model import (
     AddDecorator,
     AddImport,
@@ -27,6 +26,7 @@ from precfix.codemod.model import (
     WrapStatements,
 )
 from precfix.codemod.rewrite import rewrite
+from precfix.codemod.source.documents import Document, FileKind, Unreadable
 
 from .byte_variants import VARIANTS
 from .readers import REPOSITORY

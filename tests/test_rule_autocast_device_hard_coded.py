@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from precfix.codemod.facts.autocast import autocasts
-from precfix.codemod.facts.devices import OPEN, devices_of
 from precfix.codemod.model import Applicability
+from precfix.codemod.torch.autocast import autocasts
+from precfix.codemod.torch.devices import OPEN, devices_of
 
 from .rule_runs import findings, migrated, rule_of, written
 

@@ -505,7 +505,7 @@ def test_evidence_names_every_use(tmp_path: Path) -> None:
 def test_line_endings_and_tabs_are_kept(tmp_path: Path) -> None:
     text = "import torch\r\nif True:\r\n\twith torch.cuda.amp.autocast(\r\n\t\tenabled=True,\r\n\t):\r\n\t\tpass\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
-    from precfix.codemod.project import Project
+    from precfix.codemod.source.project import Project
 
     _, texts = migrated([RULE], Project.open([tmp_path]))
     expected = text.replace("torch.cuda.amp", "torch.amp").replace("\t\tenabled", '\t\t"cuda",\r\n\t\tenabled')

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.profile import Device, Fact, Profile
+from precfix.codemod.profiles.profile import Device, Fact, Profile
 
 from .project_tree import open_tree, write_tree
 from .scaler_snippets import TARGET, findings, fixed, rule_named

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import Applicability
-from precfix.codemod.profile import Device, Profile, Support, Verdict
+from precfix.codemod.profiles.profile import Device, Profile, Support, Verdict
 
 from .fixture_cases import profile_named
 from .rule_runs import findings, migrated, rule_of, written

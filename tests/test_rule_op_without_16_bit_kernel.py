@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.profile import Device, OpSupport, Profile
+from precfix.codemod.profiles.profile import Device, OpSupport, Profile
 
 from .rule_runs import findings, migrated, rule_of, written
 

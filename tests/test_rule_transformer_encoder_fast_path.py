@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import Applicability, Finding
-from precfix.codemod.profile import Device, Fact, Profile, Torch
-from precfix.codemod.project import Project
+from precfix.codemod.profiles.profile import Device, Fact, Profile, Torch
+from precfix.codemod.source.project import Project
 
 from .fixture_cases import profile_named
 from .rule_runs import findings, migrated, rule_of, written

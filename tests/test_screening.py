@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Silence, Span, Target
-from precfix.codemod.project import Project
 from precfix.codemod.screening.screen import Screen
-from precfix.codemod.settings import Settings, settings_in, settings_of
-from precfix.codemod.settings_tree import SettingsTree, settings_below
+from precfix.codemod.settings.settings import Settings, settings_in, settings_of
+from precfix.codemod.settings.settings_tree import SettingsTree, settings_below
+from precfix.codemod.source.project import Project
 
 from .cli_runs import AFTER, LOOP, Runner
 from .project_tree import write_tree

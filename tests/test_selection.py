@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.model import Rule, UsageError
 from precfix.codemod.screening.selection import Selection, fix_selectors, matches, require_known, validate_settings
-from precfix.codemod.settings import Settings
+from precfix.codemod.settings.settings import Settings
 
 MANUAL = "Title.\n\n## Fix\n\n- `drop` [safe]: drops.\n- `disable` [unsafe]: disables.\n"
 RULES = [

@@ -12,8 +12,16 @@ import pytest
 from precfix.codemod.model import UsageError
 from precfix.codemod.screening.path_patterns import PathPatterns
 from precfix.codemod.screening.selection import validate_settings
-from precfix.codemod.settings import ADDED, KNOWN, MAX_EXTENDED, PathPattern, Settings, settings_in, settings_of
-from precfix.codemod.settings_tree import MAX_NESTED, settings_below
+from precfix.codemod.settings.settings import (
+    ADDED,
+    KNOWN,
+    MAX_EXTENDED,
+    PathPattern,
+    Settings,
+    settings_in,
+    settings_of,
+)
+from precfix.codemod.settings.settings_tree import MAX_NESTED, settings_below
 from precfix.transforms import load
 
 from .cli_runs import LOOP, Runner

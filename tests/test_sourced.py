@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.project import Project
+from precfix.codemod.source.project import Project
 
 from .project_tree import write_tree
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from precfix.codemod.project import Limits
+from precfix.codemod.source.project import Limits
 
 from .cli_runs import AFTER, LOOP, SCALER_ROW, Runner, git, repository
 from .project_tree import write_tree

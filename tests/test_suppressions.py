@@ -8,8 +8,8 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document, kind_of
 from precfix.codemod.screening.suppressions import MAX_CODES, MAX_PER_FILE, Suppression, suppressions_of
+from precfix.codemod.source.documents import Document, kind_of
 
 from .byte_variants import ROWS_ADDED, changed_files
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod import engine
-from precfix.codemod.documents import FileKind
 from precfix.codemod.model import (
     Applicability,
     Edit,
@@ -24,9 +23,10 @@ from precfix.codemod.model import (
     Span,
     Target,
 )
-from precfix.codemod.project import Project
 from precfix.codemod.screening.suppressing import silence, without_protected_edits
-from precfix.codemod.store import FileStore
+from precfix.codemod.source.documents import FileKind
+from precfix.codemod.source.project import Project
+from precfix.codemod.source.store import FileStore
 from precfix.transforms.suppression.unused_suppression import rule as UNUSED
 
 from .fixture_cases import write_files

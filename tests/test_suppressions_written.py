@@ -12,11 +12,11 @@ import tomlkit
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from precfix.codemod.documents import Document
 from precfix.codemod.model import Finding, Rule, Span
-from precfix.codemod.project import Project
 from precfix.codemod.screening.ignore_writing import Written, clean_reason, with_ignores
 from precfix.codemod.screening.suppressing import silence
+from precfix.codemod.source.documents import Document
+from precfix.codemod.source.project import Project
 
 from .test_suppressions import document
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.engine import Options, migrate
-from precfix.codemod.facts.dtypes import BF16, FP16
-from precfix.codemod.facts.ledger.links import sources
-from precfix.codemod.facts.ledger.source import Source
-from precfix.codemod.facts.ledger.training_code import is_left_alone, is_retired, training_modules
-from precfix.codemod.facts.names import ModuleNames, names_of
 from precfix.codemod.model import EditRefused, ReplaceExpression, ReplaceText, Report, Target
-from precfix.codemod.project import Project
+from precfix.codemod.purpose.training_code import is_left_alone, is_retired, training_modules
+from precfix.codemod.python.names import ModuleNames, names_of
+from precfix.codemod.source.project import Project
+from precfix.codemod.torch.dtypes import BF16, FP16
+from precfix.codemod.trainers.reading.links import sources
+from precfix.codemod.trainers.reading.source import Source
 from precfix.transforms import load
 
 from .project_tree import open_tree

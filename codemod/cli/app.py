@@ -215,7 +215,7 @@ def undo(
     force: Annotated[bool, typer.Option("--force", help="Also overwrite files that changed since.")] = False,
 ) -> None:
     """Restore the bytes that the last `precfix migrate` replaced."""
-    from ..apply import undo as take_back
+    from ..applying.apply import undo as take_back
     from ..report.printable import printable
 
     for restored in take_back(path, force=force):

@@ -17,8 +17,8 @@ FAMILIES = ("PF101", "PF302", "PF4", "PF5")
 def run_audit(request: Request, chosen: AuditFormat, output: Path | None, color: bool | None) -> int:
     """Write the ledger; returns the exit code: 0, or 2 when a named file cannot be read, 3 when a rule failed."""
     from .. import engine
-    from ..facts.ledger.auditing import ledger_of
     from ..report.audit_report import markdown_audit, show_audit
+    from ..trainers.reading.auditing import ledger_of
 
     opened = open_request(request)
     project, target = opened.project.with_target(None), opened.target

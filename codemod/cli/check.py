@@ -127,7 +127,7 @@ def _tell_of_outdated(opened: Opened) -> None:
 
 
 def _write_baseline(path: Path, report: Report, opened: Opened) -> int:
-    from ..replacing import replace_file
+    from ..applying.replacing import replace_file
     from ..screening.baseline import baseline_text
 
     if report.failed_rules:
@@ -154,7 +154,7 @@ def _check_baseline(path: Path, report: Report, opened: Opened) -> None:
 
 
 def _add_ignores(report: Report, opened: Opened, options: CheckOptions) -> int:
-    from ..apply import apply
+    from ..applying.apply import apply
     from ..model import FileChange
     from ..report.printable import printable
     from ..screening.ignore_writing import with_ignores

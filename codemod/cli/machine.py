@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import Target, UsageError
-from ..profile import Profile
-from ..profile_file import load
+from ..profiles.profile import Profile
+from ..profiles.profile_file import load
 
 if TYPE_CHECKING:
-    from ..project import Project
+    from ..source.project import Project
 
 PROFILE_NAMES = ("precfix-profile.json", ".precfix/profile.json")
 """Where a profile saved in a project is looked for, below its root."""

@@ -29,7 +29,7 @@ def list_rules(chosen: RulesFormat, color: bool | None) -> int:
 
 
 def _as_json(known: Sequence[Rule]) -> str:
-    from ..manual import fixes_of
+    from ..report.manual import fixes_of
 
     rows = [
         {
@@ -47,7 +47,7 @@ def _as_json(known: Sequence[Rule]) -> str:
 def manual_named(text: str) -> str:
     """The manual of a rule (by code or name) or of a contradiction (``ds-bf16-loss-scale``); raises UsageError."""
     from ...transforms.frameworks import load_frameworks
-    from ..manual import contradiction_manual, manual_of
+    from ..report.manual import contradiction_manual, manual_of
 
     wanted = text.strip("[]")
     for framework in load_frameworks():

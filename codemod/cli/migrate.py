@@ -82,7 +82,7 @@ def run_migrate(request: Request, options: MigrateOptions) -> int:
     if request.is_stdin:
         return _to_stdout(report, opened, options, reports)
     if not options.preview and report.changes:
-        from ..apply import apply
+        from ..applying.apply import apply
 
         apply(opened.project.root, report.changes, allow_dirty=options.allow_dirty)
     if options.patch is not None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ..model import Declaration, Fix, Report, RunReport, UsageError
 
 if TYPE_CHECKING:
-    from ..project import Project
     from ..report import EditsOf, Locate, TextEdit
     from ..report.frame import OutputLine
     from ..report.markdown_report import Advice
     from ..report.places import Places
     from ..report.text import View
+    from ..source.project import Project
 
 FOUND, USAGE, INTERNAL, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: findings or a diff; bad usage or input; precfix itself failed; Ctrl-C."""
@@ -122,7 +122,7 @@ def places_in(project: Project) -> Places:
 
 def prefix_of(project: Project) -> str:
     """The way from the top of the git work tree to the project: empty, or ending in ``/``."""
-    from ..worktree import repository_of
+    from ..applying.worktree import repository_of
 
     top = repository_of(project.root / "x")
     below = "." if top is None else project.root.relative_to(top).as_posix()
@@ -235,7 +235,7 @@ def check_writable(output: Path | None, project: Project, report: Report) -> Non
     """
     import os
 
-    from ..documents import FileKind, kind_of
+    from ..source.documents import FileKind, kind_of
 
     if output is None:
         return

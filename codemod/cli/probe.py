@@ -15,7 +15,7 @@ import typer
 from ..model import UsageError
 
 if TYPE_CHECKING:
-    from ..profile import Profile
+    from ..profiles.profile import Profile
 
 UNMET, NO_RESULT = 1, 3
 REQUIREMENTS = ("bf16", "fp16", "tf32", "fp8", "fp32", "bf16-mixed", "bf16-true", "fp16-mixed")
@@ -63,7 +63,7 @@ def probe(
     else:
         profile = _probed(device, quick, timeout)
     if save is not None and profile.devices:
-        from ..profile_file import save as write
+        from ..profiles.profile_file import save as write
 
         write(profile, save)
     _show(profile, as_json)
@@ -112,7 +112,7 @@ def _cluster(folder: Path | None, device: str, quick: bool, timeout: float) -> P
 
 def _show(profile: Profile, as_json: bool) -> None:
     if as_json:
-        from ..profile_file import dump
+        from ..profiles.profile_file import dump
 
         sys.stdout.write(dump(profile))
     elif any(device.rank is not None for device in profile.devices):

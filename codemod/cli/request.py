@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..model import Report, Rule, Skipped, Target, UsageError
 from ..screening.selection import Selection, require_known, similar, validate_settings
-from ..settings import Settings, settings_of
-from ..settings_tree import SettingsTree, settings_below
+from ..settings.settings import Settings, settings_of
+from ..settings.settings_tree import SettingsTree, settings_below
 from .machine import machine_of, target_on
 
 if TYPE_CHECKING:
     from ..engine import Options
-    from ..project import Project
     from ..screening.screen import Screen
+    from ..source.project import Project
 
 STDIN = Path("-")
 STDIN_NAME = "stdin.py"
@@ -114,9 +114,9 @@ def open_request(request: Request) -> Opened:
 
 
 def _project(request: Request) -> tuple[Project, SettingsTree]:
-    from ..discovery import root_of
-    from ..project import Project
     from ..screening.path_patterns import PathPatterns
+    from ..source.discovery import root_of
+    from ..source.project import Project
 
     if request.is_stdin:
         return _from_stdin(request)
@@ -138,7 +138,7 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
 
 
 def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
-    from ..project import Project
+    from ..source.project import Project
 
     if len(request.paths) > 1:
         raise UsageError("- is the only PATH, or none")
@@ -152,8 +152,8 @@ def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
 
 def _standard_input(name: str) -> bytes:
     """All of standard input; raises UsageError for more than a file of that name may have."""
-    from ..documents import FileKind, kind_of
-    from ..project import Limits
+    from ..source.documents import FileKind, kind_of
+    from ..source.project import Limits
 
     if sys.stdin is None or sys.stdin.closed:
         raise UsageError("standard input is closed")
@@ -173,7 +173,7 @@ def _named_files(paths: Sequence[Path], project: Project) -> list[str]:
 
 def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
     """Whether a whole project is read: one folder, which has the settings or is not below the top of a repository."""
-    from ..worktree import repository_of
+    from ..applying.worktree import repository_of
 
     if request.is_stdin or len(request.paths) > 1 or request.exclude or not request.paths[0].is_dir():
         return False
@@ -184,7 +184,7 @@ def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
 
 def _parse(project: Project, named: Sequence[str]) -> None:
     """Parse the Python files that were named, whatever they hold: one that cannot be parsed is then reported."""
-    from ..documents import FileKind, kind_of
+    from ..source.documents import FileKind, kind_of
 
     code = [path for path in named if kind_of(path) in (FileKind.PYTHON, FileKind.NOTEBOOK)]
     for _ in project.python_documents_at(code):
@@ -214,7 +214,7 @@ def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Proj
 
 def declared_target(project: Project) -> Target:
     """The regime the project itself declares."""
-    from ..facts.declared import SOURCE, declared_regime
+    from ..trainers.reading.declared import SOURCE, declared_regime
 
     return Target(declared_regime(project), SOURCE)
 
@@ -237,7 +237,7 @@ def _warn_of_missing_target_rule(project: Project, request: Request, rules: Sequ
 
 def _known_rules(root: Path, isolated: bool) -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
     from ...transforms import load
-    from ..plugins import with_plugins
+    from ..plugins.plugins import with_plugins
 
     if isolated:
         return load(), ()

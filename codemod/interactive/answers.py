@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..model import Finding, Fix
-from ..project import Project
+from ..source.project import Project
 
 _NUMBER = re.compile(r"\d+")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..documents import Document
 from ..engine import MAX_ROUNDS, Options, choose, collide, documents_with
 from ..model import Applicability, Edit, EditRefused, Finding, Fix, Screened
-from ..project import Project
 from ..report.proposal import diff_view, evidence_lines, fix_line, heading_lines, other_lines
 from ..report.text import counted
+from ..source.documents import Document
+from ..source.project import Project
 from .answers import LEAVE, Answer, Answers
 from .terminal import Terminal
 

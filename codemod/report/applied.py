@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from ..documents import Document, Unreadable, kind_of
 from ..model import FileChange, Finding, Fix, Report
+from ..source.documents import Document, Unreadable, kind_of
 from . import Source, SourceOf
 from .diff import line_counts
 from .frame import OutputLine

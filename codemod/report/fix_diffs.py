@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..engine import Options, choose, documents_with
 from ..model import EditRefused, Finding, Report
-from ..project import Project
+from ..source.project import Project
 from .frame import OutputLine
 from .printable import printable
 from .proposal import diff_view

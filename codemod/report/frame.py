@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from ..magics import unmask_cell
 from ..model import EditRefused, Span
+from ..source.magics import unmask_cell
 from . import Source
 from .printable import printable_char, width
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..documents import Document
-from ..magics import unmask_cell
 from ..model import Applicability, EditRefused, FileChange, Finding, Fix
+from ..source.documents import Document
+from ..source.magics import unmask_cell
 from . import SourceOf
 from .diff import unified_diff
 from .frame import OutputLine, frame

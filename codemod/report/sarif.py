@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..documents import FileKind, kind_of
-from ..manual import manual_of, sections_of
 from ..model import Applicability, EditRefused, Finding, Fix, Place, Report, Rule, Silence, Silenced, Skipped, Span
+from ..source.documents import FileKind, kind_of
 from . import EditsOf, SourceOf, TextEdit
 from .fingerprints import unique_fingerprints
 from .json_report import Json
+from .manual import manual_of, sections_of
 from .markdown_text import clipped, is_link
 from .outcomes import State, outcomes, rules_of, silenced_by
 from .places import Places

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..magics import MARKER
 from ..model import EditRefused
+from ..source.magics import MARKER
 from .locate import line_starts
 from .names import parse_edited
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..model import Finding, UsageError
-from ..project import Project
-from ..reading import FileRefused, read_regular_file
 from ..report.fingerprints import fingerprint
 from ..report.tally import in_order
+from ..source.project import Project
+from ..source.reading import FileRefused, read_regular_file
 
 VERSION = 1
 MAX_BYTES = 50_000_000

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..documents import Document, Unreadable
+from ..applying.worktree import git_executable, repository_of, run_git
 from ..model import Finding, Span, UsageError
-from ..project import Project
 from ..report.matching import changed_blocks
-from ..worktree import git_executable, repository_of, run_git
+from ..source.documents import Document, Unreadable
+from ..source.project import Project
 
 MAX_REVISION = 200
 MAX_BYTES = 50_000_000

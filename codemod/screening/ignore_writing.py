@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..documents import Document, Unparsable
 from ..formats import ConfigUnreadable, open_config
 from ..model import UNUSED_SUPPRESSION, EditRefused, Finding, Skipped
-from ..project import Project
+from ..source.documents import Document, Unparsable
+from ..source.project import Project
 from .comments import DATA_KINDS, Layout, dialect_of, layout_of
 from .suppressions import WORD, Suppression, suppressions_of
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..ignoring import IgnoreRules, compile_patterns
-from ..settings import PathPattern
+from ..settings.settings import PathPattern
+from ..source.ignoring import IgnoreRules, compile_patterns
 
 
 class PathPatterns:

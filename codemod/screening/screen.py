@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..model import Applicability, Finding, Fix, Rule, Screened, Silence, Silenced
-from ..project import Project
-from ..settings import Settings
-from ..settings_tree import SettingsTree
+from ..settings.settings import Settings
+from ..settings.settings_tree import SettingsTree
+from ..source.project import Project
 from .baseline import Baseline
 from .changed_lines import ChangedLines, carried_over
 from .path_patterns import PathPatterns

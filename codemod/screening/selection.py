@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from ..model import Rule, UsageError
-from ..settings import Settings
+from ..settings.settings import Settings
 
 
 def matches(selector: str, code: str, name: str) -> bool:
@@ -121,7 +121,7 @@ def _rule_named(where: str, text: str, rules: Sequence[Rule]) -> Rule:
 
 def _require_fix(where: str, rules: Sequence[Rule], name: str) -> None:
     """Raise UsageError unless one of the rules offers the fix; a rule whose manual lists none may offer any."""
-    from ..manual import fixes_of
+    from ..report.manual import fixes_of
 
     offered = [{fix for fix, _ in fixes_of(rule)} for rule in rules]
     if name and all(offered) and not any(name in names for names in offered):

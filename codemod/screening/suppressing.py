@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..documents import Document, Unparsable
 from ..formats import ConfigUnreadable, open_config
 from ..model import (
     UNUSED_SUPPRESSION,
@@ -20,7 +19,8 @@ from ..model import (
     Silenced,
     Span,
 )
-from ..project import Project
+from ..source.documents import Document, Unparsable
+from ..source.project import Project
 from .comments import DATA_KINDS, dialect_of, layout_of
 from .selection import matches, similar
 from .suppressions import Suppression, suppressed_documents, suppressions_of

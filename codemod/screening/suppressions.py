@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
-from ..documents import Document, FileKind
 from ..formats.lines import whole_lines
 from ..model import Span
-from ..project import Project
+from ..source.documents import Document, FileKind
+from ..source.project import Project
 from .comments import Comment, Layout, layout_of
 
 WORD = "precfix"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ...codemod.profile import Json
+from ...codemod.profiles.profile import Json
 from ..step import Judgement, Numbers, Step, StepResult, Task
 
 CPU_FEATURES = ("avx2", "avx512_f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16", "fp16", "sve_bf16")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...codemod.profile import Fact, Status
+from ...codemod.profiles.profile import Fact, Status
 from ..failures import classify
 from ..step import Judgement, Numbers, Step, StepResult, Task
 from .train50 import scaler_for

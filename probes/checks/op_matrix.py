@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...codemod.profile import OpSupport, Status
+from ...codemod.profiles.profile import OpSupport, Status
 from ..failures import classify
 from ..step import Judgement, Numbers, Step, StepResult, Task
 from .operations import Inputs, Operation, operations

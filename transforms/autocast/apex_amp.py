@@ -28,11 +28,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.autocast import autocasts
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.facts.scalers import scalers
 from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts
+from ...codemod.torch.scalers import scalers
 
 WORDS = ("apex",)
 PREFIXES = ("apex.amp.", "apex.fp16_utils.")

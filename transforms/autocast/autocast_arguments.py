@@ -10,21 +10,21 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.device_tests import needs_cuda
-from ...codemod.facts.devices import DeviceValue, devices_of
-from ...codemod.facts.dtypes import TORCH_DTYPES
-from ...codemod.facts.editing import Where
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.pins import allowed
-from ...codemod.facts.values import values_of
 from ...codemod.model import (
     Applicability,
     Edit,
     Fix,
 )
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching
+from ...codemod.python.editing import Where
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.values import values_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.device_tests import needs_cuda
+from ...codemod.torch.devices import DeviceValue, devices_of
+from ...codemod.torch.dtypes import TORCH_DTYPES
 from .run_time_device import device_around, torch_name
 
 INDEX_SINCE = "2.4"

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import autocasts
-from ...codemod.facts.bindings import reaching, self_stores
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.paths import function_of
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts
 
 _WHOLE_RUN = ("main", "run", "setup", "start")
 """Functions that may switch autocast on for the rest of the program."""

@@ -46,13 +46,6 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from ...codemod.facts.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island
-from ...codemod.facts.device_tests import asks_for_device, depends_on_device, needs_cuda
-from ...codemod.facts.devices import is_cuda_or_other
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.gates import is_gated
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.pins import allowed
 from ...codemod.model import (
     Applicability,
     Edit,
@@ -60,7 +53,14 @@ from ...codemod.model import (
     Fix,
     Rule,
 )
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames
+from ...codemod.releases.gates import is_gated
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island
+from ...codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
+from ...codemod.torch.devices import is_cuda_or_other
+from ...codemod.torch.dtypes import BF16
 from ..hardware.deployment import is_test
 from .autocast_arguments import Mistake, mistakes
 from .guessed_device import device_beside_guess, model_of_wrapper

@@ -32,10 +32,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import Autocast, autocasts, dtype_scenarios
-from ...codemod.facts.dtypes import FP16
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.regions import function_scope
 from ...codemod.model import (
     Edit,
     Finding,
@@ -43,7 +39,11 @@ from ...codemod.model import (
     ReplaceExpression,
     Rule,
 )
-from ...codemod.project import Project
+from ...codemod.purpose.regions import function_scope
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts, dtype_scenarios
+from ...codemod.torch.dtypes import FP16
 from .chosen_regions import is_chosen
 from .declared_dtype import Declared, declared_near, is_inside
 from .fixed_dtype import Fixed, fixed_evaluations

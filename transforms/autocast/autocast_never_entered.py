@@ -39,15 +39,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import Autocast, autocasts
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.model import (
     Edit,
     Finding,
     Fix,
     Rule,
 )
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts
 from .autocast_by_hand import HandCall, wrong_hand_calls
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")

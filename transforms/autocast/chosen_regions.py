@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.autocast import Autocast, autocasts_in
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import exclusive, guards
-from ...codemod.facts.regimes import speaks_of_precision
-from ...codemod.facts.regions import regions_beside
-from ...codemod.facts.values import values_of
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.purpose.regions import regions_beside
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import exclusive, guards
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts_in
 
 MAX_OTHERS = 100
 """In a function with more regions all count as chosen: comparing each with each takes too long; nobody wrote it."""

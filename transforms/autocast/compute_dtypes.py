@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast
-from ...codemod.facts.bindings import reaching, self_stores
-from ...codemod.facts.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
-from ...codemod.facts.names import ModuleNames, Scope, attribute_chain
-from ...codemod.facts.scalers import scalers
-from ...codemod.facts.values import DtypeValues, values_of
-from ...codemod.facts.visible import is_bound_before, means_the_same
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain
+from ...codemod.python.values import DtypeValues, values_of
+from ...codemod.python.visible import is_bound_before, means_the_same
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
+from ...codemod.torch.scalers import scalers
 
 AUTOCAST_NAMES = (
     "amp_dtype",

@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...codemod.facts.accelerators import accelerator_at
-from ...codemod.facts.autocast import Autocast, dtype_scenarios
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.dtypes import BF16, Constant
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import exclusive
-from ...codemod.facts.regions import function_scope
-from ...codemod.facts.visible import means_the_same
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.purpose.regions import function_scope
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import exclusive
+from ...codemod.python.visible import means_the_same
+from ...codemod.source.project import Project
+from ...codemod.torch.accelerators import accelerator_at
+from ...codemod.torch.autocast import Autocast, dtype_scenarios
+from ...codemod.torch.dtypes import BF16, Constant
 from .chosen_regions import is_chosen
 from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, sees_torch, trainer_in, weights_used_in
 from .training_regions import scales, training_regions, trains

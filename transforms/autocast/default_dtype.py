@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.arguments import bind
-from ...codemod.facts.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
-from ...codemod.facts.names import names_of
-from ...codemod.project import Project
+from ...codemod.python.arguments import bind
+from ...codemod.python.names import names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, changes_default, dtype_scenarios
 from .deprecated_uses import OLD_AUTOCAST, Use
 
 LOOPS_OF_OTHERS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "composer", "deepspeed", "trl")

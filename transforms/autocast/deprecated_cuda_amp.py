@@ -42,10 +42,10 @@ from itertools import groupby
 
 from packaging.version import Version
 
-from ...codemod.facts.names import names_of
-from ...codemod.facts.pins import allowed
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.python.names import names_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
 from .import_groups import Group, groups_of, import_edits

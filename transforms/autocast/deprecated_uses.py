@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.arguments import Signature
-from ...codemod.facts.gates import is_gated
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
-from ...codemod.project import Project
+from ...codemod.python.arguments import Signature
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.releases.gates import is_gated
+from ...codemod.source.project import Project
 
 WORDS = ("autocast", "gradscaler", "custom_fwd", "custom_bwd", "cuda.amp", "cpu.amp")
 """A file without any of these words uses none of it (letter case aside)."""

@@ -34,10 +34,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import Autocast, dtype_scenarios
-from ...codemod.facts.dtypes import BF16
 from ...codemod.model import Applicability, Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, dtype_scenarios
+from ...codemod.torch.dtypes import BF16
 from .evaluation_signs import Sign, signs
 
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)

@@ -6,20 +6,14 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from ...codemod.facts.autocast import (
-    Autocast,
-    autocasts,
-    dtype_scenarios,
-    is_float32_island,
-    is_without_gradients,
-)
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.device_tests import asks_for_device, depends_on_device
-from ...codemod.facts.devices import OPEN, devices_of
-from ...codemod.facts.dtypes import BF16, FP16
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import function_of
-from ...codemod.project import Project
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import function_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, is_without_gradients
+from ...codemod.torch.device_tests import asks_for_device, depends_on_device
+from ...codemod.torch.devices import OPEN, devices_of
+from ...codemod.torch.dtypes import BF16, FP16
 from .fast_path_runs import OFF_CUDA, Run
 
 MAX_HOPS = 2

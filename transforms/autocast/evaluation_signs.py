@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import is_without_gradients
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, parameters_of
-from ...codemod.facts.paths import exclusive, guards, name_parts, position
-from ...codemod.facts.regions import function_scope
-from ...codemod.facts.visible import means_the_same
-from ...codemod.facts.weights import cast_dtype
-from ...codemod.project import Project
+from ...codemod.purpose.regions import function_scope
+from ...codemod.python.bindings import reaching
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
+from ...codemod.python.paths import exclusive, guards, name_parts, position
+from ...codemod.python.visible import means_the_same
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import is_without_gradients
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.torch.weights import cast_dtype
 from .float32_models import is_certainly_float32
 from .model_calls import (
     Entered,

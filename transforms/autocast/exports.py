@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.names import ModuleNames, names_of, project_module
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of, project_module
+from ...codemod.source.project import Project
 from .deprecated_uses import WORDS
 
 _OLD = ("torch.cuda.amp", "torch.cpu.amp")

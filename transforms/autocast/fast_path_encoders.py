@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.arguments import Signature, bind
-from ...codemod.facts.bindings import default_of, reaching, self_stores
-from ...codemod.facts.dtypes import Unknown
-from ...codemod.facts.functions import MAX_BASES, class_of
-from ...codemod.facts.names import ModuleNames, Scope, attribute_chain, names_of, resolve
-from ...codemod.facts.values import values_of
-from ...codemod.project import Project
+from ...codemod.python.arguments import Signature, bind
+from ...codemod.python.bindings import default_of, reaching, self_stores
+from ...codemod.python.functions import MAX_BASES, class_of
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain, names_of, resolve
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Unknown
 
 WORDS = ("batch_first", "TransformerEncoderLayer")
 """A file without these builds no encoder that has its batch first, unless through a class of the project."""

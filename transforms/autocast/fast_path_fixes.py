@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.pins import allowed
 from ...codemod.model import Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
 from .fast_path_releases import HAS_SWITCH, torch_may_be_below, torch_may_reach
 from .fast_path_runs import Run
 

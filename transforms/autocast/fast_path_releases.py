@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
-from ...codemod.facts.pins import allowed
-from ...codemod.profile import Device, Profile
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Device, Profile
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
 from ..hardware.deployment import devices_meant
 from .fast_path_runs import Run
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import function_of
-from ...codemod.facts.reach import Reached, reached
 from ...codemod.model import Edit, Place
-from ...codemod.project import Project
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import function_of
+from ...codemod.python.reach import Reached, reached
+from ...codemod.source.project import Project
 
 MAX_CALLERS = 2
 """Over how many calls the code that builds the model is searched for."""

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast, dtype_scenarios
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.names import attribute_chain
-from ...codemod.project import Project
+from ...codemod.python.names import attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, dtype_scenarios
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
 from .chosen_regions import is_chosen
 from .training_regions import evaluation_regions, training_regions
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.functions import class_of, method_of
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, resolve
-from ...codemod.project import Project
+from ...codemod.python.callers import callers_of
+from ...codemod.python.functions import class_of, method_of
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain, resolve
+from ...codemod.source.project import Project
 
 CASTS = ("half", "bfloat16", "double", "type", "to")
 WRAPPERS = ("DistributedDataParallel", "DDP", "DataParallel", "compile", "convert_sync_batchnorm")

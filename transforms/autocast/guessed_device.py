@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.autocast import Autocast
-from ...codemod.facts.devices import devices_of
-from ...codemod.facts.names import attribute_chain
-from ...codemod.facts.paths import guards
-from ...codemod.project import Project
+from ...codemod.python.names import attribute_chain
+from ...codemod.python.paths import guards
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.devices import devices_of
 from .run_time_device import RegionDevice, device_around
 
 

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...codemod.facts.gates import guarding_try, is_gated
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_of
 from ...codemod.model import Edit
-from ...codemod.project import Project
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
+from ...codemod.releases.gates import guarding_try, is_gated
+from ...codemod.source.project import Project
 from .deprecated_uses import DEPRECATED, WORDS, Use
 from .exports import exported_names, is_star_imported
 from .respelling import NotExact, respelled

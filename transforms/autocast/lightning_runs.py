@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ...codemod.documents import FileKind
-from ...codemod.facts.bindings import default_of, reaching
-from ...codemod.facts.configs import ConfigFile, Entry, config_files
-from ...codemod.facts.device_tests import asks_for_device, depends_on_device
-from ...codemod.facts.dtypes import Constant, Unknown
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_of, resolve
-from ...codemod.facts.options import options_named
-from ...codemod.facts.values import values_of
 from ...codemod.model import EditRefused
-from ...codemod.project import Project
+from ...codemod.python.bindings import default_of, reaching
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.python.options import options_named
+from ...codemod.python.values import values_of
+from ...codemod.source.documents import FileKind
+from ...codemod.source.project import Project
+from ...codemod.torch.device_tests import asks_for_device, depends_on_device
+from ...codemod.torch.dtypes import Constant, Unknown
+from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from ..hardware.deployment import is_test
 from .fast_path_runs import OFF_CUDA, Respelling, Run
 

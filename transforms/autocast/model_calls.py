@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast, autocasts, is_float32_island, is_without_gradients
-from ...codemod.facts.names import ModuleNames, Scope, attribute_chain
-from ...codemod.facts.regions import function_scope
-from ...codemod.project import Project
+from ...codemod.purpose.regions import function_scope
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts, is_float32_island, is_without_gradients
 
 CONTEXT_WORDS = ("autocast", "amp", "precision", "ctx", "context", "half", "fp16", "bf16")
 """Parts of the text of a ``with`` that may open an autocast region."""

@@ -6,8 +6,8 @@ import ast
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...codemod.documents import Document
 from ...codemod.model import Edit
+from ...codemod.source.documents import Document
 from .deprecated_uses import OLD_AUTOCAST, Use
 
 

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...codemod.facts.autocast import Autocast
-from ...codemod.facts.device_tests import is_compared_with_kinds
-from ...codemod.facts.devices import OPEN, DeviceValue, asks_for_cuda, devices_of
-from ...codemod.facts.functions import MAX_BASES, class_of
-from ...codemod.facts.names import ModuleNames, Scope, attribute_chain
-from ...codemod.facts.paths import function_of, guards, position
-from ...codemod.project import Project
+from ...codemod.python.functions import MAX_BASES, class_of
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain
+from ...codemod.python.paths import function_of, guards, position
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.device_tests import is_compared_with_kinds
+from ...codemod.torch.devices import OPEN, DeviceValue, asks_for_cuda, devices_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)

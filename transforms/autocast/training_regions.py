@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...codemod.facts.autocast import Autocast, autocasts, is_float32_island, runs_without_gradients
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.regions import EVALUATION_NAMES, function_scope
-from ...codemod.project import Project
+from ...codemod.purpose.regions import EVALUATION_NAMES, function_scope
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts, is_float32_island, runs_without_gradients
 
 Regions = dict[ModuleNames, tuple[Autocast, ...]]
 

@@ -45,13 +45,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ...codemod.facts.autocast import Autocast, autocasts
-from ...codemod.facts.device_tests import needs_cuda
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.reach import Reached
 from ...codemod.model import Finding, Place, Rule
-from ...codemod.profile import Device
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Device
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.reach import Reached
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts
+from ...codemod.torch.device_tests import needs_cuda
 from ..hardware.deployment import is_test
 from .evaluation_runs import autocast_runs
 from .fast_path_encoders import Encoder, encoders, padded_call

@@ -33,10 +33,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.ledger.declarations import scopes_of
-from ...codemod.facts.ledger.scopes import Scope, Setting, Step
 from ...codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.declarations import scopes_of
+from ...codemod.trainers.reading.scopes import Scope, Setting, Step
 from ..frameworks.contradictions import findings_of
 from .deepspeed_section_reads import tolerant, unguarded_reads
 from .deepspeed_trainer import TYPES, TrainerWord, word_for

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.names import ModuleNames, names_of
 from ...codemod.model import Edit, ReplaceExpression
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.source.project import Project
 
 SECTIONS = ("fp16", "bf16")
 CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")

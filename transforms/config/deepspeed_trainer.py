@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.configs import config_files
-from ...codemod.facts.names import names_of
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.names import names_of
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.configs import config_files
 
 TYPES = ("bf16", "fp16")
 

@@ -31,9 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.configs import ConfigFile, Entry, config_files
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 
 PRECISION = ("gradient_precision", "--gradient_precision", "GRADIENT_PRECISION")
 MIXED = ("mixed_precision", "--mixed_precision", "MIXED_PRECISION")

@@ -32,11 +32,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ...codemod.facts.ledger.contradictions import in_words
-from ...codemod.facts.ledger.runs import Member, Run, runs_of
-from ...codemod.facts.ledger.steps import plan_of
 from ...codemod.model import Applicability, EditRefused, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.runs import Member, Run, runs_of
+from ...codemod.trainers.writing.contradictions import in_words
+from ...codemod.trainers.writing.steps import plan_of
 from ..frameworks.contradictions import FIX, findings_of
 
 MAX_FIXED = 40

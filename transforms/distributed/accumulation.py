@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.names import attribute_chain
-from ...codemod.facts.paths import Guard, calls_of, exclusive, guards, loops, name_parts, position
+from ...codemod.python.names import attribute_chain
+from ...codemod.python.paths import Guard, calls_of, exclusive, guards, loops, name_parts, position
 from .gradient_casts import CastSite
 
 WAITING_WORDS = {

@@ -41,7 +41,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .fsdp_clash import Clash
 from .fsdp_scalers import scaler_clashes
 from .plugin_policies import plugin_clashes

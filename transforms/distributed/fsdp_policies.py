@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.arguments import Signature, bind
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.names import ModuleNames, names_of, resolve
-from ...codemod.facts.values import values_of
-from ...codemod.project import Project
+from ...codemod.python.arguments import Signature, bind
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
 
 WORDS = ("MixedPrecision", "fully_shard", "FullyShardedDataParallel")
 FSDP1 = Signature(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.functions import called_function, class_of
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.paths import exclusive, function_of, guard_facts
-from ...codemod.facts.regimes import regime_of
-from ...codemod.facts.scaler import Scaler
-from ...codemod.facts.scalers import scalers
 from ...codemod.model import Edit, Fix, Span
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import regime_of
+from ...codemod.python.functions import called_function, class_of
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import exclusive, function_of, guard_facts
+from ...codemod.source.project import Project
+from ...codemod.torch.scaler import Scaler
+from ...codemod.torch.scalers import scalers
 from .fsdp_clash import Clash, place
 from .fsdp_policies import names_wrapper, wrapper_version
 

@@ -38,11 +38,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import Guard, calls_of, loops, name_parts, position
-from ...codemod.facts.visible import means_the_same
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import Guard, calls_of, loops, name_parts, position
+from ...codemod.python.visible import means_the_same
+from ...codemod.source.project import Project
 from .accumulation import Accumulation, accumulation_of
 from .gradient_casts import CastSite, GradientCast, gradient_casts, sites_of
 from .replicas import Replicas, replicas_of

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.dtypes import TORCH_DTYPES, Dtype
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.paths import exclusive, function_of, loops, position
-from ...codemod.facts.weights import cast_dtype
-from ...codemod.project import Project
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.paths import exclusive, function_of, loops, position
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import TORCH_DTYPES, Dtype
+from ...codemod.torch.weights import cast_dtype
 
 SPELLINGS = (".grad =", ".grad=", ".grad.data =", ".grad.data=")
 """How a file that assigns a gradient spells it; a filter of texts only."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import Dtype, as_dtype
-from ...codemod.facts.names import ModuleNames, names_of, resolve
 from ...codemod.model import Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Dtype, as_dtype
 from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES
 from .policy_dtypes import follow, policy_behind

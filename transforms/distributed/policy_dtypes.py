@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import (
+from ...codemod.model import Applicability, Fix
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of, guards
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import (
     Autocast,
     autocasts_in,
     dtype_scenarios,
     is_float32_island,
     runs_without_gradients,
 )
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.dtypes import BF16, TORCH_DTYPES, Dtype
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.paths import function_of, guards
-from ...codemod.model import Applicability, Fix
-from ...codemod.project import Project
-from ..target.regimes import compute_dtype
+from ...codemod.torch.dtypes import BF16, TORCH_DTYPES, Dtype
+from ..regime.regimes import compute_dtype
 from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES, Policy, policies, policy_of, wraps_in
 

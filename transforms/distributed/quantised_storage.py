@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.documents import FileKind
-from ...codemod.facts.dtypes import Dtype, as_dtype
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.values import values_of
-from ...codemod.facts.visible import means_the_same
-from ...codemod.facts.weights import LOAD_KEYS, LOADERS
 from ...codemod.model import Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.values import values_of
+from ...codemod.python.visible import means_the_same
+from ...codemod.source.documents import FileKind
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Dtype, as_dtype
+from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from .fsdp_clash import Clash, place
 
 STORAGE = "bnb_4bit_quant_storage"

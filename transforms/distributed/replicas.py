@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames, resolve
-from ...codemod.facts.paths import function_of
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, resolve
+from ...codemod.python.paths import function_of
+from ...codemod.source.project import Project
 from .gradient_casts import CastSite
 
 WRAPPERS = {

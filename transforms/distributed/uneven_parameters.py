@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import FP32, Dtype
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.facts.paths import calls_of, function_of, guard_facts, loops, position
-from ...codemod.facts.weights import cast_dtype
 from ...codemod.model import Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.python.paths import calls_of, function_of, guard_facts, loops, position
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP32, Dtype
+from ...codemod.torch.weights import cast_dtype
 from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES, wraps_in
 

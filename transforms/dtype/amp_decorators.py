@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.names import Binding, FunctionNode, ModuleNames, attribute_chain, definition_of, resolve
-from ...codemod.project import Project
+from ...codemod.python.names import Binding, FunctionNode, ModuleNames, attribute_chain, definition_of, resolve
+from ...codemod.source.project import Project
 
 FORWARD, BACKWARD = "custom_fwd", "custom_bwd"
 _PACKAGES = ("torch.amp", "torch.cuda.amp", "torch.amp.autocast_mode", "torch.cuda.amp.autocast_mode")

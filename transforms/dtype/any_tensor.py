@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.flow.classes import ProjectClass, is_torch_module
-from ...codemod.facts.names import FunctionNode, ModuleNames, names_of
-from ...codemod.facts.paths import guard_facts
+from ...codemod.flow.classes import ProjectClass, is_torch_module
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import FunctionNode, ModuleNames, names_of
+from ...codemod.python.paths import guard_facts
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16
 from ..hardware.deployment import is_test
 from .half_runs import Run, nearest, runs_of
 from .model_outputs import output_of

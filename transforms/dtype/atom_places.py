@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...codemod.facts.flow.lattice import Atom
+from ...codemod.flow.lattice import Atom
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .clashes import MAX_STEPS, chain_of
 
 

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.flow.frame import Meeting
+from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .casts import operand_fix
 from .clashes import ATTENTION, clashes, evidence, name_of
 

@@ -39,9 +39,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16, FP16
-from ...codemod.facts.names import FunctionNode, ModuleNames
-from ...codemod.facts.values import values_of
 from ...codemod.model import (
     AddDecorator,
     AddImport,
@@ -55,7 +52,10 @@ from ...codemod.model import (
     Rule,
     Span,
 )
-from ...codemod.project import Project
+from ...codemod.python.names import FunctionNode, ModuleNames
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16
 from .amp_decorators import BACKWARD, FORWARD, AmpDecorator
 from .custom_functions import CustomFunction, custom_functions
 from .function_uses import calls_compiled_code, is_applied_under_autocast

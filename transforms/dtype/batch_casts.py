@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.paths import function_of
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import cast_dtype
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.torch.weights import cast_dtype
 
 ENTRIES = ("input_ids", "decoder_input_ids", "token_ids", "token_type_ids", "position_ids", "labels")
 """Entries of a batch that hold integers; those that index an embedding first."""

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
-from ...codemod.project import Project
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.source.project import Project
 from .object_calls import calls_of_object
 
 FUNCTION = "torch.nn.functional.binary_cross_entropy"

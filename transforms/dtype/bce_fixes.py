@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.names import ModuleNames, resolve
 from ...codemod.model import (
     AddImport,
     Applicability,
@@ -17,7 +15,9 @@ from ...codemod.model import (
     ReplaceExpression,
     WrapStatements,
 )
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching
+from ...codemod.python.names import ModuleNames, resolve
+from ...codemod.source.project import Project
 from .autocast_paths import Inside
 from .bce_calls import CLASSES, FUNCTION, BceCall
 

@@ -33,9 +33,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.paths import guard_facts
 from ...codemod.model import Finding, Place, Rule
-from ...codemod.project import Project
+from ...codemod.python.paths import guard_facts
+from ...codemod.source.project import Project
 from ..hardware.deployment import is_test
 from .autocast_paths import Inside, PathFinder
 from .bce_calls import BceCall, bce_calls

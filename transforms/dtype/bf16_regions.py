@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast, autocasts_in, dtype_scenarios, is_float32_island
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts_in, dtype_scenarios, is_float32_island
+from ...codemod.torch.dtypes import BF16
 from .lightning_steps import lightning_precision
 
 _LIGHTNING = ("bf16", "bf16-mixed")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.flow.frame import Meeting
-from ...codemod.facts.flow.lattice import Role
-from ...codemod.facts.names import ModuleNames
+from ...codemod.flow.frame import Meeting
+from ...codemod.flow.lattice import Role
 from ...codemod.model import Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
+from ...codemod.python.names import ModuleNames
 from .clashes import MOVING, chain_of, is_device
 
 BUILTINS = ("next", "getattr")

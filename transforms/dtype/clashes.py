@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from ...codemod.facts.dtypes import FP32
-from ...codemod.facts.flow.encounters import encounters
-from ...codemod.facts.flow.frame import Autocasting, Meeting
-from ...codemod.facts.flow.lattice import Atom, Role, Source
-from ...codemod.facts.names import names_of
+from ...codemod.flow.encounters import encounters
+from ...codemod.flow.frame import Autocasting, Meeting
+from ...codemod.flow.lattice import Atom, Role, Source
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.names import names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP32
 from .islands import is_on_purpose
 
 JOIN, FACTORY, CAST, SUBMODULE, WRITE, ATTENTION = "join", "factory", "cast", "submodule", "write", "attention"

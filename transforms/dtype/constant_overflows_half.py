@@ -36,10 +36,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.model import AddImport, Applicability, Edit, Finding, Fix, Operation, ReplaceExpression, Rule
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
 from .half_here import Half, half_here
 from .numbers import finfo_dtype, number_of
 from .read_by import only_softmax_reads

@@ -32,10 +32,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import FP16
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, SetArgument
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP16
 from ..scaler.half_models import half_model_made
 from .half_here import half_here
 from .numbers import number_of

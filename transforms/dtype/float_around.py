@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.documents import Document
 from ...codemod.model import Edit, ReplaceExpression
+from ...codemod.source.documents import Document
 
 POSTFIX = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Expressions that take a method without parentheses."""

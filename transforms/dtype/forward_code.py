@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.flow.classes import ProjectClass, is_torch_module
-from ...codemod.facts.names import FunctionNode, ModuleNames
-from ...codemod.project import Project
+from ...codemod.flow.classes import ProjectClass, is_torch_module
+from ...codemod.python.callers import callers_of
+from ...codemod.python.names import FunctionNode, ModuleNames
+from ...codemod.source.project import Project
 from .bf16_regions import regions_around
 
 MAX_STEPS = 2

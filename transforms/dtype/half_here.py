@@ -10,14 +10,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast, autocasts_in
-from ...codemod.facts.dtypes import Dtype
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import guards
-from ...codemod.facts.regimes import speaks_of_precision
-from ...codemod.facts.values import values_of
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import guards
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts_in
+from ...codemod.torch.dtypes import Dtype
 from .half_runs import region_dtypes, runs_of
 from .origins import Origin, origin_of
 from .programs import runs_code

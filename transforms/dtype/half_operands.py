@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.dtypes import Dtype
-from ...codemod.facts.flow.frame import Application, Autocasting
-from ...codemod.facts.flow.lattice import HALVES, Atom, Kind, Role, Value
-from ...codemod.facts.flow.operations import operation
-from ...codemod.facts.functions import FunctionTarget
-from ...codemod.facts.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
-from ...codemod.facts.pins import allowed
+from ...codemod.flow.frame import Application, Autocasting
+from ...codemod.flow.lattice import HALVES, Atom, Kind, Role, Value
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching
+from ...codemod.python.functions import FunctionTarget
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Dtype
+from ...codemod.torch.tables.operations import operation
 from .atom_places import atom_places
 from .forward_code import is_in_forward
 from .half_here import Half, half_here

@@ -10,12 +10,19 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import MAKES_AUTOCAST, WORDS, Autocast, autocasts_in, dtype_scenarios, is_float32_island
-from ...codemod.facts.dtypes import BF16, FP16, Dtype, as_dtype
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.values import values_of
 from ...codemod.model import Place, Span
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import (
+    MAKES_AUTOCAST,
+    WORDS,
+    Autocast,
+    autocasts_in,
+    dtype_scenarios,
+    is_float32_island,
+)
+from ...codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
 from ..hardware.deployment import is_test
 
 _SETTING_WORDS = ("fp16", "mixed_precision", "bf16", "16-mixed")

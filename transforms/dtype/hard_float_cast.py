@@ -30,9 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.flow.frame import Meeting
+from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .casts import norm_weights_fix, operand_fix, producer_fix
 from .clashes import CAST, NORMS, clashes, evidence, is_written_cast, name_of
 

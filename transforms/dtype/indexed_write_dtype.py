@@ -29,9 +29,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.flow.frame import Meeting, place_of
+from ...codemod.flow.frame import Meeting, place_of
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .casts import cast_operation
 from .clashes import WRITE, clashes, evidence, name_of
 from .restored_rows import RestoredRows, restored_rows

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import Guard, calls_of, guards
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import Guard, calls_of, guards
 
 _INTEGERS = ("torch.int", "torch.uint", "torch.bool", "torch.long")
 _TESTS = ("is_floating_point", "is_complex")

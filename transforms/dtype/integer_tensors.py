@@ -6,8 +6,8 @@ import ast
 import math
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.names import ModuleNames
+from ...codemod.python.bindings import reaching
+from ...codemod.python.names import ModuleNames
 
 IDS = ("input_ids", "token_ids", "decoder_input_ids", "prompt_ids", "generated_ids", "output_ids")
 """What token ids are called, as a variable, attribute or key of a batch."""

@@ -34,12 +34,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import cast_dtype
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.torch.weights import cast_dtype
 from ..hardware.deployment import is_test
 from .batch_casts import BatchCast, batch_casts
 from .integer_buffers import BufferCast, buffer_casts

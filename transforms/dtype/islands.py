@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.dtypes import FP32
-from ...codemod.facts.flow.classes import ProjectClass, is_torch_module
-from ...codemod.facts.flow.contexts import AutocastIndex
-from ...codemod.facts.flow.frame import Meeting
-from ...codemod.facts.flow.lattice import Role
-from ...codemod.facts.names import FunctionNode
-from ...codemod.project import Project
+from ...codemod.flow.classes import ProjectClass, is_torch_module
+from ...codemod.flow.contexts import AutocastIndex
+from ...codemod.flow.frame import Meeting
+from ...codemod.flow.lattice import Role
+from ...codemod.python.names import FunctionNode
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP32
 
 SAME_VALUE = ("contiguous", "clone", "detach")
 DATA = ("tensor", "as_tensor", "asarray")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ...codemod.facts.bindings import default_of
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.flow.frame import Application
-from ...codemod.facts.flow.kernels import ANTIALIAS, WORKS_SINCE, missing_dtypes
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.pins import allowed
+from ...codemod.flow.frame import Application
 from ...codemod.model import Place
-from ...codemod.profile import Device, Profile
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Device, Profile
+from ...codemod.python.bindings import default_of
+from ...codemod.python.names import ModuleNames
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.torch.tables.kernels import ANTIALIAS, WORKS_SINCE, missing_dtypes
 
 INTERPOLATION = ("interpolate", "upsample")
 _BACKENDS = {"cuda": "cuda", "rocm": "cuda", "cpu": "cpu"}

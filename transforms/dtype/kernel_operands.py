@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames, parameters_of, resolve
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, parameters_of, resolve
+from ...codemod.source.project import Project
 from .autocast_paths import Inside, PathFinder
 from .custom_functions import CustomFunction
 from .function_uses import applications, is_foreign

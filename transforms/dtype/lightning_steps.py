@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, resolve
-from ...codemod.facts.values import values_of
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
 from ..hardware.deployment import is_test
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")

@@ -29,10 +29,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.flow.frame import Meeting
-from ...codemod.facts.flow.lattice import Role
+from ...codemod.flow.frame import Meeting
+from ...codemod.flow.lattice import Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
 from .clashes import JOIN, chain_of, clashes, evidence, name_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.flow.attributes import OUTPUT_ATTRIBUTES, SAME_DTYPE_ATTRIBUTES
-from ...codemod.facts.flow.operations import Operation, operation
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain
-from ...codemod.project import Project
+from ...codemod.flow.attributes import OUTPUT_ATTRIBUTES, SAME_DTYPE_ATTRIBUTES
+from ...codemod.python.bindings import reaching
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.tables.operations import Operation, operation
 
 _MAX_DEPTH = 16
 _KEEPING = ("first", "first-float", "softmax-like", "max-like")

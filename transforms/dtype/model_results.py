@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.flow.analysis import flow_of
-from ...codemod.facts.flow.classes import ProjectClass
-from ...codemod.facts.flow.frame import Autocasting, AutocastState
-from ...codemod.facts.flow.lattice import Atom
-from ...codemod.facts.flow.policies import policy_of
-from ...codemod.facts.functions import class_of_object
-from ...codemod.facts.names import attribute_chain
-from ...codemod.project import Project
+from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.classes import ProjectClass
+from ...codemod.flow.frame import Autocasting, AutocastState
+from ...codemod.flow.lattice import Atom
+from ...codemod.python.functions import class_of_object
+from ...codemod.python.names import attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16
+from ...codemod.torch.tables.policies import policy_of
 from .bf16_regions import Bf16Region, bf16_region
 from .model_outputs import Output
 

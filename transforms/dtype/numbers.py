@@ -7,9 +7,9 @@ import math
 import operator
 from collections.abc import Callable
 
-from ...codemod.facts.bindings import self_stores
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, definition_of
-from ...codemod.project import Project
+from ...codemod.python.bindings import self_stores
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain, definition_of
+from ...codemod.source.project import Project
 
 FLOAT32_MAX = 3.4028234663852886e38
 FLOAT64_MAX = 1.7976931348623157e308

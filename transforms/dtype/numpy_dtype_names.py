@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.values import values_of
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
 from ..hardware.deployment import is_test
 
 NAME = "bfloat16"

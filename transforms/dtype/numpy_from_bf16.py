@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16, FP64
-from ...codemod.facts.flow.lattice import Atom, Kind, Role
+from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP64
 from .any_tensor import converter_of
 from .atom_places import atom_places
 from .clashes import name_of

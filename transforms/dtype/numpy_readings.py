@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.flow.encounters import encounters
-from ...codemod.facts.flow.frame import Application
-from ...codemod.facts.flow.lattice import Kind, Value
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import guards
-from ...codemod.facts.regimes import speaks_of_precision
-from ...codemod.facts.values import values_of
+from ...codemod.flow.encounters import encounters
+from ...codemod.flow.frame import Application
+from ...codemod.flow.lattice import Kind, Value
 from ...codemod.model import Edit, ReplaceExpression
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import guards
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
 from ..hardware.deployment import is_test
 from .float_around import POSTFIX
 

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.functions import FunctionTarget, called_function
-from ...codemod.facts.names import ModuleNames, Scope, attribute_chain
-from ...codemod.project import Project
+from ...codemod.python.callers import callers_of
+from ...codemod.python.functions import FunctionTarget, called_function
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain
+from ...codemod.source.project import Project
 
 MAX_STEPS = 60
 MAX_DEPTH = 6

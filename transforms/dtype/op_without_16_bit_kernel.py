@@ -29,13 +29,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import Dtype
-from ...codemod.facts.flow.encounters import encounters
-from ...codemod.facts.flow.frame import Application, place_of
-from ...codemod.facts.flow.kernels import WITHOUT_KERNELS
-from ...codemod.facts.flow.operations import operation
+from ...codemod.flow.encounters import encounters
+from ...codemod.flow.frame import Application, place_of
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Dtype
+from ...codemod.torch.tables.kernels import WITHOUT_KERNELS
+from ...codemod.torch.tables.operations import operation
 from ..hardware.deployment import is_test
 from .clashes import name_of
 from .float_around import float_around

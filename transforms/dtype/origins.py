@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import reaching, self_stores
-from ...codemod.facts.dtypes import BF16, FP16, Dtype
-from ...codemod.facts.functions import called_function, returns_of
-from ...codemod.facts.names import Binding, ModuleNames
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import cast_dtype
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.functions import called_function, returns_of
+from ...codemod.python.names import Binding, ModuleNames
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.torch.weights import cast_dtype
 from .keeps_dtype import (
     AUTOCAST_FUNCTIONS,
     AUTOCAST_LAYERS,

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .custom_functions import custom_functions
 from .local_buffers import in_functions
 from .saved_buffers import Mismatch, in_backward

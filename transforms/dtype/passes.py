@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.names import parameters_of
-from ...codemod.project import Project
+from ...codemod.python.names import parameters_of
+from ...codemod.source.project import Project
 from .amp_decorators import BACKWARD, FORWARD
 from .custom_functions import CustomFunction, positional
 from .function_uses import constant_inputs

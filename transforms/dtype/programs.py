@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.reach import Reached, reached
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.reach import Reached, reached
+from ...codemod.source.project import Project
 from .half_runs import Run
 
 _MAX_IMPORTERS = 12

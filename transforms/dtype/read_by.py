@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import function_of, position
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import function_of, position
 
 _PASSING = ("view", "reshape", "transpose", "permute", "contiguous", "float", "to")
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.source.project import Project
 
 WORDS = ("dtype", "half", "bfloat16")
 CASTS = ("to", "half", "bfloat16")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.bindings import self_stores
-from ...codemod.facts.names import resolve
+from ...codemod.python.bindings import self_stores
+from ...codemod.python.names import resolve
 from .role_frame import Frame
 from .role_tables import FACTORIES, FULL_LAYERS, LOW_LAYERS
 from .roles import FULL, LOW, Role

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from ...codemod.facts.dtypes import FP32, TORCH_DTYPES
-from ...codemod.facts.functions import called_function
-from ...codemod.facts.names import attribute_chain, resolve
+from ...codemod.python.functions import called_function
+from ...codemod.python.names import attribute_chain, resolve
+from ...codemod.torch.dtypes import FP32, TORCH_DTYPES
 from .role_classes import layer_output, made_by_class
 from .role_frame import MAX_MEETINGS, Frame, Meeting
 from .role_tables import (

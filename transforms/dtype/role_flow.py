@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from ...codemod.facts.arguments import bind
-from ...codemod.facts.autocast import APIS, GENERIC
-from ...codemod.facts.exits import leaves
-from ...codemod.facts.functions import FunctionTarget
-from ...codemod.facts.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
-from ...codemod.project import Project
+from ...codemod.python.arguments import bind
+from ...codemod.python.exits import leaves
+from ...codemod.python.functions import FunctionTarget
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import APIS, GENERIC
 from .role_expressions import evaluate
 from .role_frame import Frame
 from .roles import A_NUMBER, UNKNOWN_ROLE, Role, Saved, Value, join, joined_columns, joined_roles, role_of

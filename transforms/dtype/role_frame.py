@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ...codemod.facts.functions import FunctionTarget
-from ...codemod.facts.names import ModuleNames
-from ...codemod.project import Project
+from ...codemod.python.functions import FunctionTarget
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
 from .roles import Role, Value
 
 MAX_MEETINGS = 400

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import reaching
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.paths import guards
 from ...codemod.model import Operation, ReplaceExpression
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import guards
+from ...codemod.source.project import Project
 from .custom_functions import CustomFunction
 from .passes import Passes, passes_of
 from .project_runs import runs_of_project

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.dtypes import FP32
-from ...codemod.facts.flow.frame import Application
-from ...codemod.facts.flow.halves import weights_can_be_half
-from ...codemod.facts.flow.lattice import Kind, Role, Value
-from ...codemod.facts.names import FunctionNode
+from ...codemod.flow.frame import Application
+from ...codemod.flow.lattice import Kind, Role, Value
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.python.names import FunctionNode
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP32
+from ...codemod.torch.tables.halves import weights_can_be_half
 from .half_operands import operand_of
 
 _PRECISION = ("dtype", "float(", "half", "bfloat16", "autocast")

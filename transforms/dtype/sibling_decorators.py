@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.autocast import autocasts, is_float32_island
-from ...codemod.facts.names import ModuleNames, attribute_chain, definition_of
-from ...codemod.facts.pins import allowed
 from ...codemod.model import AddImport, Operation
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, definition_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts, is_float32_island
 from .amp_decorators import BACKWARD, FORWARD, AmpDecorator
 
 _SINCE = "2.4"

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.flow.frame import Meeting
-from ...codemod.facts.flow.lattice import Role
+from ...codemod.flow.frame import Meeting
+from ...codemod.flow.lattice import Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .casts import module_fix, operand_fix, producer_fix
 from .clashes import SUBMODULE, clashes, evidence, name_of
 

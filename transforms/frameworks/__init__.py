@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from ...codemod.framework import Framework
+from ...codemod.trainers.framework import Framework
 
 FOLDER = Path(__file__).parent
 
@@ -16,7 +16,7 @@ def load_frameworks(others: Iterable[Path] = ()) -> tuple[Framework, ...]:
 
     Raises FrameworkInvalid for a file that does not follow the schema.
     """
-    from ...codemod.framework_file import read_frameworks
+    from ...codemod.trainers.framework_file import read_frameworks
 
     own = read_own()
     named = read_frameworks(others)
@@ -27,6 +27,6 @@ def load_frameworks(others: Iterable[Path] = ()) -> tuple[Framework, ...]:
 @cache
 def read_own() -> tuple[Framework, ...]:
     """The frameworks that come with precfix, by id."""
-    from ...codemod.framework_file import read_frameworks
+    from ...codemod.trainers.framework_file import read_frameworks
 
     return read_frameworks(sorted(FOLDER.glob("*.yaml")))

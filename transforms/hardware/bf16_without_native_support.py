@@ -34,20 +34,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import autocasts, dtype_scenarios
-from ...codemod.facts.dtypes import BF16, Scenario
-from ...codemod.facts.ledger.contradictions import in_words
-from ...codemod.facts.ledger.declarations import scopes_of
-from ...codemod.facts.ledger.scopes import Scope
-from ...codemod.facts.ledger.steps import plan_of
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.facts.paths import guards
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import LOAD_KEYS, LOADERS
-from ...codemod.framework import FAMILIES
 from ...codemod.model import Edit, EditRefused, Finding, Fix, Rule
-from ...codemod.profile import Device, Profile, Support
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Device, Profile, Support
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.python.paths import guards
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts, dtype_scenarios
+from ...codemod.torch.dtypes import BF16, Scenario
+from ...codemod.torch.weights import LOAD_KEYS, LOADERS
+from ...codemod.trainers.framework import FAMILIES
+from ...codemod.trainers.reading.declarations import scopes_of
+from ...codemod.trainers.reading.scopes import Scope
+from ...codemod.trainers.writing.contradictions import in_words
+from ...codemod.trainers.writing.steps import plan_of
 from .deployment import devices_meant, is_test, weakest
 
 LACKING = (Support.EMULATED, Support.ABSENT)

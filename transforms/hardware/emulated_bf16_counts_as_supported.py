@@ -31,13 +31,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.gates import is_gate, is_gated
-from ...codemod.facts.names import ModuleNames, names_of, resolve
-from ...codemod.facts.paths import function_of
-from ...codemod.facts.pins import allowed
 from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.profile import Support
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Support
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.paths import function_of
+from ...codemod.releases.gates import is_gate, is_gated
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
 from .deployment import is_test
 
 ASKS = "torch.cuda.is_bf16_supported"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...codemod.model import Edit, Fix
-from ...codemod.profile import Support
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Support
+from ...codemod.source.project import Project
 
 
 def goes_to(project: Project) -> str | None:

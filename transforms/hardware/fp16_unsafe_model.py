@@ -41,9 +41,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.documents import FileKind
 from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.documents import FileKind
+from ...codemod.source.project import Project
 from .sdxl_vae import half_vaes
 from .unsafe_launches import unsafe_launches
 from .unsafe_training import unsafe_training

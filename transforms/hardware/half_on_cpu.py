@@ -28,13 +28,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import autocasts
-from ...codemod.facts.dtypes import FP16, TORCH_DTYPES
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.facts.weights import LOAD_KEYS, LOADERS
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.profile import Support
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Support
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts
+from ...codemod.torch.dtypes import FP16, TORCH_DTYPES
+from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from .deployment import is_test
 
 MODEL_WORDS = ("model", "net", "unet", "vae", "encoder", "decoder", "pipe", "pipeline", "transformer")

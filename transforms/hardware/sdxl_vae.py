@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import FP16
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.facts.paths import function_of
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import LOAD_KEYS
 from ...codemod.model import Draft, Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.python.paths import function_of
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP16
+from ...codemod.torch.weights import LOAD_KEYS
 from .deployment import is_test
 
 MODELS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.configs import ConfigFile, Entry, config_files
 from ...codemod.model import Draft, Edit, EditRefused, Fix, ReplaceText
-from ...codemod.project import Project
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .deployment import is_test
 from .fp16_danger import goes_to, other_precision
 from .unsafe_families import family_of

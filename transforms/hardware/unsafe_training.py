@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
-from ...codemod.facts.dtypes import FP16
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
-from ...codemod.facts.paths import function_of
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import LOADERS, cast_dtype
 from ...codemod.model import Draft, Edit
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.python.paths import function_of
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
+from ...codemod.torch.dtypes import FP16
+from ...codemod.torch.weights import LOADERS, cast_dtype
 from ..trainer.trainer_precision import Compute
 from ..trainer.training_runs import Run, training_runs
 from .deployment import is_test

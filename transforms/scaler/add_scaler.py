@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.autocast import Autocast
-from ...codemod.facts.clipping import clips_of
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.paths import LoopNode, calls_of, guard_facts, loops, position
-from ...codemod.facts.pins import allowed
 from ...codemod.model import Applicability, Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import LoopNode, calls_of, guard_facts, loops, position
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.clipping import clips_of
 
 NAME = "scaler"
 DEVICE = '"cuda"'

@@ -6,12 +6,12 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from ...codemod.facts.bindings import reaching, self_stores
-from ...codemod.facts.callers import CallSite, callers_of
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
-from ...codemod.facts.scalers import Scaler
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.callers import CallSite, callers_of
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.scalers import Scaler
 
 MAX_HOPS = 3
 ASKING = ("get", "lower", "upper", "strip", "is_bf16_supported", "is_available", "getattr")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16, FP16
-from ...codemod.facts.regimes import Regime, conditions_of, speaks_of_precision
-from ...codemod.facts.scaler_steps import steps_of
-from ...codemod.facts.scalers import Scaler
-from ...codemod.facts.values import values_of
 from ...codemod.model import Edit, Fix, Place
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16
+from ...codemod.torch.scaler_steps import steps_of
+from ...codemod.torch.scalers import Scaler
 from .can_disable import can_disable
 from .disable_scaler import with_condition
 from .drop_scaler import fix as drop

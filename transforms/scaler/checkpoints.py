@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.functions import FunctionTarget, called_function
-from ...codemod.facts.names import ModuleNames, attribute_chain, parameters_of
-from ...codemod.facts.paths import calls_of, function_of
-from ...codemod.facts.scalers import Scaler
-from ...codemod.project import Project
+from ...codemod.python.functions import FunctionTarget, called_function
+from ...codemod.python.names import ModuleNames, attribute_chain, parameters_of
+from ...codemod.python.paths import calls_of, function_of
+from ...codemod.source.project import Project
+from ...codemod.torch.scalers import Scaler
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,13 +34,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.clipping import Clip, clips_of
-from ...codemod.facts.paths import calls_of, exclusive, guard_facts, guards, name_parts, position
-from ...codemod.facts.regimes import regime_of
-from ...codemod.facts.scaler_steps import ScalerStep, may_unscale, steps_of
-from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.model import Edit, Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import regime_of
+from ...codemod.python.paths import calls_of, exclusive, guard_facts, guards, name_parts, position
+from ...codemod.source.project import Project
+from ...codemod.torch.clipping import Clip, clips_of
+from ...codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
+from ...codemod.torch.scalers import Scaler, scalers
 from .unscale_insertion import unscale_before
 
 SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}

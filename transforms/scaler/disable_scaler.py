@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.regimes import Regime, regime_of
-from ...codemod.facts.scalers import Scaler, scalers
-from ...codemod.facts.values import values_of
 from ...codemod.model import Edit, Fix
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import Regime, regime_of
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16
+from ...codemod.torch.scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
 from .half_condition import binds_torch, half_condition, implies
 

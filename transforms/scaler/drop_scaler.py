@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.documents import Document
-from ...codemod.facts.bindings import attribute_assignments
-from ...codemod.facts.editing import Where
-from ...codemod.facts.names import Binding, ModuleNames, Scope, names_of
-from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler, Use
 from ...codemod.model import (
     Edit,
     Fix,
 )
-from ...codemod.project import Project
+from ...codemod.python.bindings import attribute_assignments
+from ...codemod.python.editing import Where
+from ...codemod.python.names import Binding, ModuleNames, Scope, names_of
+from ...codemod.source.documents import Document
+from ...codemod.source.project import Project
+from ...codemod.torch.scalers import AttributeAlias, NameAlias, Scaler, Use
 
 FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
 UNDERSTOOD_USES = {"scale", "step", "unscale_", "update", "assigned"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.autocast import Autocast, autocasts, is_float32_island
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.regimes import Regime
-from ...codemod.facts.scalers import Scaler
-from ...codemod.facts.weights import WeightChoice
 from ...codemod.model import Edit, Fix
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import Regime
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, autocasts, is_float32_island
+from ...codemod.torch.scalers import Scaler
+from ...codemod.torch.weights import WeightChoice
 from .can_disable import can_disable
 from .disable_scaler import with_condition
 

@@ -31,23 +31,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.autocast import (
+from ...codemod.model import Finding, Rule
+from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.bindings import attribute_assignments
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import calls_of, exclusive, function_of, guards, position
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import (
     Autocast,
     dtype_scenarios,
     is_float32_island,
     runs_without_gradients,
     training_autocasts,
 )
-from ...codemod.facts.bindings import attribute_assignments
-from ...codemod.facts.dtypes import FP16
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.facts.paths import calls_of, exclusive, function_of, guards, position
-from ...codemod.facts.regimes import speaks_of_precision
-from ...codemod.facts.scalers import scalers
-from ...codemod.facts.values import values_of
-from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.torch.dtypes import FP16
+from ...codemod.torch.scalers import scalers
 from .add_scaler import LossStep, fix
 
 SCALING_WORDS = (

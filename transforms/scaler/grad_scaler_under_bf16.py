@@ -44,12 +44,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16
-from ...codemod.facts.regimes import Regime, regime_of
-from ...codemod.facts.scalers import Scaler, scalers
-from ...codemod.facts.weights import WeightChoice, weight_choice_of
 from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import Regime, regime_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16
+from ...codemod.torch.scalers import Scaler, scalers
+from ...codemod.torch.weights import WeightChoice, weight_choice_of
 from . import bf16_weights, disable_scaler, drop_scaler, follow_weights
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.conditions import excludes
-from ...codemod.facts.dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
-from ...codemod.facts.names import ModuleNames, Scope
-from ...codemod.facts.regions import Region, bf16_givens
-from ...codemod.facts.scalers import Scaler
-from ...codemod.facts.values import values_of
-from ...codemod.project import Project
+from ...codemod.purpose.regions import Region, bf16_givens
+from ...codemod.python.conditions import excludes
+from ...codemod.python.names import ModuleNames, Scope
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
+from ...codemod.torch.scalers import Scaler
 from .available_text import respelled
 
 

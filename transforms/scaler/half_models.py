@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import attribute_assignments
-from ...codemod.facts.dtypes import FP16, Dtype
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of
-from ...codemod.facts.paths import exclusive, function_of, guard_facts, loops, position
-from ...codemod.facts.values import values_of
-from ...codemod.facts.weights import LOAD_KEYS, cast_dtype
-from ...codemod.project import Project
+from ...codemod.python.bindings import attribute_assignments
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.python.paths import exclusive, function_of, guard_facts, loops, position
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP16, Dtype
+from ...codemod.torch.weights import LOAD_KEYS, cast_dtype
 
 LOADERS = ("from_pretrained", "from_config")
 CHANGES_BACK = (

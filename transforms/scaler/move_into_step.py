@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.paths import Guard
-from ...codemod.facts.scaler_steps import ScalerStep
 from ...codemod.model import Fix
+from ...codemod.python.paths import Guard
+from ...codemod.torch.scaler_steps import ScalerStep
 
 
 def fix(step: ScalerStep, call: ast.Call, guard: Guard) -> Fix | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.bindings import default_of
-from ...codemod.facts.functions import called_function
-from ...codemod.facts.names import Binding, attribute_chain, names_of
-from ...codemod.facts.paths import function_of
-from ...codemod.facts.scaler_steps import ScalerStep
-from ...codemod.project import Project
+from ...codemod.python.bindings import default_of
+from ...codemod.python.functions import called_function
+from ...codemod.python.names import Binding, attribute_chain, names_of
+from ...codemod.python.paths import function_of
+from ...codemod.source.project import Project
+from ...codemod.torch.scaler_steps import ScalerStep
 
 FINITENESS = ("isfinite", "isnan", "isinf")
 STEP_SWITCHES = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.documents import Document
-from ...codemod.facts.names import ModuleNames, Scope
-from ...codemod.facts.paths import function_of, guard_facts, position
-from ...codemod.facts.scalers import AttributeAlias, NameAlias, Scaler
 from ...codemod.model import Edit, Fix, Span
+from ...codemod.python.names import ModuleNames, Scope
+from ...codemod.python.paths import function_of, guard_facts, position
+from ...codemod.source.documents import Document
+from ...codemod.torch.scalers import AttributeAlias, NameAlias, Scaler
 from .checkpoints import Transfer
 
 KEY = "scaler"

@@ -29,14 +29,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.documents import Document
-from ...codemod.facts.names import attribute_chain
-from ...codemod.facts.paths import LoopNode, exclusive, function_of, loop_names, loops, position
-from ...codemod.facts.regimes import regime_of
-from ...codemod.facts.scaler_steps import steps_of
-from ...codemod.facts.scalers import NameAlias, Scaler, scalers
 from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.purpose.regimes import regime_of
+from ...codemod.python.names import attribute_chain
+from ...codemod.python.paths import LoopNode, exclusive, function_of, loop_names, loops, position
+from ...codemod.source.documents import Document
+from ...codemod.source.project import Project
+from ...codemod.torch.scaler_steps import steps_of
+from ...codemod.torch.scalers import NameAlias, Scaler, scalers
 from .checkpoints import Transfer, transfers_of
 from .save_scaler_state import fix
 

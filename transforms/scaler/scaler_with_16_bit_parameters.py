@@ -31,9 +31,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.scaler_steps import steps_of
-from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.model import (
     Edit,
     Finding,
@@ -41,7 +38,10 @@ from ...codemod.model import (
     Place,
     Rule,
 )
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.scaler_steps import steps_of
+from ...codemod.torch.scalers import Scaler, scalers
 from .half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
 
 ERROR = "'Attempting to unscale FP16 gradients'"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.facts.clipping import Clip
-from ...codemod.facts.paths import Guard, guards, loops, position
-from ...codemod.facts.scaler_steps import ScalerStep
 from ...codemod.model import Edit
+from ...codemod.python.paths import Guard, guards, loops, position
+from ...codemod.torch.clipping import Clip
+from ...codemod.torch.scaler_steps import ScalerStep
 
 
 def unscale_before(step: ScalerStep, clip: Clip, clips: Sequence[Clip]) -> tuple[Edit, ...] | None:

@@ -31,11 +31,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.paths import Guard, exclusive, guard_facts, guards, loops, name_parts, position
-from ...codemod.facts.scaler_steps import ScalerStep, steps_of
-from ...codemod.facts.scalers import Scaler, scalers
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.project import Project
+from ...codemod.python.paths import Guard, exclusive, guard_facts, guards, loops, name_parts, position
+from ...codemod.source.project import Project
+from ...codemod.torch.scaler_steps import ScalerStep, steps_of
+from ...codemod.torch.scalers import Scaler, scalers
 from . import move_into_step
 from .per_step_tests import changes_per_step
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import UNUSED_SUPPRESSION, Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 
 
 def check(project: Project) -> Iterator[Finding]:

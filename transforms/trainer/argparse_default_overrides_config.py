@@ -36,12 +36,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.accelerators import accelerator_at
-from ...codemod.facts.ledger.command_options import DeclaredOption, declared_options
-from ...codemod.facts.ledger.training_code import connected_modules, imported_modules, is_foreign
-from ...codemod.facts.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
-from ...codemod.project import Project
+from ...codemod.purpose.training_code import connected_modules, imported_modules, is_foreign
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.source.project import Project
+from ...codemod.torch.accelerators import accelerator_at
+from ...codemod.trainers.reading.command_options import DeclaredOption, declared_options
 from .launch_precisions import PRECISIONS, Stated, stated_for
 
 CLASSES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")

@@ -31,14 +31,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import FP32, FP64
-from ...codemod.facts.names import ModuleNames, names_of
-from ...codemod.facts.paths import guards
-from ...codemod.facts.pins import allowed
-from ...codemod.facts.values import values_of
 from ...codemod.model import Edit, Finding, Fix, Place, Rule
-from ...codemod.profile import Device
-from ...codemod.project import Project
+from ...codemod.profiles.profile import Device
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.paths import guards
+from ...codemod.python.values import values_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP32, FP64
 from ..hardware.deployment import is_test
 from .attention_uses import first_float32_use, is_cast_on_the_way
 from .load_dtype_fixes import to_bf16

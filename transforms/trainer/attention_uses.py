@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames, attribute_chain
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.source.project import Project
 from .loads import Load
 from .trainer_precision import Compute
 from .training_runs import RECAST, training_runs

@@ -11,12 +11,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.bindings import reaching, self_stores
-from ...codemod.facts.callers import callers_of
-from ...codemod.facts.functions import called_function, returns_of
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain
-from ...codemod.facts.values import position_in_targets
-from ...codemod.project import Project
+from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.callers import callers_of
+from ...codemod.python.functions import called_function, returns_of
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain
+from ...codemod.python.values import position_in_targets
+from ...codemod.source.project import Project
 
 MAX_STEPS = 12
 MAX_BIRTHS = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import ModuleNames, names_of, resolve
-from ...codemod.facts.scopes import attribute_chain
 from ...codemod.model import Applicability, Draft, Fix
-from ...codemod.project import Project
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.scopes import attribute_chain
+from ...codemod.source.project import Project
 from .slips import SPELLING, is_test
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.facts.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
-from ...codemod.facts.names import Binding, ModuleNames, attribute_chain, names_of
-from ...codemod.facts.paths import guard_facts, position
-from ...codemod.facts.values import values_of
-from ...codemod.facts.visible import means_the_same
 from ...codemod.model import Draft, Fix
-from ...codemod.project import Project
+from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
+from ...codemod.python.paths import guard_facts, position
+from ...codemod.python.values import values_of
+from ...codemod.python.visible import means_the_same
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
 from ..hardware.deployment import is_test
 from .births import births_of
 from .keywords import keywords_of

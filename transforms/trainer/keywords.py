@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.facts.names import ModuleNames
+from ...codemod.python.names import ModuleNames
 
 
 @dataclass(frozen=True, slots=True, eq=False)

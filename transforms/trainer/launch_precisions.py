@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...codemod.documents import FileKind
-from ...codemod.facts.configs import ConfigFile, Entry, config_files
-from ...codemod.facts.ledger.launch_flags import runs_one_of
-from ...codemod.facts.ledger.training_code import is_left_alone
 from ...codemod.formats import CommandLine
 from ...codemod.model import Place
-from ...codemod.project import Project
+from ...codemod.purpose.training_code import is_left_alone
+from ...codemod.source.documents import FileKind
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
+from ...codemod.trainers.reading.launch_flags import runs_one_of
 
 PRECISIONS = ("no", "fp16", "bf16", "fp8")
 FLAGS = ("--mixed_precision", "--mixed-precision")

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from ..frameworks.contradictions import findings_of
 
 

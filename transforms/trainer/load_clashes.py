@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.dtypes import BF16, FP16, FP32, Dtype
-from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Draft, Fix, Place, Span
-from ...codemod.project import Project
-from ..target.regimes import compute_dtype
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, FP32, Dtype
+from ..regime.regimes import compute_dtype
 from .births import births_of
 from .keywords import keywords_of
 from .load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype

@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
 from .load_keywords import unknown_keywords

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.dtypes import BF16, Dtype
-from ...codemod.facts.names import ModuleNames
-from ...codemod.facts.visible import means_the_same
 from ...codemod.model import Edit, Fix
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.visible import means_the_same
+from ...codemod.torch.dtypes import BF16, Dtype
 from .loads import LOAD_KEYS, Load, literal_of
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.names import ModuleNames, names_of, resolve
-from ...codemod.facts.pins import VersionRange, allowed
 from ...codemod.model import Draft, Edit, Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.releases.pins import VersionRange, allowed
+from ...codemod.source.project import Project
 from .loads import LOADERS
 
 SINCE = "4.56.0"

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
-from ...codemod.facts.names import ModuleNames, attribute_chain, resolve
-from ...codemod.facts.values import values_of
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, attribute_chain, resolve
+from ...codemod.python.values import values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
 from .keywords import Keywords, entries_of, keywords_of
 
 LOADERS = ("from_pretrained", "from_config")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.bindings import default_of
-from ...codemod.facts.dtypes import FP16
-from ...codemod.facts.functions import FunctionTarget, called_function, returns_of
-from ...codemod.facts.names import FunctionNode, ModuleNames, names_of, parameters_of
-from ...codemod.facts.paths import guard_facts
-from ...codemod.facts.values import is_none, values_of
 from ...codemod.model import Draft, Fix, Place
-from ...codemod.project import Project
+from ...codemod.python.bindings import default_of
+from ...codemod.python.functions import FunctionTarget, called_function, returns_of
+from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
+from ...codemod.python.paths import guard_facts
+from ...codemod.python.values import is_none, values_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP16
 from .loads import LOAD_KEYS, LOADERS
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 
 DTYPES = ("bfloat16", "float16", "float32")
 WORDS = (*DTYPES, "precision")

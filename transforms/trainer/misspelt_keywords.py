@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import ModuleNames, Scope, names_of, resolve
 from ...codemod.model import Draft, Edit, Fix
-from ...codemod.project import Project
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, Scope, names_of, resolve
+from ...codemod.source.project import Project
 from .misspellings import respelled
 from .slips import SPELLING, is_test
 

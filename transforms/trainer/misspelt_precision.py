@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.project import Project
+from ...codemod.source.project import Project
 from .boolean_flags import wrong_truth_values
 from .misspelt_keywords import unknown_keywords
 from .misspelt_torch_names import misspelt_torch_names

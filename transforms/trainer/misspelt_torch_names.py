@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...codemod.documents import Document
-from ...codemod.facts.names import ModuleNames, names_of
 from ...codemod.model import Draft, Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.source.documents import Document
+from ...codemod.source.project import Project
 from .misspellings import DTYPES, paths_with_slips, slips
 from .slips import SPELLING, renamed_attribute, respelt_string
 

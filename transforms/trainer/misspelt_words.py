@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.facts.configs import ConfigFile, Entry, config_files
-from ...codemod.facts.names import ModuleNames, names_of
 from ...codemod.model import Applicability, Draft, EditRefused, Fix
-from ...codemod.project import Project
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
 from .slips import SPELLING, is_test, renamed_attribute, respelt_string
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.facts.bindings import self_stores
-from ...codemod.facts.names import ModuleNames, Scope, attribute_chain, names_of
 from ...codemod.model import Draft, Fix
-from ...codemod.project import Project
+from ...codemod.python.bindings import self_stores
+from ...codemod.python.names import ModuleNames, Scope, attribute_chain, names_of
+from ...codemod.source.project import Project
 from .slips import SPELLING, renamed_attribute
 
 WRONG, RIGHT = "scalar", "scaler"

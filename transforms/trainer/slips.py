@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.facts.names import ModuleNames
 from ...codemod.model import Edit
+from ...codemod.python.names import ModuleNames
 
 SPELLING = "spelling"
 """The name of every fix that only changes how something is spelt."""

@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...codemod.facts.functions import called_function
-from ...codemod.facts.names import ModuleNames, names_of, parameters_of
 from ...codemod.model import Draft, Fix, Place
-from ...codemod.project import Project
+from ...codemod.python.functions import called_function
+from ...codemod.python.names import ModuleNames, names_of, parameters_of
+from ...codemod.source.project import Project
 from .slips import is_test
 
 KINDS = {"fp16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}

@@ -6,12 +6,12 @@ import ast
 from dataclasses import dataclass
 from enum import Enum
 
-from ...codemod.facts.dtypes import BF16, FP16, as_dtype
-from ...codemod.facts.functions import class_of
-from ...codemod.facts.names import ModuleNames, resolve
-from ...codemod.facts.pins import allowed
-from ...codemod.facts.values import values_of
-from ...codemod.project import Project
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import ModuleNames, resolve
+from ...codemod.python.values import values_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, as_dtype
 from .births import Birth
 from .keywords import keywords_of
 

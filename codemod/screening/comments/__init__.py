@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...documents import Document, FileKind
+from ...source.documents import Document, FileKind
 from .layout import Comment, Layout, LayoutBuilder
 
 __all__ = ["DATA_KINDS", "Comment", "Layout", "dialect_of", "layout_of"]

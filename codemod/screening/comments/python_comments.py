@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterator
 from tokenize import TokenInfo
 
-from ...documents import Document
-from ...magics import CONTINUED, MARKER, MASK
+from ...source.documents import Document
+from ...source.magics import CONTINUED, MARKER, MASK
 from .layout import LayoutBuilder
 from .shell_comments import read_words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from ...documents import Document
+from ...source.documents import Document
 from .layout import LayoutBuilder
 
 _JSON = re.compile(

@@ -6,9 +6,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 
-from ...documents import Document
 from ...formats.shell_lines import logical_end
 from ...formats.shell_words import Operator, Tokenizer, Unclosed, Word
+from ...source.documents import Document
 from .layout import LayoutBuilder
 
 _ENV_VALUE = re.compile(

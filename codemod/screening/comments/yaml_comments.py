@@ -6,7 +6,7 @@ import re
 
 import yaml
 
-from ...documents import Document
+from ...source.documents import Document
 from .layout import LayoutBuilder
 
 _HASH = re.compile(r"#[^\r\n\x85\u2028\u2029]*")

@@ -1,0 +1,1 @@
+"""Writing all files or none, the journal, undo."""

@@ -1,0 +1,1 @@
+"""Which dtype each tensor has."""

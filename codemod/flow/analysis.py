@@ -1,0 +1,295 @@
+"""The dtype flow of a project: each function is interpreted once, with symbols for what it is given."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from ..python.functions import FunctionTarget, method_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
+from ..source.project import Project
+from ..torch.tables.halves import weights_can_be_half
+from . import statements
+from .classes import ProjectClass, constructed, is_torch_module, stored_elsewhere, weights_atom
+from .contexts import decorated
+from .frame import Autocasting, AutocastState, Frame, Record, TooLarge
+from .lattice import (
+    HALVES,
+    UNKNOWN_VALUE,
+    Atom,
+    Role,
+    Value,
+    join,
+)
+from .meetings import NodeValue, report_input
+from .parameters import parameter_symbol, parameter_value
+
+MAX_STATEMENTS = 1200
+"""A larger function degrades to unknown."""
+MAX_DEPTH = 12
+"""How many calls deep summaries are made of summaries."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interpretation:
+    """What one function did: its meetings, and what it returns in terms of what it is given."""
+
+    record: Record
+    returned: Value
+    names: dict[str, Value]
+
+
+NOTHING = Interpretation(Record(), UNKNOWN_VALUE, {})
+
+
+class FlowAnalysis:
+    """All interpretations of one project, made when asked for; get it by `flow_of`."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._functions: dict[FunctionNode | ModuleNames, Interpretation] = {}
+        self._under: dict[tuple[FunctionNode, Atom, str], Interpretation] = {}
+        self._attributes: dict[ProjectClass, dict[str, Value]] = {}
+        self._weights: dict[ProjectClass, Atom] = {}
+        self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
+        self._modules: dict[ProjectClass, bool] = {}
+        self._qualified: dict[tuple[int, tuple[str, ...]], str | None] = {}
+        self._depth = 0
+        self.changes_default_dtype = any(
+            True for _ in project.python_documents(("set_default_dtype", "set_default_tensor_type"))
+        )
+
+    # --- what rules ask ---------------------------------------------------------------------------------------------
+
+    def function(self, module: ModuleNames, node: FunctionNode) -> Interpretation:
+        """The interpretation of a function or method of the project."""
+        if node not in self._functions:
+            if self._depth >= MAX_DEPTH:
+                return NOTHING  # not kept: asked for by itself, it is interpreted
+            self._functions[node] = NOTHING  # a recursive call finds this
+            self._functions[node] = self._interpret(module, node)
+        return self._functions[node]
+
+    def module_body(self, module: ModuleNames) -> Interpretation:
+        """The interpretation of the statements of a module: a script."""
+        if module not in self._functions:
+            self._functions[module] = NOTHING
+            record = Record()
+            frame = Frame(self, module, None, record, AutocastState(Autocasting.OFF))
+            self._functions[module] = self._run(frame, module.tree.body)
+        return self._functions[module]
+
+    def under(self, state: AutocastState, module: ModuleNames, node: FunctionNode) -> Interpretation:
+        """The interpretation of a function that a caller runs in ``state``; not kept."""
+        return self._interpret(module, node, state)
+
+    # --- interpretation ---------------------------------------------------------------------------------------------
+
+    def _interpret(self, module: ModuleNames, node: FunctionNode, state: AutocastState | None = None) -> Interpretation:
+        state = state if state is not None else decorated(self.project, module, node)
+        owner = self._owner(module, node)
+        frame = Frame(self, module, node, Record(), state)
+        frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
+        frame.names.update(self._closed_over(module, node))
+        for parameter in parameters_of(node):
+            frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
+        return self._run(frame, node.body)
+
+    def _run(self, frame: Frame, body: list[ast.stmt]) -> Interpretation:
+        if self._depth >= MAX_DEPTH or _is_too_large(body):
+            return NOTHING
+        self._depth += 1
+        try:
+            statements.execute(frame, body)
+        except (TooLarge, RecursionError):
+            return NOTHING
+        finally:
+            self._depth -= 1
+        returned = UNKNOWN_VALUE
+        if frame.returned:
+            returned = frame.returned[0]
+            for value in frame.returned[1:]:
+                returned = join(returned, value)
+        return Interpretation(frame.record, returned, frame.names if _names_are_asked_for(frame) else {})
+
+    def _closed_over(self, module: ModuleNames, node: FunctionNode) -> dict[str, Value]:
+        """What the names of the enclosing function hold when it ends: a nested function sees these."""
+        parent = module.scopes[node].parent
+        outer = parent.node if parent is not None else None
+        if not isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            return {}
+        return self.function(module, outer).names
+
+    def _owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
+        scope = module.scopes[node]
+        parent = scope.parent
+        return ProjectClass(module, parent) if parent is not None and isinstance(parent.node, ast.ClassDef) else None
+
+    # --- classes ----------------------------------------------------------------------------------------------------
+
+    def is_module(self, found: ProjectClass) -> bool:
+        """Whether a class is an ``nn.Module``."""
+        if found not in self._modules:
+            self._modules[found] = is_torch_module(self.project, found)
+        return self._modules[found]
+
+    def qualified(self, module: ModuleNames, node: ast.expr) -> str | None:
+        """`names.resolve`, remembered for each import."""
+        chain = attribute_chain(node)
+        if chain is None:
+            return None
+        bindings = module.scope_of(node).lookup(chain[0])
+        if not bindings:
+            return resolve(self.project, module, node) if module.star_imports else None
+        if bindings[0].kind != "import":
+            return resolve(self.project, module, node) if len(bindings) > 1 else None
+        key = (id(bindings[0]), tuple(chain))
+        if key not in self._qualified:
+            self._qualified[key] = resolve(self.project, module, node)
+        return self._qualified[key]
+
+    def own_weights(self, found: ProjectClass) -> Atom:
+        """The symbol for the weights of a class."""
+        if found not in self._weights:
+            self._weights[found] = weights_atom(found, can_be_half=weights_can_be_half(self.project))
+        return self._weights[found]
+
+    def method(self, found: ProjectClass, name: str) -> FunctionTarget | None:
+        """A method of a class or of its bases inside the project."""
+        key = (found, name)
+        if key not in self._methods:
+            self._methods[key] = method_of(self.project, found.module, found.scope, name)
+        return self._methods[key]
+
+    def attributes(self, found: ProjectClass) -> dict[str, Value]:
+        """What the constructor of a class leaves in its attributes; those that other methods set are left out."""
+        if found not in self._attributes:
+            self._attributes[found] = {}
+            target = self.method(found, "__init__")
+            names = self.function(target.module, target.node).names if target is not None else {}
+            known = constructed(self, found, names)
+            self._attributes[found] = {
+                name: value for name, value in known.items() if not stored_elsewhere(found, name)
+            }
+        return self._attributes[found]
+
+    # --- calls of the project's own functions -------------------------------------------------------------------------
+
+    def applied(
+        self,
+        frame: Frame,
+        node: ast.Call,
+        target: FunctionTarget,
+        positional: list[NodeValue],
+        named: list[tuple[str, ast.expr, Value]],
+        receiver: Value | None,
+    ) -> Value:
+        """What a call returns: the function's summary with its symbols replaced by what this call hands over."""
+        done = self._called(frame, target)
+        values = dict(positional) | {item: value for _, item, value in named}
+        bindings: dict[str, tuple[Atom, ...]] = {}
+        arguments = target.arguments(node)
+        for name, expression in arguments.items():
+            bindings[parameter_symbol(target.node, name)] = values[expression].atoms if expression in values else ()
+        owner = self._owner(target.module, target.node)
+        if receiver is not None and owner is not None:
+            bindings[self.own_weights(owner).symbol] = receiver.atoms
+        self._inputs(frame, node, target, done, arguments, values, bindings, receiver)
+        return substituted(done.returned, bindings, frame, node, target)
+
+    def _called(self, frame: Frame, target: FunctionTarget) -> Interpretation:
+        """The interpretation of a function as ``frame`` calls it: inside an open region it runs under autocast."""
+        known, state = self.function(target.module, target.node), frame.autocast
+        if state.state is not Autocasting.ON:
+            return known
+        key = (target.node, state.atom, state.device)
+        if key not in self._under:
+            self._under[key] = known  # a recursive call finds this
+            if decorated(self.project, target.module, target.node).state is Autocasting.MAYBE:
+                self._under[key] = self._interpret(target.module, target.node, state)
+        return self._under[key]
+
+    def _inputs(
+        self,
+        frame: Frame,
+        node: ast.Call,
+        target: FunctionTarget,
+        done: Interpretation,
+        arguments: dict[str, ast.expr],
+        values: dict[ast.expr, Value],
+        bindings: dict[str, tuple[Atom, ...]],
+        receiver: Value | None,
+    ) -> None:
+        """Arguments that the function hands to its weights as they are meet these weights at this call."""
+        symbols = {parameter_symbol(target.node, name): expression for name, expression in arguments.items()}
+        for symbol, expression in symbols.items():
+            for entry in done.record.inputs:
+                if entry.symbol == symbol:
+                    weights = bindings.get(entry.weights.symbol, (entry.weights,))
+                    model = values.get(symbols.get(entry.weights.symbol, expression))
+                    value = values.get(expression, UNKNOWN_VALUE)
+                    report_input(frame, node, expression, value, weights, receiver, handed_on=model)
+
+
+def substituted(
+    value: Value, bindings: dict[str, tuple[Atom, ...]], frame: Frame, node: ast.Call, target: FunctionTarget
+) -> Value:
+    """A returned value as the caller sees it."""
+    items = None
+    if value.items is not None:
+        items = tuple(substituted(item, bindings, frame, node, target) for item in value.items)
+    atoms: list[Atom] = []
+    for atom in value.atoms:
+        replaced = _replaced(atom, bindings)
+        if not replaced:
+            return replace(value, atoms=(), items=items)
+        atoms += [item for item in replaced if item not in atoms]
+    path, text = frame.module.document.path, f"{target.node.name}(...) returns it"
+    return replace(value, atoms=tuple(atom.seen_at(path, node, text) for atom in atoms), items=items)
+
+
+def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, ...]:
+    if atom.mixture is not None:
+        meant = _replaced(atom.mixture.meant, bindings)
+        kept = next((item for item in meant if item.is_half and (item.dtype is None or item.dtype in HALVES)), None)
+        mixture = replace(atom.mixture, meant=kept) if kept is not None else None
+        return (replace(atom, mixture=mixture),)
+    if atom.symbol in bindings:
+        made_by_layer = atom.made == "layer"
+        return tuple(
+            replace(item, made="layer") if made_by_layer and item.role is Role.WEIGHTS else item
+            for item in bindings[atom.symbol]
+        )
+    if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):
+        return ()
+    return (atom,)
+
+
+def _names_are_asked_for(frame: Frame) -> bool:
+    """Whether somebody looks at the names a function leaves: its class, or a function nested in it."""
+    function = frame.function
+    if function is None or function.name == "__init__":
+        return True
+    return any(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in function.body)
+
+
+def _is_too_large(body: list[ast.stmt]) -> bool:
+    if body and (body[-1].end_lineno or 0) - body[0].lineno < MAX_STATEMENTS:
+        return False
+    count = 0
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        count += isinstance(node, ast.stmt)
+        if count > MAX_STATEMENTS:
+            return True
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            stack.extend(getattr(node, name, []) if isinstance(getattr(node, name, []), list) else [])
+    return False
+
+
+def flow_of(project: Project) -> FlowAnalysis:
+    """The dtype flow of a project."""
+    return project.fact(FlowAnalysis)

@@ -1,0 +1,73 @@
+"""Evaluates attributes: the dtype of a tensor, a table of a scheduler, a field of what a model returns."""
+
+from __future__ import annotations
+
+import ast
+
+from ..torch.dtypes import FP32
+from .classes import attribute_value, model_by_name
+from .frame import Frame
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, named_by
+
+SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
+OUTPUT_ATTRIBUTES = {
+    "sample",
+    "prev_sample",
+    "last_hidden_state",
+    "latent_dist",
+    "logits",
+    "pooler_output",
+    "image_embeds",
+    "text_embeds",
+    "pred_original_sample",
+}
+"""Attributes of what a model returns that hold a tensor of its dtype."""
+NUMBER_ATTRIBUTES = {"shape", "ndim", "device", "requires_grad", "is_cuda", "layout", "names"}
+SCHEDULER_TABLES = ("alphas_cumprod", "betas", "sigmas")
+"""Tables of a diffusers scheduler, float32 whatever the model computes in (``SchedulerMixin``, diffusers 0.35)."""
+
+
+def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
+    """What ``base.name`` is, by what ``base`` is."""
+    name = node.attr
+    if name == "dtype":
+        return _dtype_of(frame, node, base)
+    if name in NUMBER_ATTRIBUTES:
+        return NUMBER_VALUE
+    if base.kind is Kind.MODULE:
+        known = _said_here(frame, node, attribute_value(frame, base, name))
+        return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
+    if name in SCHEDULER_TABLES and _names_scheduler(node.value):
+        source = frame.source(node, f"the scheduler keeps {name} in float32")
+        return Value(Kind.TENSOR, (Atom(FP32, source=source, made="table"),))
+    if base.kind is Kind.TENSOR and (name in SAME_DTYPE_ATTRIBUTES or name in OUTPUT_ATTRIBUTES):
+        return base
+    return model_by_name(node) if base.kind is Kind.UNKNOWN else UNKNOWN_VALUE
+
+
+def _said_here(frame: Frame, node: ast.Attribute, value: Value) -> Value:
+    """``self.dtype``, which the constructor took from its parameter: here it is called ``self.dtype``."""
+    if value.kind is not Kind.DTYPE or all(atom.role is not Role.EXPRESSION for atom in value.atoms):
+        return value
+    text = ast.unparse(node)
+    half, named = any(atom.is_half for atom in value.atoms), named_by(value.atoms)
+    source = frame.source(node, f"{text} is given")
+    atom = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=half, source=source, expression=node, candidates=named)
+    return Value(Kind.DTYPE, (atom,))
+
+
+def _names_scheduler(node: ast.expr) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return "scheduler" in name
+
+
+def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
+    """``x.dtype``: the atoms of ``x``, or a symbol of its own."""
+    if base.kind in (Kind.TENSOR, Kind.MODULE) and base.atoms:
+        return Value(Kind.DTYPE, tuple(atom for atom in base.atoms))
+    if base.kind is Kind.NUMBER or base.kind is Kind.ARRAY:
+        return UNKNOWN_VALUE
+    text = ast.unparse(node)
+    source = frame.source(node, f"{text} is followed")
+    made = "" if base.kind is Kind.MODULE else "followed"
+    return Value(Kind.DTYPE, (Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node, made=made),))

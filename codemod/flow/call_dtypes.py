@@ -1,0 +1,66 @@
+"""Dtypes that are handed to calls: ``dtype=...``, ``.to(...)``, and the default dtype where none is given."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ..torch.dtypes import FP32
+from .dtype_expressions import dtype_atoms
+from .frame import Frame
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Value
+from .meetings import NodeValue
+
+Named = list[tuple[str, ast.expr, Value]]
+"""The keyword arguments of a call: name (``**`` for an unpacked one), expression, value."""
+
+
+def default_atom(frame: Frame, node: ast.expr, text: str, made: str) -> Atom:
+    """The atom of the default dtype; unknown where the project changes it."""
+    source = frame.source(node, f"{text} in float32, the default dtype" if made == "module" else text)
+    return Atom(FP32, source=source, made=made)
+
+
+def given_atoms(frame: Frame, named: Named) -> tuple[Atom, ...] | None:
+    """The atoms of ``dtype=...``; None where it is not given (or None)."""
+    for key, item, value in named:
+        if key in ("dtype", "torch_dtype") and not (isinstance(item, ast.Constant) and item.value is None):
+            return atoms_of_dtype(frame, item, value)
+    return None
+
+
+def atoms_of_dtype(frame: Frame, node: ast.expr, value: Value) -> tuple[Atom, ...]:
+    """The atoms a dtype-valued argument stands for, made by a cast from now on."""
+    atoms = value.atoms if value.kind is Kind.DTYPE and value.atoms else dtype_atoms(frame, node)
+    return tuple(replace(atom, made="cast") if atom.dtype is not None else atom for atom in atoms)
+
+
+def as_tensor(value: Value) -> Value:
+    return Value(Kind.TENSOR, value.atoms if value.kind is Kind.TENSOR else ())
+
+
+def moved(frame: Frame, node: ast.expr, operands: list[NodeValue], named: Named) -> Value:
+    """``x.to(...)``: a dtype, a device, both, another tensor, or something that is not known."""
+    receiver = operands[0][1] if operands else UNKNOWN_VALUE  # `torch.to()` has none
+    first, scalar = as_tensor(receiver), receiver.scalar
+    given = given_atoms(frame, named)
+    if given is not None:
+        return Value(Kind.TENSOR, given, scalar=scalar)
+    for item, value in operands[1:]:
+        if value.kind is Kind.DTYPE:
+            return Value(Kind.TENSOR, atoms_of_dtype(frame, item, value), scalar=scalar)
+        if value.kind is Kind.TENSOR:
+            return Value(Kind.TENSOR, value.atoms, scalar=scalar)
+        if not _is_device(item, value):
+            named_so = "dtype" in ast.unparse(item).lower()
+            return Value(Kind.TENSOR, dtype_atoms(frame, item) if named_so else (), scalar=scalar)
+    if any(key == "**" for key, _, _ in named):
+        return Value(Kind.TENSOR, scalar=scalar)
+    return replace(first, scalar=scalar)
+
+
+def _is_device(node: ast.expr, value: Value) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str | int | bool)
+    text = ast.unparse(node).lower()
+    return value.kind is Kind.NUMBER or any(word in text for word in ("device", "cuda", "rank", "gpu"))

@@ -1,0 +1,138 @@
+"""Calls, told apart: operations of torch, methods of tensors, modules, loaders, the project's own functions."""
+
+from __future__ import annotations
+
+import ast
+
+from ..python.functions import called_function, class_of
+from ..python.names import attribute_chain
+from ..torch.tables.operations import operation
+from .call_dtypes import Named, moved
+from .classes import ProjectClass
+from .frame import Application, Frame, place_of
+from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, promote
+from .meetings import NodeValue
+from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
+from .operation_calls import apply_operation
+
+LOADERS = ("from_pretrained", "from_single_file", "from_config")
+TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
+"""Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
+PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
+GROWING = ("append", "extend", "insert", "pop", "clear", "remove")
+LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
+"""Constructors that make float32 of any data."""
+SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_input": (0,)}
+"""Methods of diffusers schedulers and the arguments their results follow (see ``libraries``)."""
+
+
+def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
+    """The value of a call whose receiver and arguments are evaluated."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if not isinstance(node.func, ast.Attribute | ast.Name):
+        if receiver is None or receiver.kind is not Kind.MODULE:
+            return UNKNOWN_VALUE
+        return forward(frame, node, receiver, positional, named)
+    if receiver is not None and receiver.kind is Kind.MODULE:
+        return on_module(frame, node, receiver, name, positional, named)
+    local = frame.get(name) if isinstance(node.func, ast.Name) else None
+    if local is not None and local.kind is Kind.MODULE:
+        return forward(frame, node, local, positional, named)
+    chain = attribute_chain(node.func)
+    qualified = frame.analysis.qualified(frame.module, node.func) if chain is not None else None
+    if qualified is not None and qualified.startswith("torch."):
+        return _torch(frame, node, qualified, positional, named)
+    if name in SCHEDULER_METHODS and (receiver is None or receiver.kind is Kind.UNKNOWN):
+        followed = [positional[index][1] for index in SCHEDULER_METHODS[name] if index < len(positional)]
+        return promote(followed, node) if len(followed) == len(SCHEDULER_METHODS[name]) else UNKNOWN_VALUE
+    foreign = qualified is not None and receiver is not None and receiver.kind is Kind.UNKNOWN
+    if (
+        not foreign
+        and receiver is not None
+        and receiver.kind in (Kind.TENSOR, Kind.UNKNOWN, Kind.ARRAY, Kind.BATCH, Kind.SEQUENCE)
+    ):
+        found = _method(frame, node, receiver, name, positional, named)
+        if found is not None:
+            return found
+    return _other_call(frame, node, name, qualified, positional, named)
+
+
+def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named) -> Value:
+    last = qualified.rpartition(".")[2]
+    if qualified.startswith("torch.nn.") and not qualified.startswith(
+        ("torch.nn.functional.", "torch.nn.utils", "torch.nn.init")
+    ):
+        return made_layer(frame, node, last, positional, named)
+    if qualified in LEGACY_TENSORS and positional and positional[0][1].kind is not Kind.NUMBER:
+        return apply_operation(frame, node, "zeros", [], named)
+    known = operation(qualified)
+    if known is None:
+        return (
+            NUMBER_VALUE if qualified.startswith(("torch.device", "torch.cuda", "torch.distributed")) else UNKNOWN_VALUE
+        )
+    return apply_operation(frame, node, known.name, positional, named)
+
+
+def _method(
+    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
+) -> Value | None:
+    assert isinstance(node.func, ast.Attribute)
+    if receiver.kind is Kind.BATCH:
+        return _from_batch(frame, node, receiver, name)
+    if receiver.kind in (Kind.SEQUENCE, Kind.ARRAY):
+        place = place_of(node.func.value) if name in GROWING else None
+        if place is not None:
+            frame.put(place, Value(receiver.kind))
+        return UNKNOWN_VALUE
+    known = operation(name)
+    told = name in TENSOR_ONLY or name == "to" or (known is not None and known.result == "array")
+    if receiver.kind is Kind.UNKNOWN and not told:
+        return None
+    if known is None:
+        return _random_result(receiver, name)
+    if name == "to" and receiver.kind is Kind.UNKNOWN:
+        cast = moved(frame, node, [(node.func.value, receiver), *positional], named)
+        return cast if cast.atoms else UNKNOWN_VALUE
+    return apply_operation(frame, node, name, [(node.func.value, receiver), *positional], named, method=True)
+
+
+def _random_result(receiver: Value, name: str) -> Value | None:
+    """Methods of what models return: ``latent_dist.sample()``, ``.mode()``."""
+    return receiver if receiver.kind is Kind.TENSOR and name in ("sample", "mode", "rsample") else None
+
+
+def _from_batch(frame: Frame, node: ast.Call, receiver: Value, name: str) -> Value | None:
+    if name in ("get", "pop") and node.args and isinstance(node.args[0], ast.Constant):
+        text = f"{receiver.label}[{node.args[0].value!r}]"
+        source = frame.source(node, f"{text} comes from the data pipeline")
+        return Value(Kind.TENSOR, (Atom(symbol=text, role=Role.DATA, source=source, expression=node),))
+    return receiver if name in ("to", "cuda") else None
+
+
+def _other_call(
+    frame: Frame, node: ast.Call, name: str, qualified: str | None, positional: list[NodeValue], named: Named
+) -> Value:
+    if name in LOADERS and isinstance(node.func, ast.Attribute):
+        return loaded(frame, node, named)
+    if name == "prepare" and isinstance(node.func, ast.Attribute):
+        return prepared(positional)
+    if (
+        name in ("unwrap_model", "compile", "DistributedDataParallel", "DataParallel", "deepcopy", "get_peft_model")
+        and positional
+    ):
+        return positional[0][1]
+    if isinstance(node.func, ast.Name) and name in PLAIN_BUILTINS:
+        return NUMBER_VALUE
+    target = called_function(frame.project, frame.module, node)
+    if target is not None and target.node.name != "__init__":
+        return frame.analysis.applied(frame, node, target, positional, named, None)
+    found = class_of(frame.project, frame.module, node.func)
+    if found is not None:
+        return made_object(frame, node, ProjectClass(*found))
+    if name in ("asarray", "array") and (qualified or "").startswith("numpy.") and positional:
+        if positional[0][1].kind is Kind.TENSOR:
+            frame.record.applications[node] = Application(
+                frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
+            )
+        return ARRAY_VALUE
+    return ARRAY_VALUE if (qualified or "").startswith("numpy.") else UNKNOWN_VALUE

@@ -1,0 +1,186 @@
+"""What the attributes of a class hold, as its constructor leaves them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..python.functions import class_of
+from ..python.names import FunctionNode, ModuleNames, Scope, resolve
+from ..source.project import Project
+from ..torch.dtypes import FP32
+from .frame import Frame
+from .lattice import FLOATING, UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
+
+if TYPE_CHECKING:
+    from .analysis import FlowAnalysis
+
+MAX_BASES = 6
+MODULE_BASES = (
+    "Module",
+    "Model",
+    "PreTrainedModel",
+    "ModelMixin",
+    "LightningModule",
+    "Layer",
+    "Block",
+    "Encoder",
+    "Decoder",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectClass:
+    """A class of the project; equal when it is the same one."""
+
+    module: ModuleNames
+    scope: Scope
+
+    @property
+    def name(self) -> str:
+        return self.scope.node.name if isinstance(self.scope.node, ast.ClassDef) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchLayer:
+    """A class of ``torch.nn``."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryModel:
+    """A model of a library, or one that a function is given: its forward is not known."""
+
+    name: str
+    prepared: bool = False
+    """Went through ``accelerator.prepare``: its forward runs under autocast and returns float32."""
+    part_of: str = ""
+    """For a submodule that is called by itself, past the prepared forward: the model it belongs to."""
+    parameter: str = ""
+    """For a model that a function is given: the symbol of that parameter, for the function's callers."""
+
+
+PARTS = ("final_layer_norm", "text_projection", "visual_projection")
+"""Submodules of text and image encoders that training code calls by themselves (clip skip, pooled embeddings)."""
+MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
+"""Names under which diffusion code keeps models that it did not build itself."""
+
+
+def has_dtype(model: LibraryModel) -> bool:
+    """Whether ``model.dtype`` exists: the models of diffusers and transformers have it, a plain ``nn.Module`` not."""
+    return model.name[:1].isupper() or model.name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES
+
+
+def model_by_name(node: ast.expr) -> Value:
+    """A model of a library, told by the name it goes by (``pipeline.vae``); its dtype is not known."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES:
+        return Value(Kind.MODULE, (), detail=LibraryModel(name), label=ast.unparse(node))
+    return UNKNOWN_VALUE
+
+
+def is_torch_module(project: Project, found: ProjectClass, hops: int = 0) -> bool:
+    """Whether a class is an ``nn.Module``, through the project's own bases; foreign bases are told by their name."""
+    node = found.scope.node
+    if hops > MAX_BASES or not isinstance(node, ast.ClassDef):
+        return False
+    for base in node.bases:
+        qualified = resolve(project, found.module, base) or ast.unparse(base)
+        if qualified.startswith("torch.nn.") or qualified.rpartition(".")[2].endswith(MODULE_BASES):
+            return True
+        inside = class_of(project, found.module, base)
+        if inside is not None and is_torch_module(project, ProjectClass(*inside), hops + 1):
+            return True
+    return False
+
+
+def weights_atom(found: ProjectClass, *, can_be_half: bool) -> Atom:
+    """The symbol "the dtype of this class's weights"."""
+    source = Source(found.module.document.path, found.scope.node, f"the weights of {found.name} can be 16-bit")
+    symbol = f"weights of {found.module.document.path}:{found.name}"
+    return Atom(symbol=symbol, role=Role.WEIGHTS, can_be_half=can_be_half, source=source)
+
+
+def attribute_value(frame: Frame, base: Value, name: str) -> Value:
+    """``base.name`` for a module."""
+    if name in ("weight", "bias"):
+        return Value(Kind.TENSOR, base.atoms)
+    detail = base.detail
+    if isinstance(detail, ProjectClass):
+        known = frame.analysis.attributes(detail).get(name)
+        return as_part(known, base.atoms, frame.analysis.own_weights(detail)) if known is not None else UNKNOWN_VALUE
+    if isinstance(detail, LibraryModel):
+        return _part(base, detail, name)
+    return UNKNOWN_VALUE
+
+
+def _part(base: Value, detail: LibraryModel, name: str) -> Value:
+    """A submodule of a library's model, where its name tells that it is one with weights."""
+    if name in ("module", "model", "text_model"):
+        return Value(Kind.MODULE, base.atoms, label=base.label, detail=detail)
+    if name in PARTS and base.label:
+        return Value(Kind.MODULE, base.atoms, label=base.label, detail=LibraryModel(name, part_of=base.label))
+    return UNKNOWN_VALUE
+
+
+def as_part(value: Value, atoms: tuple[Atom, ...], own: Atom) -> Value:
+    """A class's attribute seen on an object whose weights have ``atoms``."""
+    if value.atoms == (own,):
+        return value.with_atoms(atoms)
+    return value
+
+
+def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Value]) -> dict[str, Value]:
+    """The attributes after ``__init__``: parameters, buffers and submodules follow the weights of the class."""
+    own = analysis.own_weights(found)
+    is_module = analysis.is_module(found)
+    result = {}
+    for place, value in names.items():
+        if not place.startswith("self.") or "." in place[5:] or "[" in place:
+            continue
+        inside = value.kind is Kind.MODULE and is_module and not _is_kept_wide(value)
+        result[place[5:]] = replace(value, atoms=(own,)) if inside else value
+    return result
+
+
+def _is_kept_wide(value: Value) -> bool:
+    """``nn.Linear(4, 4, dtype=torch.float32)``, ``self.head.float()``: float32 is asked for."""
+    return bool(value.atoms) and all(atom.dtype == FP32 and atom.made == "cast" for atom in value.atoms)
+
+
+def has_parts_with_weights(analysis: FlowAnalysis, found: ProjectClass) -> bool:
+    """Whether a class keeps something with a floating dtype, or anything that is not understood but is a module."""
+    if found.name.endswith(("Loss", "Criterion")):
+        return False
+    parts = analysis.attributes(found).values()
+    return not parts or any(part.kind is Kind.UNKNOWN or bool(part.atoms) for part in parts)
+
+
+def registered_buffer(value: Value, own: Atom) -> Value:
+    """A floating buffer is cast with the module; integer and bool ones never are."""
+    floating = [atom for atom in value.atoms if atom.dtype in FLOATING]
+    return value.with_atoms((own,)) if floating and len(floating) == len(value.atoms) else value
+
+
+def stored_elsewhere(found: ProjectClass, name: str) -> bool:
+    """Whether another method than the constructor gives the attribute a value as well."""
+    for receiver, _, statement in found.module.attribute_stores.get(name, []):
+        holder = found.module.scope_of(statement)
+        if receiver == ["self"] and holder.enclosing_class is found.scope:
+            node = holder.function.node
+            if not isinstance(node, FunctionNode) or node.name != "__init__":
+                return True
+    return any(_is_changed(found, node) for node in found.module.attribute_loads.get(name, []))
+
+
+def _is_changed(found: ProjectClass, node: ast.Attribute) -> bool:
+    """``self.grids[k] = ...`` and ``self.grids.append(...)`` in a method."""
+    parent = found.module.parents.get(node)
+    replaced = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+    grown = isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "insert")
+    if not (replaced or grown) or not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+        return False
+    holder = found.module.scope_of(node)
+    return holder.enclosing_class is found.scope and getattr(holder.function.node, "name", "") != "__init__"

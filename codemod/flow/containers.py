@@ -1,0 +1,51 @@
+"""What ``nn.ModuleList`` and ``nn.Sequential`` hold, and what comes out of a sequence of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..torch.tables.layers import LAYERS
+from .classes import TorchLayer
+from .lattice import UNKNOWN_VALUE, Kind, Value
+from .meetings import NodeValue
+
+LISTS = ("ModuleList", "Sequential")
+MAX_PARTS = 16
+
+
+def held(name: str, positional: Sequence[NodeValue]) -> tuple[Value, ...] | None:
+    """The modules a container is made with; None where that is not known. One for all, where all are alike."""
+    if name not in LISTS:
+        return None
+    values = tuple(value for _, value in positional)
+    if not values:
+        return ()
+    if name == "ModuleList":
+        values = values[0].items or () if len(values) == 1 else ()
+    known = bool(values) and all(value.kind is Kind.MODULE for value in values)
+    return values if known and len(values) <= MAX_PARTS else None
+
+
+def one_of(container: Value) -> Value:
+    """Any one of the modules of a container, where all are of one class."""
+    parts = container.items or ()
+    if not parts or any(part.detail != parts[0].detail or part.items != parts[0].items for part in parts):
+        return UNKNOWN_VALUE
+    return of_container(parts[0], container)
+
+
+def of_container(part: Value, container: Value) -> Value:
+    """A part with the weights of its container: it is cast along."""
+    return replace(part, atoms=container.atoms if part.atoms else ())
+
+
+def meets_first(container: Value) -> bool:
+    """Whether the input of a sequence reaches weights that do not promote, before anything changes its dtype."""
+    for part in container.items or ():
+        layer = LAYERS.get(part.detail.name) if isinstance(part.detail, TorchLayer) else None
+        if layer is None:
+            return False
+        if layer.role != "passing":
+            return layer.role == "weighted" and layer.mix != "promotes"
+    return False

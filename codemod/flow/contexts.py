@@ -1,0 +1,101 @@
+"""What a ``with`` does to autocast: a region opens, closes, or perhaps opens."""
+
+from __future__ import annotations
+
+import ast
+
+from ..python.names import ModuleNames, names_of
+from ..source.project import Project
+from ..torch.autocast import Autocast, autocasts_in, dtype_scenarios
+from ..torch.dtypes import Dtype
+from .frame import Autocasting, AutocastState, Frame
+from .lattice import Atom, Role, Source
+
+OWN_METHODS = ("autocast", "autocast_smart_context_manager", "compute_loss_context_manager", "forward_context")
+"""Methods of trainers (accelerate, fabric, transformers, Lightning plugins) that open a region."""
+MAYBE_WORDS = ("autocast", "amp", "precision")
+
+
+class AutocastIndex:
+    """The autocasts of each module by their node."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._known: dict[ModuleNames, dict[ast.AST, Autocast]] = {}
+
+    def of(self, module: ModuleNames) -> dict[ast.AST, Autocast]:
+        if module not in self._known:
+            found = autocasts_in(self._project, module) if "autocast" in module.document.text else ()
+            self._known[module] = {item.node: item for item in found}
+        return self._known[module]
+
+
+def open_region(project: Project) -> Source | None:
+    """Where the project opens an autocast region: its models run inside of it. None where no file does."""
+    return project.fact(_open_region)
+
+
+def _open_region(project: Project) -> Source | None:
+    index = project.fact(AutocastIndex)
+    for document in project.python_documents(("autocast",)):
+        for item in index.of(names_of(project, document)).values():
+            if not item.switched_off:
+                return Source(document.path, item.node, "autocast is entered here: layers give 16 bits inside")
+    return None
+
+
+def entered(frame: Frame, expression: ast.expr) -> AutocastState:
+    """The state inside ``with <expression>:``."""
+    autocast = frame.project.fact(AutocastIndex).of(frame.module).get(expression)
+    if autocast is not None:
+        return opened(frame.project, autocast)
+    called = expression.func if isinstance(expression, ast.Call) else expression
+    name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+    if isinstance(called, ast.Attribute) and isinstance(expression, ast.Call) and name in OWN_METHODS:
+        return AutocastState(Autocasting.ON)
+    bound = _bound_autocast(frame, called)
+    if bound is not None:
+        return opened(frame.project, bound)
+    if any(word in name.lower() for word in MAYBE_WORDS):
+        return AutocastState(Autocasting.MAYBE)
+    return frame.autocast
+
+
+def _bound_autocast(frame: Frame, name: ast.expr) -> Autocast | None:
+    """``ctx = nullcontext() if ... else torch.autocast(...)``; ``amp = partial(torch.autocast, ...)``."""
+    if not isinstance(name, ast.Name):
+        return None
+    index = frame.project.fact(AutocastIndex).of(frame.module)
+    if not index:
+        return None
+    for binding in frame.module.scope_of(name).lookup(name.id):
+        if binding.value is None:
+            continue
+        for node in ast.walk(binding.value):
+            if node in index:
+                return index[node]
+    return None
+
+
+def opened(project: Project, autocast: Autocast) -> AutocastState:
+    """The state inside a region made by ``autocast``."""
+    device = autocast.device or "cuda"
+    if autocast.switched_off:
+        return AutocastState(Autocasting.OFF)
+    values = {scenario.value for scenario in dtype_scenarios(project, autocast)}
+    named = frozenset(value for value in values if isinstance(value, Dtype))
+    dtype = next(iter(named)) if len(values) == len(named) == 1 else None
+    if dtype is not None and dtype.name == "float32" and device == "cpu":
+        return AutocastState(Autocasting.OFF)  # refused there with a warning; CUDA casts weights and inputs to it
+    symbol = "" if dtype is not None else "autocast"
+    role = None if dtype is not None else Role.AUTOCAST
+    return AutocastState(Autocasting.ON, Atom(dtype, symbol, role, made="autocast", candidates=named), device)
+
+
+def decorated(project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef) -> AutocastState:
+    """The state at the start of a function: a decorator may open a region; a caller may have."""
+    index = project.fact(AutocastIndex).of(module)
+    for decorator in function.decorator_list:
+        if decorator in index:
+            return opened(project, index[decorator])
+    return AutocastState(Autocasting.MAYBE)

@@ -1,0 +1,200 @@
+"""The state of one interpretation: what each name holds, which autocast region is open, what was met on the way."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ..python.names import FunctionNode, ModuleNames
+from ..source.project import Project
+from .lattice import Atom, Role, Source, Value, join
+
+if TYPE_CHECKING:
+    from .analysis import FlowAnalysis
+
+PRECISION_TESTS = (
+    "dtype", "precision", "fp16", "bf16", "fp32", "half", "float16", "float32", "is_floating_point", "autocast",
+    "upcast",
+)  # fmt: skip
+MAX_NAMES = 400
+"""A function that gives values to more places than this is not followed."""
+
+
+class Autocasting(Enum):
+    """Whether operations run under autocast."""
+
+    OFF = "off"
+    MAYBE = "maybe"
+    """The function can be called from within a region, or the context manager is not known."""
+    ON = "on"
+
+
+@dataclass(frozen=True, slots=True)
+class AutocastState:
+    """The innermost region around a statement."""
+
+    state: Autocasting
+    atom: Atom = field(default_factory=lambda: Atom(symbol="autocast", role=Role.AUTOCAST))
+    """What ``lower`` operations compute in."""
+    device: str = "cuda"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operand:
+    """An operand of an operation: the expression, and the atom it brings."""
+
+    node: ast.expr
+    atom: Atom
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meeting:
+    """Two operands of different dtype in one operation."""
+
+    module: ModuleNames
+    node: ast.expr
+    """The operation: a call, a binary operation, the target of an indexed write."""
+    operation: str
+    """The operation's name in the tables; ``module`` for a module's forward, ``index_put`` for ``t[mask] = v``."""
+    mix: str
+    """What a mix does here, in the words of ``operation.MIXES``."""
+    odd: Operand
+    """The one that is too wide (or the data that was not cast)."""
+    meant: Operand
+    """The one whose dtype was meant."""
+    meant_dtype: str
+    """Source text that gives the dtype that was meant, where it can be said at this place; else empty."""
+    autocast: Autocasting
+    function: FunctionNode | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """An operation that some rule asks about, with what was known of its operands."""
+
+    module: ModuleNames
+    node: ast.Call
+    operation: str
+    receiver: Value | None
+    """For methods: the object; None for functions."""
+    arguments: tuple[tuple[ast.expr, Value], ...]
+    autocast: AutocastState
+    function: FunctionNode | None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A parameter that the function hands to weights as it is."""
+
+    symbol: str
+    weights: Atom
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """What one interpretation met, in source order; a place that is interpreted twice is recorded once."""
+
+    meetings: list[Meeting] = field(default_factory=list)
+    applications: dict[ast.AST, Application] = field(default_factory=dict)
+    inputs: set[Input] = field(default_factory=set)
+    _seen: set[tuple[ast.AST, ast.AST, Atom, Atom]] = field(default_factory=set)
+
+    def meet(self, meeting: Meeting) -> None:
+        key = (meeting.node, meeting.odd.node, meeting.odd.atom, meeting.meant.atom)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.meetings.append(meeting)
+
+
+class TooLarge(Exception):
+    """The function holds more than is worth following: nothing is concluded from it."""
+
+
+class Frame:
+    """One function (or module body) being interpreted."""
+
+    def __init__(
+        self,
+        analysis: FlowAnalysis,
+        module: ModuleNames,
+        function: FunctionNode | None,
+        record: Record,
+        autocast: AutocastState,
+        names: dict[str, Value] | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.analysis = analysis
+        self.module = module
+        self.function = function
+        self.record = record
+        self.autocast = autocast
+        self.names: dict[str, Value] = names if names is not None else {}
+        """Places (``x``, ``self.mask``, ``batch['m']``) and what they hold."""
+        self.returned: list[Value] = []
+        self.depth = depth
+        self.stopped = False
+        """Set after ``return``, ``raise``, ``break``: the rest of the block is not reached."""
+        self.own_weights: Atom | None = None
+        """In a method of a module: the dtype of its weights."""
+        self.loops = 0
+        self._parts: set[str] = set()
+        """Every place that is a part of another (``self.mask``)."""
+
+    @property
+    def project(self) -> Project:
+        return self.analysis.project
+
+    def get(self, place: str) -> Value | None:
+        return self.names.get(place)
+
+    def put(self, place: str, value: Value) -> None:
+        """Give a place its value; what was known of its parts is forgotten."""
+        if self._parts:
+            for name in [name for name in self._parts if name.startswith((place + ".", place + "["))]:
+                self.names.pop(name, None)
+        if "." in place or "[" in place:
+            self._parts.add(place)
+        self.names[place] = value
+        if len(self.names) > MAX_NAMES:
+            raise TooLarge
+
+    def source(self, node: ast.AST, text: str, before: Source | None = None) -> Source:
+        return Source(self.module.document.path, node, text, before)
+
+
+def speaks_of_precision(test: ast.expr) -> bool:
+    """Whether a condition asks for the precision itself, as others like it elsewhere may do."""
+    text = ast.unparse(test).lower()
+    return any(word in text for word in PRECISION_TESTS)
+
+
+def joined_names(branches: Iterable[dict[str, Value]]) -> dict[str, Value]:
+    """What is known after branches meet: a place that one of them does not know is not known."""
+    first, *others = branches
+    result = dict(first)
+    for other in others:
+        if other is first:
+            continue
+        for place in list(result):
+            value = other.get(place)
+            if value is None:
+                del result[place]
+            elif value is not result[place]:
+                result[place] = join(result[place], value)
+    return result
+
+
+def place_of(node: ast.expr) -> str | None:
+    """The key of a name, an attribute chain, or a constant subscript of one; None for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = place_of(node.value)
+        return f"{base}.{node.attr}" if base is not None else None
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        base = place_of(node.value)
+        return f"{base}[{node.slice.value!r}]" if base is not None else None
+    return None

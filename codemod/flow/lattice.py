@@ -1,0 +1,293 @@
+"""The abstract values of the dtype flow: what is known of a tensor's dtype, how two of them join, promote and clash.
+
+A tensor has a set of *atoms*, one for each way it can have got its dtype. An atom is a concrete dtype or a symbol:
+"the dtype of parameter x", "whatever ``weight_dtype`` says", "the dtype of this class's weights". No atoms: unknown.
+Promotion follows ``torch.promote_types`` (PyTorch 2.13): the wider floating type wins, two different 16-bit types give
+float32, and zero-dimensional tensors and Python numbers do not widen a tensor of the same category.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ..torch.dtypes import BF16, FP16, FP32, FP64, Dtype
+
+BOOL, INT64 = Dtype("bool"), Dtype("int64")
+HALVES = (BF16, FP16)
+FLOATING = (BF16, FP16, FP32, FP64)
+MAX_ATOMS = 6
+"""A value with more ways than this counts as unknown."""
+
+
+class Kind(Enum):
+    """What sort of thing an expression is."""
+
+    UNKNOWN = "unknown"
+    TENSOR = "tensor"
+    DTYPE = "dtype"
+    MODULE = "module"
+    NUMBER = "number"
+    """A Python number, string, shape, None: nothing that takes part in promotion."""
+    ARRAY = "array"
+    SEQUENCE = "sequence"
+    BATCH = "batch"
+    """What a data loader yields, or a parameter called ``batch``: its floating items are float32 unless cast."""
+
+
+class Role(Enum):
+    """What a symbol stands for."""
+
+    EXPRESSION = "expression"
+    """A dtype-valued expression of the project: ``weight_dtype``, ``args.dtype``."""
+    PARAMETER = "parameter"
+    """The dtype of a tensor that a function is given."""
+    WEIGHTS = "weights"
+    """The dtype of a module's weights."""
+    DATA = "data"
+    """The dtype of an item of a batch, or of what a data pipeline made."""
+    OUTPUT = "output"
+    """The dtype of what a model returns that the project hands to ``accelerator.prepare``: float32 from then on."""
+    AUTOCAST = "autocast"
+    """What an autocast region computes in."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """One step of the chain that tells where a dtype came from: the newest first."""
+
+    path: str
+    node: ast.AST
+    text: str
+    before: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    """A promotion that met a float32 operand where the other one has the dtype that was meant."""
+
+    node: ast.expr
+    wide: Atom
+    meant: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One way a tensor can have got its dtype; atoms are equal when they mean the same dtype."""
+
+    dtype: Dtype | None = None
+    symbol: str = ""
+    role: Role | None = None
+    can_be_half: bool = True
+    """For symbols: whether the project lets it be a 16-bit type."""
+    source: Source | None = field(default=None, compare=False)
+    mixture: Mixture | None = field(default=None, compare=False)
+    made: str = field(default="", compare=False)
+    """What made a dtype: ``factory``, ``cast``, ``table``, ``autocast``, ``module``, ``output`` of one.
+
+    For symbols: ``followed`` when it is the dtype of another value of which nothing is known; ``layer`` when a layer
+    that autocast lowers gave it.
+    """
+    expression: ast.expr | None = field(default=None, compare=False)
+    """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
+    candidates: frozenset[Dtype] = field(default=frozenset(), compare=False)
+    """For symbols: the dtypes that the source names for it; there may be others."""
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether it is a floating type for certain."""
+        return self.dtype in FLOATING or self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION)
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is, or can be, a 16-bit floating type."""
+        return self.dtype in HALVES if self.dtype is not None else self.can_be_half
+
+    def seen_at(self, path: str, node: ast.AST, text: str) -> Atom:
+        """The same atom with one more step of evidence."""
+        return replace(self, source=Source(path, node, text, self.source))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of one expression."""
+
+    kind: Kind = Kind.UNKNOWN
+    atoms: tuple[Atom, ...] = ()
+    items: tuple[Value, ...] | None = None
+    """For sequences whose elements are known one by one."""
+    scalar: bool = False
+    """A zero-dimensional tensor, which does not widen others."""
+    label: str = ""
+    """For modules and batches: what they are called in the source, and how module outputs are named.
+
+    For unknown values: the symbol of the parameter that it is, untouched.
+    """
+    detail: object = None
+    """For modules: what `modules.ModuleFact` knows."""
+
+    def with_atoms(self, atoms: Iterable[Atom]) -> Value:
+        return replace(self, atoms=tuple(atoms))
+
+
+UNKNOWN_VALUE = Value()
+NUMBER_VALUE = Value(Kind.NUMBER)
+ARRAY_VALUE = Value(Kind.ARRAY)
+BOOL_TENSOR = Value(Kind.TENSOR, (Atom(BOOL),))
+INT_TENSOR = Value(Kind.TENSOR, (Atom(INT64),))
+UNKNOWN_TENSOR = Value(Kind.TENSOR)
+
+
+def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
+    """The dtypes that some atoms are, or are named for their symbols."""
+    found: set[Dtype] = set()
+    for atom in atoms:
+        found |= {atom.dtype} if atom.dtype is not None else atom.candidates
+    return frozenset(found)
+
+
+def concrete(dtype: Dtype, made: str = "", source: Source | None = None) -> Atom:
+    """The atom of a dtype that is written down."""
+    return Atom(dtype, made=made, source=source)
+
+
+def join(first: Value, second: Value) -> Value:
+    """What is known after two paths meet."""
+    if first == second:
+        return first
+    if first.kind is not second.kind:
+        present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
+        return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
+    if first.kind is Kind.MODULE:
+        detail = first.detail if first.detail == second.detail else None
+        label = first.label if first.label == second.label else ""
+        atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
+        return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
+    items = None
+    if first.items is not None and second.items is not None and len(first.items) == len(second.items):
+        items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
+    return Value(
+        first.kind,
+        _union(first.atoms, second.atoms),
+        items,
+        first.scalar and second.scalar,
+        first.label if first.label == second.label else "",
+        first.detail,
+    )
+
+
+def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
+    """What a container holds after two paths meet: an empty one (a loop before its first round) adds nothing."""
+    return first if first == second or second == () else second if first == () else None
+
+
+def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    if not first or not second:
+        return ()
+    found = first + tuple(atom for atom in second if atom not in first)
+    return found if len(found) <= MAX_ATOMS else ()
+
+
+def promote(operands: list[Value], node: ast.expr) -> Value:
+    """The result of an operation that promotes its tensor operands; numbers and scalars widen nothing."""
+    tensors = [item for item in operands if item.kind is Kind.TENSOR]
+    if not tensors:
+        return UNKNOWN_VALUE if any(item.kind is Kind.UNKNOWN for item in operands) else NUMBER_VALUE
+    if any(item.kind in (Kind.UNKNOWN, Kind.BATCH) for item in operands):
+        return _with_unknown(tensors)
+    dimensioned = [item for item in tensors if not item.scalar] or tensors
+    atoms = dimensioned[0].atoms
+    for item in dimensioned[1:]:
+        atoms = _promoted(atoms, item.atoms, node)
+    return Value(Kind.TENSOR, atoms, scalar=all(item.scalar for item in tensors))
+
+
+def _with_unknown(tensors: list[Value]) -> Value:
+    """An operand of unknown dtype may widen anything but float32 stays at least float32."""
+    wide = [atom for item in tensors if not item.scalar for atom in item.atoms if atom.dtype in (FP32, FP64)]
+    every = any(item.atoms and all(atom in wide for atom in item.atoms) for item in tensors if not item.scalar)
+    if every:
+        return Value(Kind.TENSOR, tuple(wide[:1]))
+    data = all(atom.role is Role.DATA for item in tensors for atom in item.atoms) and len(tensors) == 1
+    return Value(Kind.TENSOR, tensors[0].atoms if data else ())
+
+
+def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr) -> tuple[Atom, ...]:
+    if not first or not second:
+        known = first or second  # what is float32 stays at least float32
+        return known[:1] if known and all(atom.dtype in (FP32, FP64) for atom in known) else ()
+    found: list[Atom] = []
+    for one in first:
+        for other in second:
+            atom = promoted_atom(one, other, node)
+            if atom is None:
+                return ()
+            if atom not in found:
+                found.append(atom)
+    return tuple(found) if len(found) <= MAX_ATOMS else ()
+
+
+def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
+    """What two atoms promote to; None when it cannot be told."""
+    if one == other:
+        first, second = (other, one) if one.made == "layer" else (one, other)
+        return first if first.mixture is not None else second if second.mixture is not None else first
+    if one.dtype is not None and other.dtype is not None:
+        return _promoted_concrete(one, other, node)
+    if one.dtype is None and other.dtype is None:
+        return one if one.role is not Role.DATA else other
+    known, symbol = (one, other) if one.dtype is not None else (other, one)
+    if known.dtype not in FLOATING:
+        return symbol
+    if known.dtype == FP64:
+        return known
+    if known.dtype == FP32:
+        mixed = known.mixture or (Mixture(node, known, symbol) if symbol.can_be_half else None)
+        return replace(known, mixture=mixed)
+    return symbol if symbol.role is not Role.PARAMETER else None
+
+
+def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
+    order = (BOOL, INT64, FP16, BF16, FP32, FP64)
+    ranks = [order.index(item.dtype) if item.dtype in order else 1 for item in (one, other)]
+    wider, narrower = (one, other) if ranks[0] >= ranks[1] else (other, one)
+    if {one.dtype, other.dtype} == {FP16, BF16}:
+        return Atom(FP32, made="mixed-halves", source=one.source, mixture=Mixture(node, one, other))
+    if wider.dtype == FP32 and narrower.dtype in HALVES:
+        return replace(wider, mixture=wider.mixture or Mixture(node, wider, narrower))
+    return wider
+
+
+def of_weights_only(value: Value) -> Value:
+    """The same value, where autocast, if it is open, does not give it the low precision."""
+    return value.with_atoms(replace(atom, made="") if atom.made == "layer" else atom for atom in value.atoms)
+
+
+def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
+    """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
+    for wide, meant in ((one, other), (other, one)):
+        if wide.dtype == FP32 and wide.made == "factory" and meant.made == "layer":
+            return wide, replace(meant, source=region)
+    return None
+
+
+def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
+    """(the odd, too wide atom; the one that was meant) when two atoms differ as soon as a 16-bit type is in use."""
+    if one == other:
+        return None
+    for wide, meant in ((one, other), (other, one)):
+        if meant.role is Role.DATA:
+            continue  # float32 as well, unless something says otherwise
+        if wide.dtype in (FP32, FP64) and meant.is_half and meant.dtype not in (FP32, FP64):
+            return wide, meant
+    if one.dtype is None and other.dtype is None:
+        for data, fixed in ((one, other), (other, one)):
+            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made != "followed"
+            if data.role is Role.DATA and stated:
+                return data, fixed
+        return None
+    if {one.dtype, other.dtype} == {BF16, FP16}:
+        return one, other
+    return None

@@ -1,0 +1,262 @@
+"""Records where tensors of different dtypes meet."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Sequence
+
+from ..torch.dtypes import FP32, FP64
+from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
+from .contexts import open_region
+from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
+from .lattice import HALVES, Atom, Kind, Role, Value, clash, clash_under_autocast
+from .prepared import may_be_prepared
+
+JOINS = ("cat", "concat", "concatenate")
+VIEWS = ("reshape", "view", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "contiguous", "expand")
+WITH_WEIGHT = ("Linear", "Conv", "LayerNorm", "GroupNorm", "RMSNorm", "Embedding", "Bilinear", "PReLU")
+"""How the names of layers begin whose parameter is called ``weight``."""
+METHODS = ("encode", "decode", "forward")
+NodeValue = tuple[ast.expr, Value]
+Clash = Callable[[Atom, Atom], tuple[Atom, Atom] | None]
+
+
+def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Iterable[NodeValue]) -> None:
+    """Record every pair of operands that clash in ``operation``; scalars, numbers and integers never do."""
+    listed = list(operands)
+    met = clash_of_write(frame) if mix == "raises-destination" else clash
+    tensors = [item for item in listed if item[1].kind is Kind.TENSOR and not item[1].scalar]
+    for item, value in tensors:
+        _branches(frame, node, operation, mix, item, value)
+    if operation in JOINS:
+        _mask_among_latents(frame, node, operation, mix, listed)
+    for index, (first_node, first) in enumerate(tensors):
+        for second_node, second in tensors[index + 1 :]:
+            _pair(frame, node, operation, mix, (first_node, first), (second_node, second), met)
+
+
+def clash_of_write(frame: Frame) -> Clash:
+    """How what is written through an index meets its destination: an autocast around the call is enough."""
+    can_be_open = frame.autocast.state is Autocasting.MAYBE and frame.own_weights is not None
+    region = open_region(frame.project) if can_be_open else None
+    if region is None:
+        return clash
+    return lambda one, other: clash(one, other) or clash_under_autocast(one, other, region)
+
+
+def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.expr, value: Value) -> None:
+    """One branch gave the operand the project's dtype, another one left it float32 (or as the data came)."""
+    for index, one in enumerate(value.atoms):
+        for other in value.atoms[index + 1 :]:
+            found = clash(one, other)
+            if found is not None and found[1].role is Role.EXPRESSION and found[0].made in ("cast", "factory", ""):
+                record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
+
+
+def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
+    """A mask as the data pipeline made it (float32) is put beside latents, which have the dtype of training."""
+    masks = [item for item in operands if _is_raw_mask(item[1])]
+    others = [item for item in operands if item not in masks and "mask" not in ast.unparse(item[0]).lower()]
+    if len(masks) != 1 or not others or others[0][0] is masks[0][0]:
+        return
+    if any(item[1].kind is Kind.NUMBER for item in others):
+        return
+    neighbour, value = others[0]
+    fixed = [atom for atom in value.atoms if atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES)]
+    if fixed:
+        return
+    text = f"{ast.unparse(neighbour)[:60]} has the dtype that the model is trained in"
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbour, text))
+    odd = Operand(masks[0][0], masks[0][1].atoms[0])
+    other = Operand(neighbour, meant)
+    record(frame, node, operation, mix, odd, other, dtype_of(neighbour))
+
+
+def _is_raw_mask(value: Value) -> bool:
+    """An image's mask, not one that says which tokens count: those are integers."""
+    if len(value.atoms) != 1 or value.atoms[0].role is not Role.DATA:
+        return False
+    name = value.atoms[0].symbol.lower()
+    return "mask" in name and not any(word in name for word in ("attention", "attn", "padding", "label", "token"))
+
+
+def _pair(
+    frame: Frame, node: ast.expr, operation: str, mix: str, first: NodeValue, second: NodeValue, met: Clash
+) -> None:
+    if len(first[1].atoms) > 1 and len(second[1].atoms) > 1:
+        return  # both were changed by branches, which may be the same ones
+    for one in first[1].atoms:
+        for other in second[1].atoms:
+            found = met(one, other)
+            if found is None:
+                continue
+            odd_is_first = found[0] is one
+            odd = Operand(first[0] if odd_is_first else second[0], found[0])
+            meant = Operand(second[0] if odd_is_first else first[0], found[1])
+            record(frame, node, operation, mix, odd, meant, dtype_of(meant.node) or said(meant.atom))
+
+
+def report_input(
+    frame: Frame,
+    node: ast.Call,
+    operand: ast.expr,
+    value: Value,
+    weights: tuple[Atom, ...],
+    module: Value | None,
+    handed_on: Value | None = None,
+) -> None:
+    """Record that ``operand`` enters a module (or an operation with a weight) of another dtype.
+
+    Under a region that is open for certain, autocast casts both. ``handed_on``: the model that ``node`` is given to
+    apply, where it is not ``module`` itself.
+    """
+    if frame.autocast.state is Autocasting.ON:
+        return
+    given = weights or _given_model(handed_on or module)
+    if value.kind is Kind.UNKNOWN and value.label:
+        frame.record.inputs.update(Input(value.label, weight) for weight in given)
+    if value.kind is not Kind.TENSOR:
+        return
+    _branches(frame, node, "module", "raises", operand, value)
+    for atom in value.atoms:
+        if atom.role is Role.PARAMETER:
+            frame.record.inputs.update(Input(atom.symbol, weight) for weight in given)
+        met = _of_table(frame, node, operand, atom)
+        for weight in weights:
+            found = _clash_with_weight(atom, weight)
+            if found is not None:
+                met = True
+                _met_weight(frame, node, operand, module, *found)
+        if not met:
+            _accident(frame, node, operand, atom, weights)
+
+
+def _given_model(module: Value | None) -> tuple[Atom, ...]:
+    """The weights of a model that this function is given: only its callers know their dtype."""
+    detail = module.detail if module is not None else None
+    if not (isinstance(detail, LibraryModel) and detail.parameter):
+        return ()
+    return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),)
+
+
+def report_bypass(frame: Frame, node: ast.Call, operand: ast.expr, value: Value, module: Value) -> None:
+    """Record that a submodule is called by itself on what its own model returned.
+
+    accelerate wraps the forward of the whole model (autocast inside, float32 outside); the submodule's own call is
+    bare.
+    """
+    detail = module.detail
+    if not isinstance(detail, LibraryModel) or not detail.part_of or frame.autocast.state is Autocasting.ON:
+        return
+    for atom in value.atoms:
+        if _is_output(frame, node, atom, detail.part_of):
+            text = f"the weights of {detail.name} can be 16-bit"
+            meant = Atom(symbol=text, role=Role.WEIGHTS, source=frame.source(node.func, text))
+            odd = Atom(symbol=f"output of {detail.part_of}", role=Role.OUTPUT, source=atom.source)
+            _met_weight(frame, node, operand, module, odd, meant)
+
+
+def _is_output(frame: Frame, node: ast.Call, atom: Atom, model: str) -> bool:
+    """Whether an atom is what ``model`` returned: here, or in the caller that hands over its hidden states."""
+    if atom.symbol == f"output of {model}":
+        return True
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+    root = owner.value if isinstance(owner, ast.Attribute) else owner
+    named_so = atom.role is Role.PARAMETER and "hidden_state" in atom.symbol
+    return named_so and may_be_prepared(frame.project, frame.module, root)
+
+
+def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
+    """What was computed from a scheduler's float32 table enters a model as it is."""
+    if atom.made != "table" or not isinstance(node.func, ast.Attribute | ast.Name):
+        return False
+    model = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS else node.func
+    text = f"{ast.unparse(model)}.dtype"
+    source = frame.source(node, f"{text} can be 16-bit")
+    said_again = ast.Attribute(model, "dtype", ast.Load())
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=said_again)
+    _met_weight(frame, node, operand, None, atom, meant)
+    return True
+
+
+def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
+    found = clash(atom, weight)
+    if found is None:
+        return None
+    odd, meant = found
+    if odd is weight and meant.role in (Role.PARAMETER, Role.DATA, Role.WEIGHTS):
+        return None
+    return found
+
+
+def _met_weight(frame: Frame, node: ast.Call, operand: ast.expr, module: Value | None, odd: Atom, meant: Atom) -> None:
+    respelled = _variable(frame, meant) or weights_dtype(frame, node, module) or said(meant)
+    record(frame, node, "module", "raises", Operand(operand, odd), Operand(node.func, meant), respelled)
+
+
+def _variable(frame: Frame, meant: Atom) -> str:
+    """The name of the variable that still holds the dtype that was meant."""
+    if meant.role is not Role.EXPRESSION or not isinstance(meant.expression, ast.Name):
+        return ""
+    held = frame.get(meant.expression.id)
+    return meant.expression.id if held is not None and held.atoms == (meant,) else ""
+
+
+def record(
+    frame: Frame, node: ast.expr, operation: str, mix: str, odd: Operand, meant: Operand, meant_dtype: str
+) -> None:
+    """Note one meeting, as seen from the interpretation's current place."""
+    frame.record.meet(
+        Meeting(frame.module, node, operation, mix, odd, meant, meant_dtype, frame.autocast.state, frame.function)
+    )
+
+
+def dtype_of(node: ast.expr) -> str:
+    """``x.dtype`` for an operand that can be named again without being computed again."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
+        node = node.func.value
+    plain = place_of(node) is not None
+    return f"{ast.unparse(node)}.dtype" if plain else ""
+
+
+def said(atom: Atom) -> str:
+    """The project's own expression for a dtype, or torch's name of a 16-bit one."""
+    if atom.expression is not None and atom.role is Role.EXPRESSION:
+        return ast.unparse(atom.expression)
+    return f"torch.{atom.dtype.name}" if atom.dtype in HALVES else ""
+
+
+def weights_dtype(frame: Frame, node: ast.Call, module: Value | None) -> str:
+    """The dtype of the weights of the module that ``node`` calls, as an expression."""
+    if module is None or module.kind is not Kind.MODULE:
+        return ""
+    called = node.func
+    if isinstance(called, ast.Attribute) and (called.attr in METHODS or _is_method(frame, module, called.attr)):
+        called = called.value
+    if place_of(called) is None:
+        return ""
+    detail, text = module.detail, ast.unparse(called)
+    if isinstance(detail, TorchLayer) and detail.name in ("LSTM", "GRU", "RNN"):
+        return f"{text}.weight_ih_l0.dtype"
+    if isinstance(detail, LibraryModel) and not detail.part_of and has_dtype(detail):
+        return f"{text}.dtype"
+    plain = isinstance(detail, TorchLayer) and detail.name.startswith(WITH_WEIGHT)
+    part = isinstance(detail, LibraryModel) and detail.part_of
+    return f"{text}.weight.dtype" if plain or part else f"next({text}.parameters()).dtype"
+
+
+def _is_method(frame: Frame, module: Value, name: str) -> bool:
+    """Whether ``self.forward_chunk(x)`` calls a method of the module, and not a module in it."""
+    return isinstance(module.detail, ProjectClass) and frame.analysis.method(module.detail, name) is not None
+
+
+def _accident(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom, weights: tuple[Atom, ...]) -> None:
+    """A value that was meant to have another dtype was widened on the way, and now enters a module."""
+    mixture = atom.mixture
+    if mixture is None or atom.dtype not in (FP32, FP64):
+        return
+    if any(weight.dtype == atom.dtype for weight in weights):
+        return
+    if mixture.meant.role is not Role.EXPRESSION and not weights:
+        return
+    _met_weight(frame, node, operand, None, atom, mixture.meant)

@@ -1,0 +1,224 @@
+"""Modules in calls: casts in place, forwards, loaders, wrappers."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ..python.names import attribute_chain
+from ..torch.dtypes import BF16, FP16, FP32, FP64
+from ..torch.tables.layers import LAYERS
+from ..torch.tables.libraries import library_object
+from .call_dtypes import Named, default_atom, given_atoms, moved
+from .classes import (
+    LibraryModel,
+    ProjectClass,
+    TorchLayer,
+    attribute_value,
+    has_parts_with_weights,
+    model_by_name,
+    registered_buffer,
+)
+from .containers import held, meets_first, of_container
+from .frame import Frame, Record, place_of
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Value
+from .layer_calls import layer_forward, of_weights
+from .meetings import NodeValue, report_bypass, report_input
+from .prepared import may_be_prepared
+
+CAST_METHODS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
+SAME_MODULE = {"cuda", "cpu", "eval", "train", "requires_grad_", "xpu", "npu", "to_empty", "share_memory"}
+FORWARD = {"forward", "encode", "decode", "__call__", "encode_image", "encode_text"}
+
+
+def on_module(
+    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
+) -> Value:
+    assert isinstance(node.func, ast.Attribute)
+    if name in CAST_METHODS or name == "to":
+        return _cast_module(frame, node, receiver, name, positional, named)
+    if name in SAME_MODULE:
+        return receiver
+    if name == "append" and receiver.detail == TorchLayer("ModuleList"):
+        return _appended(frame, node, receiver, positional)
+    if name == "register_buffer":
+        _register(frame, node, receiver, positional, named)
+        return UNKNOWN_VALUE
+    detail = receiver.detail
+    if isinstance(detail, ProjectClass):
+        target = frame.analysis.method(detail, name)
+        if target is not None:
+            return frame.analysis.applied(frame, node, target, positional, named, receiver)
+        part = frame.analysis.attributes(detail).get(name)
+        if part is not None and part.kind is Kind.MODULE:
+            atoms = receiver.atoms if part.atoms == (frame.analysis.own_weights(detail),) else part.atoms
+            return forward(frame, node, part.with_atoms(atoms), positional, named)
+        return UNKNOWN_VALUE
+    if name in FORWARD:
+        return forward(frame, node, receiver, positional, named)
+    part = attribute_value(frame, receiver, name)
+    part = part if part.kind is Kind.MODULE else model_by_name(node.func)
+    return forward(frame, node, part, positional, named) if part.kind is Kind.MODULE else UNKNOWN_VALUE
+
+
+def _appended(frame: Frame, node: ast.Call, container: Value, positional: list[NodeValue]) -> Value:
+    """``self.layers.append(Block())``: all that are appended are alike, or nothing is known of them."""
+    assert isinstance(node.func, ast.Attribute)
+    place, known = place_of(node.func.value), [value for _, value in positional if value.kind is Kind.MODULE]
+    parts = (*(container.items or ()), *known)
+    told = bool(known) and container.items is not None
+    result = replace(container, items=tuple({part.detail: part for part in parts}.values()) if told else None)
+    if place is not None:
+        frame.put(place, result)
+    return result
+
+
+def _register(frame: Frame, node: ast.Call, receiver: Value, positional: list[NodeValue], named: Named) -> None:
+    own = frame.own_weights
+    place = place_of(node.func.value) if isinstance(node.func, ast.Attribute) else None
+    if place == "self" and own is not None and positional and isinstance(positional[0][0], ast.Constant):
+        name = str(positional[0][0].value)
+        value = (
+            positional[1][1] if len(positional) > 1 else next((item[2] for item in named if item[0] == "tensor"), None)
+        )
+        if value is not None:
+            frame.put(f"self.{name}", registered_buffer(value, own))
+
+
+def _cast_module(
+    frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
+) -> Value:
+    """``module.to(...)`` casts in place, and returns the module."""
+    if name == "to":
+        cast = moved(frame, node, [(node, Value(Kind.TENSOR, receiver.atoms)), *positional], named)
+        atoms = cast.atoms
+    else:
+        atoms = (Atom(CAST_METHODS[name], made="cast", source=frame.source(node, f".{name}() casts the module")),)
+    result = receiver.with_atoms(atoms)
+    place = _cast_place(node)
+    if place is not None and place != "self":
+        frame.put(place, result)
+    return result
+
+
+def _cast_place(node: ast.expr) -> str | None:
+    """The place that holds the module of ``model.half()``, and of ``model.half().float()``."""
+    names = {"to", *CAST_METHODS, *SAME_MODULE}
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+        node = node.func.value
+    return place_of(node)
+
+
+def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
+    """A module applied to its inputs."""
+    detail = module.detail
+    if isinstance(detail, ProjectClass):
+        target = frame.analysis.method(detail, "forward")
+        if target is not None:
+            return frame.analysis.applied(frame, node, target, positional, named, module)
+        return UNKNOWN_VALUE
+    if isinstance(detail, TorchLayer) and detail.name == "Sequential":
+        return _sequence(frame, node, module, positional)
+    if isinstance(detail, TorchLayer):
+        return layer_forward(frame, node, detail.name, module, positional)
+    if isinstance(detail, LibraryModel) and detail.prepared:
+        source = frame.source(node, "a prepared model returns float32")
+        return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made="autocast", source=source),))
+    for item, value in [*positional, *((item, value) for _, item, value in named)]:
+        if not _is_time(item) and not _is_tokens(node, module, value):
+            report_bypass(frame, node, item, value, module)
+            report_input(frame, node, item, value, module.atoms, module)
+    return _output(frame, node, module)
+
+
+def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[NodeValue]) -> Value:
+    """The parts one after the other; only the input of the first can be cast at this call."""
+    if not container.items or len(positional) != 1:
+        return UNKNOWN_VALUE
+    item, value = positional[0]
+    if meets_first(container):
+        report_input(frame, node, item, value, container.atoms, container)
+    record, frame.record = frame.record, Record()
+    for part in container.items:
+        value = forward(frame, node, of_container(part, container), [(item, value)], [])
+    frame.record = record
+    return value
+
+
+def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
+    """What a library's model returns: in the dtype of its weights, or float32 once accelerate has wrapped it."""
+    called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in FORWARD else node.func
+    if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
+        source = frame.source(node, f"{module.label} is prepared by accelerate, which returns float32")
+        return Value(Kind.TENSOR, (Atom(symbol=f"output of {module.label}", role=Role.OUTPUT, source=source),))
+    return Value(Kind.TENSOR, of_weights(module))
+
+
+def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
+    """Items of a batch that go into a text encoder are token ids, whatever they are called."""
+    named_so = "text_encoder" in f"{module.label} {ast.unparse(node.func)}"
+    return named_so and any(atom.role is Role.DATA for atom in value.atoms)
+
+
+def _is_time(node: ast.expr) -> bool:
+    """Timesteps and masks may have any dtype: models cast them themselves."""
+    text = ast.unparse(node).lower()
+    return any(
+        word in text for word in ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise_label")
+    ) or text in ("t", "ts")
+
+
+def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: Named) -> Value:
+    if name == "Parameter" or name == "Buffer":
+        own = frame.own_weights
+        value = positional[0][1] if positional else UNKNOWN_VALUE
+        if own is None and frame.module.scope_of(node).enclosing_class is not None:
+            return Value(Kind.TENSOR)  # the class may be a module by a base that is not known
+        return Value(Kind.TENSOR, (own,)) if own is not None else replace(value, scalar=False)
+    layer = LAYERS.get(name)
+    if layer is not None and layer.role in ("loss", "passing"):
+        return Value(Kind.MODULE, (), detail=TorchLayer(name))
+    given = any(key == "dtype" for key, _, _ in named)
+    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", "module"),)
+    return Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
+
+
+def made_object(frame: Frame, node: ast.Call, found: ProjectClass) -> Value:
+    if not frame.analysis.is_module(found):
+        return Value(Kind.MODULE, (), detail=found)
+    if frame.analysis.changes_default_dtype or not has_parts_with_weights(frame.analysis, found):
+        return Value(Kind.MODULE, (), detail=found)
+    return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", "module"),), detail=found)
+
+
+def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
+    """``Class.from_pretrained(...)``: a model in the dtype that is asked for; tokenizers and the like are none."""
+    owner = attribute_chain(node.func)
+    name = owner[-2] if owner is not None and len(owner) > 1 else ""
+    assert isinstance(node.func, ast.Attribute)
+    known = library_object(frame.analysis.qualified(frame.module, node.func.value) or "")
+    if known is None and not _is_model_class(name):
+        return UNKNOWN_VALUE
+    if known is not None and known.kind != "model":
+        return UNKNOWN_VALUE
+    atoms = given_atoms(frame, named)
+    splat = any(key == "**" for key, _, _ in named)
+    if atoms is None and known is not None and known.loaded == "float32" and not splat:
+        atoms = (default_atom(frame, node, f"{name} is loaded", "module"),)
+    return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name), label=name)
+
+
+def _is_model_class(name: str) -> bool:
+    plain = not any(word in name for word in ("Tokenizer", "Processor", "Config", "Extractor", "Scheduler", "Pipeline"))
+    return plain and (name.startswith(("Autoencoder", "UNet", "Auto")) or name.endswith(("Model", "VAE")))
+
+
+def _wrapped(node: ast.expr, value: Value) -> Value:
+    label = value.label or ast.unparse(node)
+    return replace(value, detail=LibraryModel(label, prepared=True), atoms=(), label=label)
+
+
+def prepared(positional: list[NodeValue]) -> Value:
+    """``accelerator.prepare(model, optimizer, ...)`` gives its arguments back, models wrapped."""
+    found = tuple(_wrapped(item, value) if value.kind is Kind.MODULE else value for item, value in positional)
+    return found[0] if len(found) == 1 else Value(Kind.SEQUENCE, items=found)

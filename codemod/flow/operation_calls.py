@@ -1,0 +1,243 @@
+"""Operations of torch applied to values: what meets, and which dtype the result has."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ..torch.dtypes import BF16, FP16, FP32, FP64, Dtype
+from ..torch.tables.kernels import WITHOUT_KERNELS
+from ..torch.tables.operations import Operation, operation
+from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
+from .frame import Application, Autocasting, Frame
+from .lattice import (
+    ARRAY_VALUE,
+    BOOL_TENSOR,
+    INT64,
+    INT_TENSOR,
+    NUMBER_VALUE,
+    UNKNOWN_VALUE,
+    Atom,
+    Kind,
+    Value,
+    of_weights_only,
+    promote,
+)
+from .meetings import NodeValue, report_mix
+
+GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
+WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}
+"""Operations whose operands some rule wants to see; beside these what lacks 16-bit kernels."""
+
+
+def apply_operation(
+    frame: Frame,
+    node: ast.expr,
+    name: str,
+    operands: list[NodeValue],
+    named: Named | None = None,
+    *,
+    method: bool = False,
+) -> Value:
+    """Apply an operation of the tables: record meetings, and give the result."""
+    known = operation(name)
+    named = named or []
+    if known is None:
+        return UNKNOWN_VALUE
+    _watch(frame, node, known.name, operands, named, method=method)
+    taking = _taking(known, operands, named, method=method)
+    policy = known.autocast(frame.autocast.device) if frame.autocast.state is Autocasting.ON else ""
+    writes_out = any(key == "out" for key, _, _ in named)
+    helped = policy in ("lower", "agree-lower", "fp32", "promote", "set_opt_dtype") and not writes_out
+    if policy in ("lower", "agree-lower") and not writes_out and known.mix != "raises-destination":
+        return Value(Kind.TENSOR, (_autocast_atom(frame, node),))
+    if known.mix not in ("none", "keeps-destination") and not helped:
+        _meet(frame, node, known, taking)
+    if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
+        atom = Atom(FP32, made="autocast", source=frame.source(node, f"autocast runs {known.name} in float32"))
+        return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
+    result = _result(frame, node, known, operands, taking, named)
+    wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
+    return of_weights_only(result) if wide and result.kind is Kind.TENSOR else result
+
+
+def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
+    return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in the low precision")
+
+
+def _meet(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue]) -> None:
+    if known.mix == "promotes" and known.name not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
+        return
+    if known.name == "einsum" and not _contracts(node):
+        return
+    if known.name in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose2d") and len(taking) > 1:
+        taking = taking[:2]
+    if known.mix == "raises-mask" or known.name == "multi_head_attention_forward":
+        taking = taking[:3]
+    report_mix(frame, node, known.name, known.mix, taking)
+
+
+def _contracts(node: ast.expr) -> bool:
+    """Whether ``einsum`` sums over an index that two operands share; without one it multiplies, and promotes."""
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if not (isinstance(first, ast.Constant) and isinstance(first.value, str) and "->" in first.value):
+        return True
+    given, _, result = first.value.replace(" ", "").partition("->")
+    operands = [set(operand) - set(result) - {"."} for operand in given.split(",")]
+    return any(one & other for index, one in enumerate(operands) for other in operands[index + 1 :])
+
+
+def _taking(known: Operation, operands: list[NodeValue], named: Named, *, method: bool) -> list[NodeValue]:
+    """The operands that take part in the mix, lists of tensors spread out."""
+    by_keyword = {key: (item, value) for key, item, value in named}
+    found: list[NodeValue] = []
+    for operand in known.operands_in(method=method):
+        if operand.position < len(operands):
+            in_list = operands[operand.position][1].kind is Kind.SEQUENCE or known.mix == "promotes"
+            spread = operand.spread and not in_list
+            chosen = operands[operand.position :] if spread else [operands[operand.position]]
+        elif operand.keyword in by_keyword:
+            chosen = [by_keyword[operand.keyword]]
+        else:
+            continue
+        for item, value in chosen:
+            found += _spread(item, value) if operand.spread else [(item, value)]
+    return found
+
+
+def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
+    if value.kind is not Kind.SEQUENCE:
+        return [(node, value)]
+    if value.items is None:
+        return [(node, UNKNOWN_VALUE)]
+    nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(value.items) else None
+    return [(nodes[index] if nodes else node, item) for index, item in enumerate(value.items)]
+
+
+def _watch(frame: Frame, node: ast.expr, name: str, operands: list[NodeValue], named: Named, *, method: bool) -> None:
+    watched = name in WATCHED or name in WITHOUT_KERNELS
+    if not isinstance(node, ast.Call) or not watched:
+        return
+    receiver = operands[0][1] if method and operands else None
+    arguments = [*operands[1 if method else 0 :], *((item, value) for _, item, value in named)]
+    frame.record.applications[node] = Application(
+        frame.module, node, name, receiver, tuple(arguments), frame.autocast, frame.function
+    )
+
+
+def _is_scalar(known: Operation, operands: list[NodeValue], named: Named) -> bool:
+    if known.zero_dim == "always":
+        return True
+    if known.result == "factory" and operands and isinstance(operands[0][0], ast.Tuple | ast.List):
+        return not operands[0][0].elts  # torch.rand(())
+    if known.zero_dim == "without-dim":
+        return len(operands) == 1 and not any(key in ("dim", "axis", "keepdim") for key, _, _ in named)
+    if known.zero_dim == "literal":
+        return bool(operands) and operands[0][1].kind is Kind.NUMBER and not isinstance(operands[0][0], ast.List)
+    return False
+
+
+def _result(
+    frame: Frame, node: ast.expr, known: Operation, operands: list[NodeValue], taking: list[NodeValue], named: Named
+) -> Value:
+    rule = known.result
+    given = given_atoms(frame, named)
+    first = operands[0][1] if operands else next((value for key, _, value in named if key == "input"), UNKNOWN_VALUE)
+    scalar = _is_scalar(known, operands, named)
+    if any(key == "**" for key, _, _ in named) and rule in ("factory", "arguments", "like", "factory:int64"):
+        return Value(Kind.TENSOR)
+    if rule.startswith("cast:"):
+        return _cast_to(frame, node, first, Dtype(rule[5:]))
+    if rule in ("factory", "arguments", "factory:int64", "data", "numpy"):
+        return _born(frame, node, known, operands, given, scalar=scalar)
+    if given is not None and rule in ("softmax-like", "sum-like", "like"):
+        return Value(Kind.TENSOR, given, scalar=scalar)
+    if rule in ("promote", "promote-float", "where"):
+        branches = taking[-2:] if rule == "where" else taking
+        return replace(promote([value for _, value in branches], node), scalar=scalar and len(taking) == 1)
+    if known.name == "view" and (given is not None or any(value.kind is Kind.DTYPE for _, value in operands[1:])):
+        return moved(frame, node, operands, named)  # the same bytes, read as another dtype
+    if rule in ("first", "first-float", "softmax-like", "sum-like", "like", "max-like", "complex", "real"):
+        return _like_first(known, first, operands, named, scalar=scalar)
+    return _special_result(frame, node, rule, operands, named, first)
+
+
+def _special_result(
+    frame: Frame, node: ast.expr, rule: str, operands: list[NodeValue], named: Named, first: Value
+) -> Value:
+    if rule == "to":
+        return moved(frame, node, operands, named)
+    if rule in ("type_as", "operand:1"):
+        by_keyword = [value for key, _, value in named if key in ("weight", "target", "other")]
+        other = operands[1][1] if len(operands) > 1 else by_keyword[0] if by_keyword else UNKNOWN_VALUE
+        return Value(Kind.TENSOR, other.atoms) if other.kind is Kind.TENSOR else Value(Kind.TENSOR)
+    if rule == "bool":
+        return BOOL_TENSOR
+    if rule == "int64":
+        return INT_TENSOR
+    if rule == "values_indices":
+        return Value(Kind.SEQUENCE, items=(as_tensor(first), INT_TENSOR))
+    if rule == "tuple_of_first":
+        return Value(Kind.SEQUENCE, items=(as_tensor(first),), label="each")
+    if rule == "array":
+        return ARRAY_VALUE
+    return NUMBER_VALUE if rule in ("scalar", "none") else UNKNOWN_VALUE
+
+
+def _like_first(known: Operation, first: Value, operands: list[NodeValue], named: Named, *, scalar: bool) -> Value:
+    rule = known.result
+    if rule in ("complex", "real"):
+        return Value(Kind.TENSOR)
+    if rule == "max-like" and (len(operands) > 1 or any(key in ("dim", "axis") for key, _, _ in named)):
+        return UNKNOWN_VALUE
+    if known.name in GIVES_DIMENSIONS:
+        first = replace(first, scalar=False)
+    value = as_tensor(first)
+    integral = any(atom.dtype is not None and atom.dtype not in (BF16, FP16, FP32, FP64) for atom in value.atoms)
+    if rule == "first-float" and integral:
+        return Value(Kind.TENSOR)
+    return replace(value, scalar=scalar or first.scalar)
+
+
+def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:
+    if first.kind in (Kind.NUMBER, Kind.ARRAY, Kind.SEQUENCE):
+        return UNKNOWN_VALUE
+    if dtype.name in ("int64", "int32", "int16", "int8", "uint8"):
+        return INT_TENSOR
+    if dtype.name == "bool":
+        return BOOL_TENSOR
+    source = frame.source(node, f"{ast.unparse(node)[:60]} casts to {dtype.name}")
+    return Value(Kind.TENSOR, (Atom(dtype, made="cast", source=source),), scalar=first.scalar)
+
+
+def _born(
+    frame: Frame,
+    node: ast.expr,
+    known: Operation,
+    operands: list[NodeValue],
+    given: tuple[Atom, ...] | None,
+    *,
+    scalar: bool,
+) -> Value:
+    if given is not None:
+        return Value(Kind.TENSOR, given, scalar=scalar)
+    if known.result == "factory:int64":
+        return INT_TENSOR
+    if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
+        return Value(Kind.TENSOR, () if known.name != "arange" else (Atom(INT64),), scalar=scalar)
+    if frame.analysis.changes_default_dtype:
+        return Value(Kind.TENSOR)
+    text = f"{known.name}(...) without dtype makes float32"
+    return Value(Kind.TENSOR, (default_atom(frame, node, text, "factory"),), scalar=scalar)
+
+
+def _floats_given(known: Operation, operands: list[NodeValue]) -> bool:
+    """Whether what is handed to ``tensor``, ``full``, ``arange`` holds a float literal, and so makes float32."""
+    chosen = operands[1:2] if known.name == "full" else operands
+    for item, _ in chosen:
+        for child in ast.walk(item):
+            if isinstance(child, ast.Constant) and isinstance(child.value, float):
+                return not any(isinstance(inner, ast.Call) for inner in ast.walk(item)) or known.name != "tensor"
+            if isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id == "float":
+                return True
+    return False

@@ -1,0 +1,81 @@
+"""What a function's parameters are before anybody calls it: tensors, numbers, dtypes, batches, or nothing known."""
+
+from __future__ import annotations
+
+import ast
+
+from ..python.names import FunctionNode, ModuleNames
+from ..source.project import Project
+from ..torch.tables.halves import weights_can_be_half
+from .classes import LibraryModel, ProjectClass
+from .frame import Frame
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value
+
+TENSOR_ATTRIBUTES = {
+    "shape", "dtype", "size", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "detach", "contiguous",
+    "new_zeros", "new_ones", "new_full", "masked_fill", "expand", "flatten", "ndim", "dim", "chunk",
+}  # fmt: skip
+NUMBERS = ("int", "float", "str", "bool", "Sequence", "Callable", "Path", "device")
+MODULES = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
+
+
+def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, owner: ProjectClass | None) -> Value:
+    """What the interpretation starts with for one parameter."""
+    name = parameter.arg
+    positional = [*function.args.posonlyargs, *function.args.args]
+    if owner is not None and positional and positional[0] is parameter and name in ("self", "cls"):
+        own = frame.own_weights
+        return Value(Kind.MODULE, (own,) if own is not None else (), detail=owner)
+    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    if name.endswith("dtype") or "dtype" in annotation:
+        expression = ast.Name(name, ast.Load())
+        source = frame.source(parameter, f"{name} is given to {function.name}")
+        atom = Atom(symbol=name, role=Role.EXPRESSION, source=source, expression=expression)
+        return Value(Kind.DTYPE, (atom,))
+    if parameter in (function.args.vararg, function.args.kwarg):
+        return UNKNOWN_VALUE
+    if name == "batch" and "dict" in annotation.lower() + "dict":
+        return Value(Kind.BATCH, label=name)
+    if "Tensor" not in annotation and any(word in annotation for word in NUMBERS):
+        return NUMBER_VALUE
+    named_model = name in MODULES and "Tensor" not in annotation
+    if "Tensor" in annotation or (not named_model and name in _tensors(frame, function)):
+        return Value(Kind.TENSOR, (_symbol(frame, function, parameter),))
+    if named_model or "Module" in annotation:
+        model = LibraryModel(name, parameter=parameter_symbol(function, name))
+        return Value(Kind.MODULE, (), detail=model, label=name)
+    return Value(label=parameter_symbol(function, name))
+
+
+def parameter_symbol(function: FunctionNode, name: str) -> str:
+    """The key of "the dtype of this function's parameter"."""
+    return f"parameter {name} of {function.name}:{function.lineno}"
+
+
+def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
+    source = frame.source(parameter, f"{parameter.arg} is given to {function.name}, in the dtype of the model")
+    text = parameter_symbol(function, parameter.arg)
+    half = weights_can_be_half(frame.project)
+    return Atom(symbol=text, role=Role.PARAMETER, can_be_half=half, source=source)
+
+
+def _tensors(frame: Frame, function: FunctionNode) -> set[str]:
+    """The names that the function treats as tensors (``x.shape``, ``x.view(...)``)."""
+    return frame.project.fact(TensorNames).of(frame.module).get(function, set())
+
+
+class TensorNames:
+    """Names whose attributes tell that they hold tensors, per function."""
+
+    def __init__(self, project: Project) -> None:
+        self._known: dict[ModuleNames, dict[ast.AST, set[str]]] = {}
+
+    def of(self, module: ModuleNames) -> dict[ast.AST, set[str]]:
+        if module not in self._known:
+            found: dict[ast.AST, set[str]] = {}
+            for attribute in TENSOR_ATTRIBUTES:
+                for node in module.attribute_loads.get(attribute, []):
+                    if isinstance(node.value, ast.Name):
+                        found.setdefault(module.scope_of(node).function.node, set()).add(node.value.id)
+            self._known[module] = found
+        return self._known[module]

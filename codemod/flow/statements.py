@@ -1,0 +1,314 @@
+"""Executes statements abstractly: branches are joined, loops run until they add nothing (at most twice)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..torch.dtypes import FP32
+from .contexts import entered
+from .expressions import bind_loop_target, evaluate
+from .first_rounds import started
+from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, named_by, promote
+from .meetings import clash_of_write, dtype_of, record
+
+MAX_NESTED_LOOPS = 2
+"""Loops inside more loops than this run once."""
+
+
+def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
+    """Run the statements in order, until one leaves the block."""
+    for statement in body:
+        if frame.stopped:
+            return
+        handler = _HANDLERS.get(type(statement))
+        if handler is not None:
+            handler(frame, statement)
+
+
+def _expression(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Expr)
+    evaluate(frame, node.value)
+
+
+def _assign(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Assign)
+    value = evaluate(frame, node.value)
+    for target in node.targets:
+        _bind(frame, target, node.value, value)
+
+
+def _annotated(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.AnnAssign)
+    if node.value is not None:
+        _bind(frame, node.target, node.value, evaluate(frame, node.value))
+
+
+def _bind(frame: Frame, target: ast.expr, source: ast.expr, value: Value) -> None:
+    if isinstance(target, ast.Tuple | ast.List):
+        _unpack(frame, target, source, value)
+        return
+    if isinstance(target, ast.Subscript):
+        _indexed_write(frame, target, source, value)
+        return
+    place = place_of(target)
+    if place is not None:
+        _forget_weights(frame, target, value)
+        frame.put(place, value)
+
+
+def _forget_weights(frame: Frame, target: ast.expr, value: Value) -> None:
+    """``cell.weight.data = other.weight.data``: from here on the module has the dtype of the other one."""
+    if value.atoms and all(atom.dtype == FP32 for atom in value.atoms):
+        return
+    if not (isinstance(target, ast.Attribute) and target.attr == "data" and isinstance(target.value, ast.Attribute)):
+        return
+    owner = place_of(target.value.value)
+    held = frame.get(owner) if owner is not None else None
+    if owner is not None and held is not None and held.kind is Kind.MODULE:
+        frame.put(owner, held.with_atoms(()))
+
+
+def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value: Value) -> None:
+    each = value.items[0] if value.label == "each" and value.items else None
+    for index, item in enumerate(target.elts):
+        if isinstance(item, ast.Starred):
+            _bind(frame, item.value, source, UNKNOWN_VALUE)
+            continue
+        found = UNKNOWN_VALUE
+        if each is not None:
+            found = each
+        elif value.items is not None and len(value.items) == len(target.elts):
+            found = value.items[index]
+        elif value.kind is Kind.TENSOR and index == 0 and value.label == "output":
+            found = value
+        elif value.kind is Kind.NUMBER:
+            found = NUMBER_VALUE
+        _bind(frame, item, source, found)
+
+
+def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value: Value) -> None:
+    """``t[mask] = v`` raises on another dtype, also under autocast; ``t[1:] = v`` and ``t[i] = v`` cast."""
+    base = evaluate(frame, target.value)
+    place, holder = place_of(target), place_of(target.value)
+    if base.kind is Kind.SEQUENCE and holder is not None:
+        frame.put(holder, Value(Kind.SEQUENCE))
+    if place is not None:
+        frame.put(place, value)
+        return
+    if base.kind is not Kind.TENSOR or not _selects_by_tensor(frame, target.slice):
+        return
+    if value.kind is not Kind.TENSOR or value.scalar:
+        return
+    met = clash_of_write(frame)
+    for one in base.atoms:
+        for other in value.atoms:
+            found = met(one, other)
+            if found is not None:
+                places = (target.value, source) if found[0] is one else (source, target.value)
+                wide, narrow = zip(places, found, strict=True)
+                _record_write(frame, target, wide, narrow)
+
+
+def _record_write(
+    frame: Frame, target: ast.Subscript, wide: tuple[ast.expr, Atom], narrow: tuple[ast.expr, Atom]
+) -> None:
+    respelled = dtype_of(target.value)
+    record(frame, target, "index_put", "raises-destination", Operand(*wide), Operand(*narrow), respelled)
+
+
+def _selects_by_tensor(frame: Frame, index: ast.expr) -> bool:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(_is_tensor_index(frame, part) for part in parts)
+
+
+def _is_tensor_index(frame: Frame, part: ast.expr) -> bool:
+    if isinstance(part, ast.Slice | ast.Constant):
+        return False
+    value = evaluate(frame, part)
+    if value.kind is Kind.TENSOR:
+        return not value.scalar
+    return value.kind is Kind.UNKNOWN and _reads_as_tensor(part)
+
+
+def _reads_as_tensor(part: ast.expr) -> bool:
+    """``mask``, ``~mask``, ``ids == 3``, ``keep & seen``, ``mask.bool()``: nobody selects by a Python bool."""
+    if isinstance(part, ast.UnaryOp):
+        return isinstance(part.op, ast.Invert)
+    if isinstance(part, ast.BinOp):
+        return isinstance(part.op, ast.BitAnd | ast.BitOr)
+    if isinstance(part, ast.Call):
+        return isinstance(part.func, ast.Attribute) and part.func.attr in ("bool", "long", "nonzero")
+    name = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else ""
+    return isinstance(part, ast.Compare) or name.endswith("mask") or name in ("keep", "valid")
+
+
+def _augmented(frame: Frame, node: ast.stmt) -> None:
+    """``a += b`` writes into ``a``, whose dtype stays; for what is not known to be a tensor, nothing is known."""
+    assert isinstance(node, ast.AugAssign)
+    before, value = evaluate(frame, node.target), evaluate(frame, node.value)
+    place = place_of(node.target)
+    if place is None or before.kind is Kind.TENSOR:
+        return
+    known = before.kind is Kind.NUMBER and value.kind in (Kind.TENSOR, Kind.NUMBER)
+    frame.put(place, promote([before, value], node.value) if known else UNKNOWN_VALUE)
+
+
+def _return(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Return)
+    frame.returned.append(evaluate(frame, node.value) if node.value is not None else NUMBER_VALUE)
+    frame.stopped = True
+
+
+def _leave(frame: Frame, node: ast.stmt) -> None:
+    frame.stopped = True
+
+
+def _if(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.If)
+    evaluate(frame, node.test)
+    before = dict(frame.names)
+    outcomes: list[tuple[dict[str, Value], bool]] = []
+    for branch in _in_order(node):
+        frame.names, frame.stopped = dict(before), False
+        if outcomes and frame.loops:
+            frame.names |= {name: outcomes[0][0][name] for name in started(*_in_order(node)) & outcomes[0][0].keys()}
+        execute(frame, branch)
+        outcomes.append((frame.names, frame.stopped))
+    reached = [names for names, stopped in outcomes if not stopped]
+    frame.stopped = not reached
+    if len(reached) == 2 and speaks_of_precision(node.test):
+        frame.names = _told_by_test(before, *reached)
+    elif reached:
+        frame.names = joined_names(reached)
+    _name_dtypes(frame, before, node)
+
+
+def _in_order(node: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """The branches; first the one that starts what the other one continues."""
+    return (node.orelse, node.body) if started(node.orelse, node.body) else (node.body, node.orelse)
+
+
+def _name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
+    """A dtype variable that an ``if`` gives several values is a symbol from here on."""
+    for place, value in frame.names.items():
+        if value.kind is Kind.DTYPE and len(value.atoms) > 1 and value != before.get(place):
+            expression = ast.parse(place, mode="eval").body
+            atoms = value.atoms
+            half = any(atom.is_half for atom in atoms)
+            source = frame.source(node, f"{place} is chosen here")
+            symbol = Atom(symbol=place, role=Role.EXPRESSION, can_be_half=half, source=source, expression=expression)
+            frame.names[place] = Value(Kind.DTYPE, (replace(symbol, candidates=named_by(atoms)),))
+
+
+def _told_by_test(before: dict[str, Value], first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:
+    """After a test of the dtype itself: which dtype the tensors have that a branch changed is not told."""
+    result = joined_names([first, second])
+    for place, value in list(result.items()):
+        if value.kind is Kind.TENSOR and first.get(place) != second.get(place):
+            result[place] = value.with_atoms(())
+    return result
+
+
+def _loop(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.For | ast.AsyncFor)
+    iterated = evaluate(frame, node.iter)
+    _repeat(frame, node.body, lambda: bind_loop_target(frame, node.target, node.iter, iterated))
+    execute(frame, node.orelse)
+
+
+def _while(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.While)
+    _repeat(frame, node.body, lambda: evaluate(frame, node.test))
+    execute(frame, node.orelse)
+
+
+def _repeat(frame: Frame, body: Sequence[ast.stmt], start: Callable[[], object]) -> None:
+    frame.loops += 1
+    rounds = 2 if frame.loops <= MAX_NESTED_LOOPS else 1
+    for _ in range(rounds):
+        before = dict(frame.names)
+        start()
+        execute(frame, body)
+        frame.stopped = False
+        frame.names = joined_names([before, frame.names]) | _new(before, frame.names)
+        if frame.names == before:
+            break
+    frame.loops -= 1
+
+
+def _new(before: dict[str, Value], after: dict[str, Value]) -> dict[str, Value]:
+    """Names that only the loop binds are seen after it as it left them."""
+    return {place: value for place, value in after.items() if place not in before}
+
+
+def _with(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.With | ast.AsyncWith)
+    outer = frame.autocast
+    for item in node.items:
+        evaluate(frame, item.context_expr)
+        frame.autocast = entered(frame, item.context_expr)
+        if isinstance(item.optional_vars, ast.Name):
+            frame.put(item.optional_vars.id, UNKNOWN_VALUE)
+    execute(frame, node.body)
+    frame.autocast = outer
+
+
+def _try(frame: Frame, node: ast.stmt) -> None:
+    before = dict(frame.names)
+    execute(frame, node.body)  # type: ignore[attr-defined]
+    after, stopped = frame.names, frame.stopped
+    outcomes = [] if stopped else [after]
+    for handler in node.handlers:  # type: ignore[attr-defined]
+        frame.names, frame.stopped = joined_names([before, after]), False
+        execute(frame, handler.body)
+        if not frame.stopped:
+            outcomes.append(frame.names)
+    frame.stopped = not outcomes
+    frame.names = joined_names(outcomes) if outcomes else after
+    execute(frame, node.orelse)  # type: ignore[attr-defined]
+    execute(frame, node.finalbody)  # type: ignore[attr-defined]
+
+
+def _match(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Match)
+    evaluate(frame, node.subject)
+    before = dict(frame.names)
+    outcomes = [before]
+    for case in node.cases:
+        frame.names, frame.stopped = dict(before), False
+        execute(frame, case.body)
+        if not frame.stopped:
+            outcomes.append(frame.names)
+    frame.names, frame.stopped = joined_names(outcomes), False
+
+
+def _delete(frame: Frame, node: ast.stmt) -> None:
+    assert isinstance(node, ast.Delete)
+    for target in node.targets:
+        place = place_of(target)
+        if place is not None:
+            frame.names.pop(place, None)
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[[Frame, ast.stmt], None]] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Return: _return,
+    ast.Raise: _leave,
+    ast.Break: _leave,
+    ast.Continue: _leave,
+    ast.If: _if,
+    ast.For: _loop,
+    ast.AsyncFor: _loop,
+    ast.While: _while,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.Match: _match,
+    ast.Delete: _delete,
+}

@@ -1,0 +1,319 @@
+"""Profiles as files: one JSON object, versioned (docs/profile.md).
+
+A field that this version does not know is kept when the file is written again; a field that is missing takes its
+default, so files of older releases stay readable. ``VERSION`` rises only when a known field changes its meaning.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from ..model import UsageError
+from .profile import (
+    Check,
+    Device,
+    Fact,
+    Json,
+    Machine,
+    OpSupport,
+    Profile,
+    Recommendation,
+    Source,
+    Status,
+    Support,
+    Torch,
+    Verdict,
+)
+
+VERSION = 1
+MARK = "precfix_profile"
+"""The key that makes a JSON object a profile; its value is the version."""
+MAX_BYTES = 16 << 20
+MAX_DEPTH = 64
+
+E = TypeVar("E", bound=Enum)
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def dump(profile: Profile) -> str:
+    """The JSON text of a profile, with a final newline."""
+    plain = _plain(profile)
+    assert isinstance(plain, dict)
+    return json.dumps({MARK: VERSION, **plain}, indent=2, allow_nan=False) + "\n"
+
+
+def save(profile: Profile, path: Path) -> None:
+    """Write a profile; the file is complete or not there. Raises `UsageError` when it cannot be written."""
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(dump(profile), "utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(f"the profile cannot be written to {str(path)!r}: {error.strerror}") from error
+
+
+_JSON_NAMES = {"failure": "class"}
+"""Fields whose JSON name is a word that Python keeps for itself."""
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, float) and value - value != 0.0:
+        return None  # JSON has no NaN and no infinity
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, Iterable):
+        return [_plain(each) for each in value]
+    known: dict[str, Json] = {}
+    extra: Mapping[str, Json] = {}
+    for each in fields(value):  # type: ignore[arg-type]
+        if each.name == "extra":
+            extra = value.extra  # type: ignore[attr-defined]
+        else:
+            known[_JSON_NAMES.get(each.name, each.name)] = _plain(getattr(value, each.name))
+    return {**known, **{key: _plain(each) for key, each in extra.items()}}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+class _Malformed(Exception):
+    """A field has the wrong type; the text says which."""
+
+
+def load(path: Path) -> Profile:
+    """The profile in a file. Raises `UsageError`: the file, what is wrong with it, what to do."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"the profile {str(path)!r} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{str(path)!r} is not a profile: larger than {MAX_BYTES >> 20} MiB; {_AGAIN}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{str(path)!r} is not a profile: not UTF-8 text; {_AGAIN}") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Profile:
+    """The profile in a JSON text; ``name`` is the file it came from, for messages. Raises `UsageError`."""
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, json.JSONDecodeError) else "the JSON cannot be read"
+        raise UsageError(f"{name!r} is not a profile: {reason}; {_AGAIN}") from None
+    version = read.get(MARK) if isinstance(read, dict) else None
+    if version is None:
+        raise UsageError(f"{name!r} is not a profile: there is no {MARK!r} in it; {_AGAIN}")
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise UsageError(f"{name!r} is not a profile: its version is {_short(version)}; {_AGAIN}")
+    if version > VERSION:
+        raise UsageError(
+            f"{name!r} is a profile of version {version}, and this precfix reads up to {VERSION}: "
+            "update precfix, or run its own `precfix probe --save`"
+        )
+    try:
+        _check_depth(read, 0)
+        return _profile({key: value for key, value in read.items() if key != MARK})
+    except _Malformed as error:
+        raise UsageError(f"{name!r} is a broken profile: {error}; {_AGAIN}") from None
+
+
+_AGAIN = "`precfix probe --save FILE` writes one"
+
+
+def _check_depth(value: object, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise _Malformed("it is nested too deeply")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            _check_depth(each, depth + 1)
+
+
+class _Reader:
+    """Takes the known fields out of a JSON object, each with its type; what is left is ``rest``."""
+
+    def __init__(self, value: object, where: str) -> None:
+        if not isinstance(value, dict):
+            raise _Malformed(f"{where} is {_short(value)}, not an object")
+        self.where = where
+        self.rest: dict[str, Json] = dict(value)
+
+    def _take(self, key: str, kinds: tuple[type, ...], wanted: str) -> object:
+        value = self.rest.pop(key, None)
+        if value is None:
+            return None
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise _Malformed(f"{self.path(key)} is {_short(value)}, not {wanted}")
+        return value
+
+    def path(self, key: str) -> str:
+        return f"{self.where}.{key}" if self.where != "the file" else key
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self._take(key, (str,), "a text")
+        return value if isinstance(value, str) else default
+
+    def integer(self, key: str) -> int | None:
+        value = self._take(key, (int,), "a whole number")
+        return value if isinstance(value, int) else None
+
+    def number(self, key: str) -> float | None:
+        value = self._take(key, (int, float), "a number")
+        return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
+
+    def flag(self, key: str) -> bool | None:
+        value = self._take(key, (bool,), "true or false")
+        return value if isinstance(value, bool) else None
+
+    def word(self, key: str, kind: type[E], default: E) -> E:
+        value = self.text(key)
+        if not value:
+            return default
+        try:
+            return kind(value)
+        except ValueError:
+            known = ", ".join(str(each.value) for each in kind)
+            raise _Malformed(f"{self.path(key)} is {_short(value)}, not one of {known}") from None
+
+    def items(self, key: str) -> list[_Reader]:
+        value = self._take(key, (list,), "a list")
+        listed = value if isinstance(value, list) else []
+        return [_Reader(each, f"{self.path(key)}[{index}]") for index, each in enumerate(listed)]
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self._take(key, (list,), "a list")
+        listed = value if isinstance(value, list) else []
+        for each in listed:
+            if not isinstance(each, str):
+                raise _Malformed(f"{self.path(key)} holds {_short(each)}, not a text")
+        return tuple(listed)
+
+    def mapping(self, key: str) -> dict[str, Json]:
+        value = self._take(key, (dict,), "an object")
+        return value if isinstance(value, dict) else {}
+
+    def object(self, key: str) -> _Reader:
+        return _Reader(self.mapping(key), self.path(key))
+
+
+def _short(value: object) -> str:
+    try:
+        text = json.dumps(value)
+    except (ValueError, RecursionError):
+        text = type(value).__name__
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _profile(value: dict[str, Json]) -> Profile:
+    read = _Reader(value, "the file")
+    return Profile(
+        source=read.word("source", Source, Source.MEASURED),
+        created=read.text("created"),
+        precfix=read.text("precfix"),
+        mode=read.text("mode"),
+        seconds=read.number("seconds"),
+        note=read.text("note"),
+        machine=_machine(read.object("machine")),
+        torch=_torch(read.object("torch")),
+        devices=tuple(_device(each) for each in read.items("devices")),
+        checks=tuple(_check(each) for each in read.items("checks")),
+        recommended=_recommendation(read.object("recommended")),
+        extra=read.rest,
+    )
+
+
+def _machine(read: _Reader) -> Machine:
+    return Machine(
+        host=read.text("host"),
+        system=read.text("system"),
+        release=read.text("release"),
+        architecture=read.text("architecture"),
+        cpu=read.text("cpu"),
+        cpu_features=read.texts("cpu_features"),
+        cores=read.integer("cores"),
+        memory_bytes=read.integer("memory_bytes"),
+        python=read.text("python"),
+        extra=read.rest,
+    )
+
+
+def _torch(read: _Reader) -> Torch:
+    return Torch(
+        version=read.text("version"),
+        cuda=read.text("cuda"),
+        rocm=read.text("rocm"),
+        driver=read.text("driver"),
+        cudnn=read.text("cudnn"),
+        architectures=read.texts("architectures"),
+        extra=read.rest,
+    )
+
+
+def _device(read: _Reader) -> Device:
+    verdicts = read.object("verdicts")
+    return Device(
+        device=read.text("device"),
+        backend=read.text("backend"),
+        name=read.text("name"),
+        capability=read.text("capability"),
+        memory_bytes=read.integer("memory_bytes"),
+        verdicts={name: _verdict(verdicts.object(name)) for name in list(verdicts.rest)},
+        recommended=_recommendation(read.object("recommended")),
+        checks=tuple(_check(each) for each in read.items("checks")),
+        ops=tuple(_op(each) for each in read.items("ops")),
+        facts=tuple(_fact(each) for each in read.items("facts")),
+        rank=read.integer("rank"),
+        host=read.text("host"),
+        extra=read.rest,
+    )
+
+
+def _verdict(read: _Reader) -> Verdict:
+    support = read.word("support", Support, Support.UNKNOWN)
+    return Verdict(support, read.texts("evidence"), read.number("speed_vs_fp32"), read.rest)
+
+
+def _check(read: _Reader) -> Check:
+    return Check(
+        name=read.text("name"),
+        status=read.word("status", Status, Status.OK),
+        failure=read.text("class"),
+        sentence=read.text("sentence"),
+        seconds=read.number("seconds") or 0.0,
+        numbers=read.mapping("numbers"),
+        extra=read.rest,
+    )
+
+
+def _op(read: _Reader) -> OpSupport:
+    return OpSupport(
+        op=read.text("op"),
+        dtype=read.text("dtype"),
+        forward=read.text("forward"),
+        backward=read.text("backward"),
+        output=read.text("output"),
+        message=read.text("message"),
+        extra=read.rest,
+    )
+
+
+def _fact(read: _Reader) -> Fact:
+    return Fact(read.text("name"), read.flag("holds"), read.text("sentence"), read.text("message"), read.rest)
+
+
+def _recommendation(read: _Reader) -> Recommendation:
+    return Recommendation(read.text("regime"), read.text("reason"), read.rest)

@@ -1,0 +1,1 @@
+"""What code is for: training, evaluation, tests, and which runs reach it."""

@@ -1,0 +1,187 @@
+"""The autocast regions that a scaler's training step runs in, and what holds when each is entered."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..python.functions import FunctionTarget, called_function
+from ..python.names import ModuleNames, Scope
+from ..python.values import values_of
+from ..source.project import Project
+from ..torch.autocast import (
+    Autocast,
+    autocasts,
+    autocasts_in,
+    dtype_scenarios,
+    is_float32_island,
+    runs_without_gradients,
+)
+from ..torch.dtypes import Dtype, Given, Scenario
+from ..torch.scalers import Scaler
+
+EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")
+CONTEXT_WORDS = ("autocast", "amp", "precision", "context", "ctx")
+"""How functions are called that make an autocast for others."""
+MAX_CALL_STEPS = 3
+MAX_REGIONS = 100
+"""Regions of one scaler that are told apart; a file with more was not written by hand."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """An autocast region that a scaler's step runs in, and what it can compute in."""
+
+    autocast: Autocast
+    scenarios: tuple[Scenario, ...]
+
+    @property
+    def values(self) -> set[object]:
+        return {scenario.value for scenario in self.scenarios}
+
+
+def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
+    """The autocast regions of the training step that ``scaler`` serves: its functions first, else its files."""
+    inside = [
+        item
+        for item in autocasts(project)
+        if item.module in scaler.modules and item.form not in ("statement", "reference")
+    ]
+    inside += _through_helpers(project, scaler)
+    training = [item for item in inside if _trains(project, item)]
+    functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
+    near = [item for item in training if function_scope(item.module, item.node) in functions]
+    # Cut only here: what is left out must not decide which regions are the step's.
+    for item in (near or _elsewhere(scaler, training, functions))[: MAX_REGIONS + 1]:
+        yield Region(item, dtype_scenarios(project, item))
+
+
+def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scope]) -> Sequence[Autocast]:
+    """The regions of a step whose own functions have none; of too many nobody can tell, so all of these."""
+    if len(training) > MAX_REGIONS:
+        return training
+    elsewhere = [item for item in training if not _in_evaluation(item)]
+    others = [item for item in elsewhere if not functions or not _trains_by_itself(item)]
+    return _reached(others, functions, scaler.modules) or others
+
+
+def _trains(project: Project, item: Autocast) -> bool:
+    """Whether the region is part of a training step, as far as it says itself."""
+    known = project.fact(_known_training)
+    if item.node not in known:
+        known[item.node] = not is_float32_island(project, item) and not runs_without_gradients(item)
+    return known[item.node]
+
+
+def _known_training(project: Project) -> dict[ast.expr, bool]:
+    return {}
+
+
+def regions_beside(project: Project, item: Autocast) -> Sequence[Autocast]:
+    """All regions of the function (or of the top level of the file) that holds ``item``, itself as well."""
+    latest = project.fact(_latest)
+    if not latest or latest[0][0] is not item.module:
+        by_function: dict[Scope, list[Autocast]] = {}
+        for other in autocasts_in(project, item.module):
+            by_function.setdefault(function_scope(other.module, other.node), []).append(other)
+        latest[:] = [(item.module, by_function)]
+    return latest[0][1][function_scope(item.module, item.node)]
+
+
+def _latest(project: Project) -> list[tuple[ModuleNames, dict[Scope, list[Autocast]]]]:
+    """The regions by function of the module that was asked about last."""
+    return []
+
+
+def _trains_by_itself(item: Autocast) -> bool:
+    """Whether the region's function runs a whole step of its own, which the scaler has no part in."""
+    function = function_scope(item.module, item.node)
+    if isinstance(function.node, ast.Module):
+        return False
+    return any(function_scope(item.module, call) is function for call in item.module.calls_by_name.get("backward", []))
+
+
+def _reached(training: Sequence[Autocast], functions: set[Scope], modules: Sequence[ModuleNames]) -> list[Autocast]:
+    """The regions in functions that the scaler's functions call, by name, over a few steps."""
+    names: set[str] = set()
+    scopes = set(functions)
+    for _ in range(MAX_CALL_STEPS):
+        called = {
+            name
+            for module in modules
+            for name, calls in module.calls_by_name.items()
+            if any(function_scope(module, call) in scopes for call in calls)
+        }
+        if called <= names:
+            break
+        names |= called
+        scopes |= {
+            scope
+            for module in modules
+            for node, scope in module.scopes.items()
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name in called
+        }
+    return [item for item in training if getattr(function_scope(item.module, item.node).node, "name", "") in names]
+
+
+def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
+    """The function (or module) that ``node`` runs in; lambdas and class bodies belong to it."""
+    return module.scope_of(node).function
+
+
+def _in_evaluation(item: Autocast) -> bool:
+    scope = function_scope(item.module, item.node)
+    name = getattr(scope.node, "name", "").lower()
+    return any(name.startswith(word) or f"_{word}" in name for word in EVALUATION_NAMES) and "train" not in name
+
+
+def _through_helpers(project: Project, scaler: Scaler) -> list[Autocast]:
+    """Autocasts made by the project's own helper functions that the scaler's files call for a context."""
+    helpers: list[FunctionTarget] = []
+    for module in scaler.modules:
+        for name, calls in module.calls_by_name.items():
+            if not any(word in name.lower() for word in CONTEXT_WORDS):
+                continue
+            targets = (called_function(project, module, call) for call in calls)
+            helpers += [target for target in targets if target is not None and target.module not in scaler.modules]
+    nodes = {target.node for target in helpers}
+    return [
+        item
+        for item in (autocasts(project) if nodes else ())
+        if item.form not in ("statement", "reference") and not nodes.isdisjoint(item.module.ancestors(item.node))
+    ]
+
+
+def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[Given, ...]:
+    """Everything that holds when ``region`` runs in the dtype of ``scenario``."""
+    autocast = region.autocast
+    entry = entry_givens(project, region)
+    if autocast.dtype_node is None or not isinstance(scenario.value, Dtype):
+        return (*scenario.given, *entry)
+    scope = autocast.module.scope_of(autocast.node)
+    itself = Given(ast.unparse(autocast.dtype_node), (scenario.value,), True, autocast.dtype_node, scope)
+    return (*(item for item in scenario.given if item.text != itself.text), itself, *entry)
+
+
+def entry_givens(project: Project, region: Region) -> tuple[Given, ...]:
+    """What holds when ``region`` is entered and switched on, whatever it computes in."""
+    autocast = region.autocast
+    values = values_of(project, autocast.module)
+    given = list(values.path_given(autocast.node, function_scope(autocast.module, autocast.node)))
+    if autocast.enabled_node is not None:
+        given.extend(values.given(autocast.enabled_node, True))
+    return (*given, *_given_by_table(autocast))
+
+
+def _given_by_table(autocast: Autocast) -> tuple[Given, ...]:
+    """``{"bf16": autocast(...), "fp16": autocast(...)}[args.precision]``: the key that picks this one."""
+    module = autocast.module
+    table = module.parents.get(autocast.node)
+    lookup = module.parents.get(table) if isinstance(table, ast.Dict) else None
+    if not isinstance(table, ast.Dict) or not isinstance(lookup, ast.Subscript) or autocast.node not in table.values:
+        return ()
+    key = table.keys[table.values.index(autocast.node)]
+    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+        return ()
+    return (Given(ast.unparse(lookup.slice), (key.value,), True, lookup.slice, module.scope_of(lookup)),)

@@ -1,0 +1,1 @@
+"""What Python code says: names, scopes, values, callers, paths."""

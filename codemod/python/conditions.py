@@ -1,0 +1,181 @@
+"""What the tests around a place say, and whether a test holds when something is known."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ..source.project import Project
+from ..torch.dtypes import TORCH_DTYPES, Constant, Dtype, Given, as_dtype
+from .bindings import attribute_assignments, reaching
+from .exits import earlier_tests
+from .names import ModuleNames, Scope, attribute_chain
+
+MAX_DEPTH = 10
+
+
+class Conditions:
+    """Reads the conditions of one module. Nothing is executed, and undecided is always an allowed answer."""
+
+    def __init__(self, project: Project, module: ModuleNames) -> None:
+        self.project = project
+        self.module = module
+        self._path_tests: dict[tuple[ast.AST, ast.AST], tuple[tuple[ast.expr, bool], ...]] = {}
+
+    def path_given(self, node: ast.AST, scope: Scope) -> tuple[Given, ...]:
+        """What must hold for ``node`` to be reached inside its function: the tests of the ``if`` s around it."""
+        found: list[Given] = []
+        for test, holds in self.path_tests(node, scope):
+            found.extend(self.given(test, holds))
+        return tuple(found)
+
+    def path_tests(self, node: ast.AST, scope: Scope) -> Sequence[tuple[ast.expr, bool]]:
+        """The ``if`` tests around ``node`` up to its function and the guards before it, each with its outcome."""
+        key = node, scope.node
+        if key not in self._path_tests:
+            self._path_tests[key] = tuple(self._tests_on_the_way(node, scope))
+        return self._path_tests[key]
+
+    def _tests_on_the_way(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.expr, bool]]:
+        child: ast.AST = node
+        for parent in self.module.ancestors(node):
+            yield from earlier_tests(parent, child)
+            if parent is scope.node:
+                return
+            if isinstance(parent, ast.If) and child is not parent.test:
+                yield parent.test, child not in parent.orelse
+            elif isinstance(parent, ast.IfExp) and child is not parent.test:
+                yield parent.test, child is parent.body
+            child = parent
+
+    def given(self, test: ast.expr, holds: bool) -> tuple[Given, ...]:
+        """What a test says about its operands when its outcome is ``holds``; empty where it says nothing certain."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.given(test.operand, not holds)
+        if isinstance(test, ast.BoolOp):
+            decisive = isinstance(test.op, ast.And) == holds
+            return tuple(item for value in test.values for item in self.given(value, holds)) if decisive else ()
+        scope = self.module.scope_of(test)
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            return self._comparison(test, holds, scope)
+        if isinstance(test, ast.Name | ast.Attribute) or _is_question(test):
+            return (Given(ast.unparse(test), (True,), holds, test, scope),)
+        return ()
+
+    def _comparison(self, test: ast.Compare, holds: bool, scope: Scope) -> tuple[Given, ...]:
+        operator, left, right = test.ops[0], test.left, test.comparators[0]
+        if isinstance(left, ast.Constant) and isinstance(operator, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+            left, right = right, left
+        if isinstance(operator, ast.Eq | ast.Is):
+            values, equal = self.operand_values(right), holds
+        elif isinstance(operator, ast.NotEq | ast.IsNot):
+            values, equal = self.operand_values(right), not holds
+        elif isinstance(operator, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List | ast.Set):
+            values = tuple(value for item in right.elts for value in self.operand_values(item))
+            equal = isinstance(operator, ast.In) == holds
+        else:
+            return ()
+        return (Given(ast.unparse(left), values, equal, left, scope),) if values else ()
+
+    def operand_values(self, node: ast.expr) -> tuple[Constant, ...]:
+        """The constant a comparison is made with: a literal, a torch dtype, or an enum member that names a dtype."""
+        if isinstance(node, ast.Constant):
+            value = node.value
+            return (value,) if isinstance(value, str | bool | int | float) or value is None else ()
+        chain = attribute_chain(node)
+        if chain is None:
+            return ()
+        qualified = self.module.qualified(node)
+        if qualified in TORCH_DTYPES:
+            return (TORCH_DTYPES[qualified],)
+        if len(chain) >= 2 and chain[-2][:1].isupper():
+            named = as_dtype(chain[-1])
+            return (named,) if isinstance(named, Dtype) else ()
+        return ()
+
+    def decide(self, test: ast.expr, givens: Sequence[Given], depth: int = 0) -> bool | None:
+        """Whether ``test`` holds under ``givens``; None when they do not settle it."""
+        if depth > MAX_DEPTH:
+            return None
+        if isinstance(test, ast.Constant):
+            return bool(test.value)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            inner = self.decide(test.operand, givens, depth + 1)
+            return None if inner is None else not inner
+        if isinstance(test, ast.BoolOp):
+            return self._decide_all(test, givens, depth)
+        for item in self.given(test, True):
+            settled = _settle(item, givens)
+            if settled is not None:
+                return settled
+        if isinstance(test, ast.Name | ast.Attribute):
+            return self._decide_named(test, givens, depth)
+        return None
+
+    def _decide_all(self, test: ast.BoolOp, givens: Sequence[Given], depth: int) -> bool | None:
+        outcomes = [self.decide(value, givens, depth + 1) for value in test.values]
+        stop = isinstance(test.op, ast.Or)
+        if stop in outcomes:
+            return stop
+        return None if None in outcomes else not stop
+
+    def _decide_named(self, test: ast.Name | ast.Attribute, givens: Sequence[Given], depth: int) -> bool | None:
+        values = self.assigned_values(test)
+        outcomes = {self.decide(value, givens, depth + 1) for value in values}
+        return outcomes.pop() if len(outcomes) == 1 else None
+
+    def assigned_values(self, node: ast.Name | ast.Attribute) -> list[ast.expr]:
+        """The expressions a variable or ``self`` attribute is assigned; empty when any of its values is hidden."""
+        scope = self.module.scope_of(node)
+        if isinstance(node, ast.Name):
+            bindings = reaching(self.module, scope.lookup(node.id), node)
+            if any(binding.value is None for binding in bindings):
+                return []
+            return [binding.value for binding in bindings if binding.value is not None]
+        chain = attribute_chain(node)
+        if chain is None or len(chain) != 2 or chain[0] != "self" or scope.enclosing_class is None:
+            return []
+        return [value for value, _ in attribute_assignments(self.module, scope.enclosing_class, chain[1])]
+
+
+def _is_question(test: ast.expr) -> bool:
+    """A short call that can be asked again with the same answer: ``torch.cuda.is_bf16_supported()``."""
+    return isinstance(test, ast.Call) and len(test.args) + len(test.keywords) <= 2
+
+
+def same_operand(left: str, right: str) -> bool:
+    """Whether two expressions speak of the same setting: same text, or same last attribute (``args.x``, ``x``)."""
+    return left == right or left.rpartition(".")[2] == right.rpartition(".")[2]
+
+
+def _settle(item: Given, givens: Sequence[Given]) -> bool | None:
+    """Whether ``item`` is true, false or open, seen from ``givens``."""
+    wanted = {as_dtype(value) for value in item.values}
+    for given in givens:
+        if not same_operand(item.text, given.text):
+            continue
+        known = {as_dtype(value) for value in given.values}
+        if given.equal and known <= wanted:
+            return item.equal
+        if given.equal and not known & wanted and not (_truth(known) or _truth(wanted)):
+            return not item.equal
+        if not given.equal and wanted <= known:
+            return not item.equal
+    return None
+
+
+def _truth(values: set[Constant]) -> bool:
+    return any(isinstance(value, bool) for value in values)
+
+
+def excludes(given: Given, others: Sequence[Given]) -> bool:
+    """Whether ``given`` cannot hold together with ``others``."""
+    for other in others:
+        if other.text != given.text:
+            continue
+        mine, theirs = {as_dtype(value) for value in given.values}, {as_dtype(value) for value in other.values}
+        if given.equal and other.equal and not mine & theirs:
+            return True
+        if given.equal != other.equal and mine == theirs:
+            return True
+    return False

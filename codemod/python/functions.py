@@ -1,0 +1,154 @@
+"""Which of the project's own functions a call reaches, and which argument arrives at which parameter."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from ..source.project import Project
+from .bindings import self_stores
+from .names import FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of
+
+MAX_BASES = 6
+"""How many base classes up a method is searched."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionTarget:
+    """A function or method of the project, as reached by a call."""
+
+    module: ModuleNames
+    node: FunctionNode
+    bound: bool
+    """Whether the first parameter (``self``) is filled by the call's receiver."""
+
+    def arguments(self, call: ast.Call) -> dict[str, ast.expr]:
+        """Parameter name -> argument expression, for the arguments that can be matched (no ``*``/``**``)."""
+        names = [parameter.arg for parameter in (*self.node.args.posonlyargs, *self.node.args.args)]
+        names = names[1:] if self.bound else names
+        matched: dict[str, ast.expr] = {}
+        for name, argument in zip(names, call.args, strict=False):
+            if isinstance(argument, ast.Starred):
+                break
+            matched[name] = argument
+        known = {parameter.arg for parameter in parameters_of(self.node)}
+        matched.update({item.arg: item.value for item in call.keywords if item.arg in known and item.arg is not None})
+        return matched
+
+    def parameter_for(self, call: ast.Call, argument: ast.expr) -> str | None:
+        """The parameter that receives ``argument``, or None when it cannot be told."""
+        return next((name for name, value in self.arguments(call).items() if value is argument), None)
+
+    @property
+    def scope(self) -> Scope:
+        return self.module.scopes[self.node]
+
+
+def called_function(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
+    """The project function that ``call`` reaches: a function, ``self.method``, or a class's ``__init__``."""
+    func = call.func
+    chain = attribute_chain(func)
+    if chain is None:
+        return None
+    scope = module.scope_of(call)
+    if chain[0] in ("self", "cls") and len(chain) == 2 and scope.enclosing_class is not None:
+        return method_of(project, module, scope.enclosing_class, chain[1])
+    if len(chain) == 1:
+        for binding in scope.lookup(chain[0]):
+            if isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef):
+                return FunctionTarget(module, binding.node, bound=False)
+            if isinstance(binding.node, ast.ClassDef):
+                return method_of(project, module, module.scopes[binding.node], "__init__")
+        return (
+            None
+            if scope.lookup(chain[0]) and module.qualified(func) is None
+            else _imported_function(project, module, func)
+        )
+    return _imported_function(project, module, func) or _method_of_object(project, module, func, chain)
+
+
+def _method_of_object(project: Project, module: ModuleNames, func: ast.expr, chain: list[str]) -> FunctionTarget | None:
+    """``trainer.fit(...)``, ``self.trainer.fit(...)``: the method of the object's class, where one class is known."""
+    if not isinstance(func, ast.Attribute):
+        return None
+    found = class_of_object(project, module, func.value, chain[:-1])
+    return method_of(project, found[0], found[1], chain[-1]) if found is not None else None
+
+
+def class_of_object(
+    project: Project, module: ModuleNames, node: ast.expr, chain: list[str]
+) -> tuple[ModuleNames, Scope] | None:
+    """The project's class of the object that ``node`` (a plain chain) names: assigned from one call, or annotated."""
+    scope = module.scope_of(node)
+    if len(chain) == 1:
+        bindings = scope.lookup(chain[0])
+        if len(bindings) != 1:
+            return None
+        made = bindings[0].value
+        if isinstance(bindings[0].node, ast.arg) and bindings[0].node.annotation is not None:
+            return class_of(project, module, bindings[0].node.annotation)
+    elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
+        stores = self_stores(module, scope.enclosing_class, chain[1])
+        made = stores[0][0] if len(stores) == 1 else None
+    else:
+        return None
+    return class_of(project, module, made.func) if isinstance(made, ast.Call) else None
+
+
+def _imported_function(project: Project, module: ModuleNames, func: ast.expr) -> FunctionTarget | None:
+    found = definition_of(project, module, func)
+    if found is None:
+        return None
+    other, name = found
+    for binding in other.module_scope.lookup(name):
+        if isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return FunctionTarget(other, binding.node, bound=False)
+        if isinstance(binding.node, ast.ClassDef):
+            return method_of(project, other, other.scopes[binding.node], "__init__")
+    return None
+
+
+def method_of(project: Project, module: ModuleNames, owner: Scope, name: str, hops: int = 0) -> FunctionTarget | None:
+    """Method ``name`` of a class or of its base classes inside the project."""
+    for binding in owner.bindings.get(name, []):
+        if isinstance(binding.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            static = any(attribute_chain(item) == ["staticmethod"] for item in binding.node.decorator_list)
+            return FunctionTarget(module, binding.node, bound=not static)
+    if hops >= MAX_BASES or not isinstance(owner.node, ast.ClassDef):
+        return None
+    for base in owner.node.bases:
+        found = class_of(project, module, base)
+        target = method_of(project, found[0], found[1], name, hops + 1) if found else None
+        if target is not None:
+            return target
+    return None
+
+
+def class_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, Scope] | None:
+    """The project's class that an expression names, with its module; None for others."""
+    chain = attribute_chain(node)
+    if chain is not None and len(chain) == 1:
+        for binding in module.scope_of(node).lookup(chain[0]):
+            if isinstance(binding.node, ast.ClassDef):
+                return module, module.scopes[binding.node]
+    defined = definition_of(project, module, node)
+    if defined is None:
+        return None
+    other, name = defined
+    for binding in other.module_scope.lookup(name):
+        if isinstance(binding.node, ast.ClassDef):
+            return other, other.scopes[binding.node]
+    return None
+
+
+def returns_of(function: FunctionNode) -> list[ast.Return]:
+    """The ``return`` statements of a function, those of nested functions left out."""
+    found: list[ast.Return] = []
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Return):
+            found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            stack.extend(ast.iter_child_nodes(node))
+    return sorted(found, key=lambda node: node.lineno)

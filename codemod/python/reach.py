@@ -1,0 +1,97 @@
+"""Which classes and functions of the project a piece of code uses, directly or through others.
+
+By name alone: a name that is read counts as used. What is built from a string (a registry, a class path in YAML) is not
+seen.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..source.project import Project
+from .names import Binding, ModuleNames, attribute_chain, definition_of
+
+MAX_PARTS, MAX_MODULES = 300, 40
+"""How many definitions are followed, in how many files, before the rest is left out: the nearest come first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reached:
+    """The definitions that some code uses, that code itself included."""
+
+    parts: dict[ast.AST, ModuleNames]
+    """A module, class, function, or the value of a module's constant, with the module it stands in."""
+
+    @property
+    def modules(self) -> tuple[ModuleNames, ...]:
+        """The modules that hold the parts."""
+        return tuple(dict.fromkeys(self.parts.values()))
+
+    @property
+    def classes(self) -> tuple[tuple[ModuleNames, ast.ClassDef], ...]:
+        """The classes among the parts, those that stand inside a part included."""
+        found = {node: module for part, module in self.parts.items() for node in ast.walk(part) if _is_class(node)}
+        return tuple((module, node) for node, module in found.items() if isinstance(node, ast.ClassDef))
+
+    def holds(self, module: ModuleNames, node: ast.AST) -> bool:
+        """Whether ``node`` is inside one of the parts."""
+        return node in self.parts or any(parent in self.parts for parent in module.ancestors(node))
+
+
+def _is_class(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef)
+
+
+def reached(project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> Reached:
+    """What ``starts`` (nodes with their modules) use, over any number of steps."""
+    parts: dict[ast.AST, ModuleNames] = {}
+    modules: set[ModuleNames] = set()
+    waiting = deque(starts)
+    while waiting and len(parts) < MAX_PARTS:
+        module, node = waiting.popleft()
+        if node in parts or (module not in modules and len(modules) >= MAX_MODULES):
+            continue
+        parts[node] = module
+        modules.add(module)
+        waiting.extend(_used(project, module, node))
+    return Reached(parts)
+
+
+def _used(project: Project, module: ModuleNames, part: ast.AST) -> Iterator[tuple[ModuleNames, ast.AST]]:
+    seen: set[tuple[str, ...]] = set()
+    for node in ast.walk(part):
+        if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        chain = tuple(attribute_chain(node) or ())
+        if not chain or chain in seen:
+            continue
+        seen.add(chain)
+        outer = [item for item in module.scope_of(node).lookup(chain[0]) if _may_be_global(item, module)]
+        if outer or module.star_imports:
+            yield from _defined(project, module, node, outer)
+
+
+def _may_be_global(binding: Binding, module: ModuleNames) -> bool:
+    return binding.kind == "import" or binding.scope is module.module_scope
+
+
+def _defined(
+    project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, bindings: Iterable[Binding]
+) -> Iterator[tuple[ModuleNames, ast.AST]]:
+    if isinstance(node, ast.Name):
+        yield from ((module, found) for found in _nodes(bindings))
+    defined = definition_of(project, module, node)
+    if defined is not None:
+        other, name = defined
+        yield from ((other, found) for found in _nodes(other.module_scope.lookup(name)))
+
+
+def _nodes(bindings: Iterable[Binding]) -> Iterator[ast.AST]:
+    for binding in bindings:
+        if isinstance(binding.node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield binding.node
+        elif binding.value is not None:
+            yield binding.value

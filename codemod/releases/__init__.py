@@ -1,0 +1,1 @@
+"""Which versions of a library a project allows."""

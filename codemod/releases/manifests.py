@@ -1,0 +1,146 @@
+"""Which files of a project hold requirements, and what stands in them: requirements files, conda, locks, images.
+
+Everything here is text written by people: what is no requirement is passed over, never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..source.documents import Document
+from .package_manifests import pins_of_pipfile, pins_of_pyproject, pins_of_setup_cfg, pins_of_setup_py
+from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
+
+__all__ = ["directory_of", "is_manifest", "pins_in"]
+
+_DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", ".circleci", "dev"}
+_LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
+_READERS = {
+    "pyproject.toml": pins_of_pyproject,
+    "setup.cfg": pins_of_setup_cfg,
+    "setup.py": pins_of_setup_py,
+    "pipfile": pins_of_pipfile,
+}
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file's name says that it holds requirements."""
+    name = path.rpartition("/")[2].lower()
+    listed = _is_requirements(path.lower()) or name in _LOCKS or name in _READERS
+    return listed or _is_conda(name) or _is_image(name) or _is_instructions(name)
+
+
+def directory_of(path: str) -> str:
+    """The folder that a manifest (or any file) speaks for; "" for the root. ``requirements/`` speaks for its parent."""
+    folder = path.rpartition("/")[0]
+    if folder.rpartition("/")[2].lower() in ("requirements", "requirement", "reqs") and _is_requirements(path.lower()):
+        return folder.rpartition("/")[0]
+    return folder
+
+
+def pins_in(document: Document) -> Iterator[Pin]:
+    """The requirements of one manifest."""
+    path = document.path.lower()
+    name = path.rpartition("/")[2]
+    if name in _READERS:
+        yield from _READERS[name](document)
+    elif name in _LOCKS and name != "requirements.lock":
+        yield from _locked(document)
+    elif _is_requirements(path):
+        yield from _requirements(document)
+    elif _is_conda(name):
+        yield from _conda(document)
+    elif _is_image(name):
+        yield from _image(document)
+    elif _is_instructions(name):
+        yield from _instructions(document)
+
+
+def _is_requirements(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    if name == "requirements.lock":
+        return True
+    in_folder = folder.rpartition("/")[2] in ("requirements", "requirement", "reqs")
+    return name.endswith((".txt", ".in")) and ("requirements" in name or name == "reqs.txt" or in_folder)
+
+
+def _is_conda(name: str) -> bool:
+    return name.endswith((".yml", ".yaml")) and (name.startswith(("env", "conda")) or name == "meta.yaml")
+
+
+def _is_instructions(name: str) -> bool:
+    return name.startswith(("readme", "install")) and name.endswith((".md", ".rst", ".txt"))
+
+
+def _is_image(name: str) -> bool:
+    return name.startswith("dockerfile") or name.endswith(".dockerfile")
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _requirements(document: Document) -> Iterator[Pin]:
+    *folders, name = document.path.lower().split("/")
+    tier = Tier.RUN_TIME
+    if speaks_of_development(name) or not _DEVELOPMENT_FOLDERS.isdisjoint(folders):
+        tier = Tier.DEVELOPMENT
+    elif name == "requirements.lock" or "constraints" in name:
+        tier = Tier.FIXED
+    for row, line in lines_of(document):
+        yield from pin_of(document, line.removesuffix("\\").strip(), tier, row)
+
+
+def _conda(document: Document) -> Iterator[Pin]:
+    for row, line in lines_of(document):
+        if line.startswith("- "):
+            text = line[2:].split(" #")[0].strip().strip("\"'").rpartition("::")[2]
+            yield from pin_of(document, _from_conda(text), Tier.RUN_TIME, row)
+
+
+def _from_conda(text: str) -> str:
+    """``pytorch=1.7.1=py3.7_cuda`` and ``pytorch 1.7.*`` as a requirement; what pip understands stays as it is."""
+    name, mark, version = text.partition("=")
+    if mark and name and name[-1] not in "<>=!~" and not version.startswith("="):
+        return f"{name.strip()}=={version.partition('=')[0].removesuffix('.*').removesuffix('*')}.*"
+    if "==" in text:
+        head, _, version = text.partition("==")
+        return f"{head}=={version.partition('=')[0]}"
+    name, _, version = text.partition(" ")
+    return f"{name}=={version.strip()}" if version.strip()[:1].isdigit() else text
+
+
+def _image(document: Document) -> Iterator[Pin]:
+    for row, line in lines_of(document):
+        words = line.split()
+        if len(words) < 2 or words[0].lower() != "from":
+            continue
+        image = next((word for word in words[1:] if not word.startswith("--")), "")
+        repository, _, tag = image.partition(":")
+        if repository.rpartition("docker.io/")[2] == "pytorch/pytorch" and tag[:1].isdigit():
+            yield from pin_of(document, f"torch=={tag.partition('-')[0]}", Tier.FIXED, row)
+
+
+def _instructions(document: Document) -> Iterator[Pin]:
+    """``pip install torch==1.11.0`` in a README: what research code was written for, where nothing else says so."""
+    for row, line in lines_of(document):
+        command, installs, rest = line.partition("install ")
+        if installs and command.strip(" `$>*-").rpartition(" ")[2].endswith(("pip", "pip3", "conda", "mamba", "uv")):
+            for word in rest.replace("`", " ").split():
+                name = word.strip("\"',")
+                if name.startswith(("torch=", "torch>", "torch~", "torch<", "pytorch=", "pytorch>")):
+                    yield from pin_of(document, _from_conda(name), Tier.FIXED, row)
+
+
+def _locked(document: Document) -> Iterator[Pin]:
+    """Lock files are written by programs: a ``name`` line and, near it, a ``version`` line (JSON: ``"torch": {``)."""
+    name, name_row = "", 0
+    for row, line in lines_of(document):
+        key, mark, value = line.rstrip(",").partition(":" if document.path.endswith("Pipfile.lock") else "=")
+        key, value = key.strip(" \"'"), value.strip(" \"'")
+        if mark and key == "name":
+            name, name_row = value, row
+        elif mark and value == "{":
+            name, name_row = key, row
+        elif mark and key == "version" and name and row - name_row <= 40:
+            yield from pin_of(document, f"{name}=={value.removeprefix('==')}", Tier.FIXED, row)
+            name = ""

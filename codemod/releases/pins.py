@@ -1,0 +1,146 @@
+"""Which versions of a package the project's own manifests allow.
+
+A spelling that only exists from some release on may be written into code only when no manifest promises to run with an
+older one. The requirements that hold at run time come first; where they leave the package open, those of its extras
+count, then what a lock file or image fixes, then development requirements. Of several equals the loosest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from packaging.specifiers import Specifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from ..model import Place
+from ..source.project import Project
+from .manifests import directory_of, is_manifest, pins_in
+from .requirements import Pin, Tier
+
+__all__ = ["Pin", "Tier", "VersionRange", "allowed"]
+
+CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
+"""Conda's names for a package, where they are not the ones of the Python index."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """What the deciding manifests allow: a version is allowed if any of ``pins`` allows it."""
+
+    pins: tuple[Pin, ...]
+    _below: dict[str, Pin | None] = field(default_factory=dict, compare=False, repr=False)
+    """What was answered: the same release is asked about for every use of a spelling."""
+
+    def may_be_below(self, version: str) -> bool:
+        """Whether some version older than ``version`` is allowed."""
+        return self.pin_below(version) is not None
+
+    def may_reach(self, version: str) -> bool:
+        """Whether ``version`` or a newer one is allowed."""
+        wanted = Version(version)
+        return any(upper is None or upper >= wanted for upper in (_upper(pin.specifiers) for pin in self.pins))
+
+    def pin_below(self, version: str) -> Pin | None:
+        """The loosest of the pins that allow a version older than ``version``; None when there is none."""
+        if version not in self._below:
+            wanted = Version(version)
+            below = [pin for pin in self.pins if (_lower(pin.specifiers) or _ZERO) < wanted]
+            self._below[version] = min(below, key=lambda pin: _lower(pin.specifiers) or _ZERO, default=None)
+        return self._below[version]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where the pins stand."""
+        return tuple(pin.place for pin in self.pins)
+
+
+_ZERO = Version("0")
+
+
+def allowed(project: Project, package: str, near: str | None = None) -> VersionRange | None:
+    """The versions of ``package`` (its name on the Python index) that the project allows; None without any pin.
+
+    ``near`` is a file of the project: where manifests of its own folder or of the folders above it pin the package,
+    those of other folders do not count.
+    """
+    folder = None if near is None else directory_of(near)
+    known = project.fact(_known)
+    if (package, folder) not in known:
+        known[package, folder] = _allowed(project, package, folder)
+    return known[package, folder]
+
+
+def _known(project: Project) -> dict[tuple[str, str | None], VersionRange | None]:
+    """What `allowed` has answered, by package and folder."""
+    return {}
+
+
+def _allowed(project: Project, package: str, folder: str | None) -> VersionRange | None:
+    pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
+    if folder is not None:
+        pins = [pin for pin in pins if _is_above(directory_of(pin.place.path), folder)] or pins
+    tier = min((pin.tier for pin in pins), default=None)
+    return VersionRange(tuple(pin for pin in pins if pin.tier == tier)) if tier is not None else None
+
+
+def _all_pins(project: Project) -> tuple[Pin, ...]:
+    found: list[Pin] = []
+    for path in project.paths:
+        document = project.document(path) if is_manifest(path) else None
+        if document is not None:
+            found += [_renamed(pin) for pin in pins_in(document)]
+    return tuple(pin for pin in found if len(pin.specifiers))
+
+
+def _renamed(pin: Pin) -> Pin:
+    known = CONDA_NAMES.get(pin.name, pin.name)
+    return pin if known == pin.name else Pin(known, pin.specifiers, pin.tier, pin.place)
+
+
+def _is_above(directory: str, folder: str) -> bool:
+    return not directory or folder == directory or folder.startswith(f"{directory}/")
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def _lower(specifiers: SpecifierSet) -> Version | None:
+    """The oldest version that is allowed; None when there is no lower bound."""
+    return max(_bounds(specifiers, (">=", ">", "==", "~=", "===")), default=None)
+
+
+def _upper(specifiers: SpecifierSet) -> Version | None:
+    """The version that none can pass (itself allowed or not); None when there is no upper bound."""
+    exact = [item for item in specifiers if not item.version.endswith(".*")]
+    uppers = [*_bounds(exact, ("==", "===")), *_bounds(specifiers, ("<=",))]
+    uppers += [_just_below(version) for version in _bounds(specifiers, ("<",))]
+    for item in specifiers:
+        if item.operator == "~=" or (item.operator == "==" and item.version.endswith(".*")):
+            uppers += _after_prefix(item)
+    return min(uppers, default=None)
+
+
+def _bounds(specifiers: Iterable[Specifier], operators: Sequence[str]) -> Iterator[Version]:
+    for item in specifiers:
+        if item.operator in operators:
+            try:
+                yield Version(Version(item.version.removesuffix(".*")).public)
+            except InvalidVersion:  # after === anything may stand
+                continue
+
+
+def _just_below(version: Version) -> Version:
+    """A version that is below ``version`` and above every release before it."""
+    return Version(f"{version.base_version}.dev0")
+
+
+def _after_prefix(item: Specifier) -> list[Version]:
+    """The end of ``~=2.1`` (3) and of ``==2.1.*`` (2.2)."""
+    parts = list(Version(item.version.removesuffix(".*")).release)
+    parts = parts[:-1] if item.operator == "~=" else parts
+    if not parts:
+        return []
+    parts[-1] += 1
+    return [_just_below(Version(".".join(str(part) for part in parts)))]

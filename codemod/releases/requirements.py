@@ -1,0 +1,121 @@
+"""One requirement as it is written in a manifest: its name, what it allows, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+from ..model import Place, Span
+from ..source.documents import Document
+
+__all__ = ["Pin", "Tier", "lines_of", "pin_of", "place_of", "speaks_of_development", "tier_of_extra", "without_tail"]
+
+_MAX_LINES = 200_000
+_MAX_LENGTH = 500
+_DEVELOPMENT_WORDS = frozenset(
+    {
+        *("dev", "devel", "development", "test", "tests", "testing", "doc", "docs", "readthedocs", "lint", "linting"),
+        *("style", "quality", "ci", "build", "bench", "benchmark", "benchmarks", "typing", "typecheck", "mypy"),
+        "notebooks",
+    }
+)
+
+
+class Tier(IntEnum):
+    """How much a requirement says about the versions that the code must run with: the smallest decides."""
+
+    RUN_TIME = 0
+    EXTRA = 1
+    FIXED = 2
+    """One version among those allowed: a lock file, an image."""
+    DEVELOPMENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One requirement: the canonical package name, what it allows (possibly everything), and where it stands."""
+
+    name: str
+    specifiers: SpecifierSet
+    tier: Tier
+    place: Place
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(char if char.isalnum() else " " for char in text.lower()).split())
+
+
+def speaks_of_development(text: str) -> bool:
+    """Whether a name is that of requirements which running the code does not need."""
+    return not _DEVELOPMENT_WORDS.isdisjoint(_words(text))
+
+
+def tier_of_extra(name: str) -> Tier:
+    """What the requirements of an extra (``[train]``, ``[dev]``) count for."""
+    return Tier.DEVELOPMENT if speaks_of_development(name) else Tier.EXTRA
+
+
+# --- one requirement --------------------------------------------------------------------------------------------------
+
+
+def _parsed(text: str) -> tuple[str, SpecifierSet, bool] | None:
+    """(name, specifiers, whether only an extra asks for it) of a requirement; None when it is none."""
+    cleaned = text.split(" #")[0].split(" --")[0].split(" -f ")[0].strip().rstrip(",").rstrip()
+    if not cleaned or cleaned[0] in "-#./" or len(cleaned) > _MAX_LENGTH:
+        return None
+    for attempt in (cleaned, _modern(cleaned)):
+        try:
+            found = Requirement(attempt)
+        except (InvalidRequirement, RecursionError):
+            continue
+        only_extra = found.marker is not None and "extra ==" in str(found.marker)
+        return canonicalize_name(found.name), found.specifier, only_extra
+    return None
+
+
+def _modern(text: str) -> str:
+    """``torch>=1.7.*`` and ``>=2.4+cu124`` mean what ``>=1.7`` and ``>=2.4`` mean; newer rules refuse them."""
+    requirement, mark, marker = text.partition(";")
+    return ",".join(without_tail(part.strip()) for part in requirement.split(",")) + mark + marker
+
+
+def without_tail(part: str) -> str:
+    """``>=2.4+cu124`` and ``>=1.7.*`` less what only equality may have."""
+    return part if "==" in part or "!=" in part else part.partition("+")[0].removesuffix(".*")
+
+
+def place_of(document: Document, row: int, text: str) -> Place:
+    """A row of a manifest; ``text`` is what is required there."""
+    line = document.line(row)
+    column = len(line) - len(line.lstrip()) + 1
+    return Place(document.path, Span(row, column, row, max(len(line.rstrip()) + 1, column)), f"{text} is required here")
+
+
+def pin_of(document: Document, text: str, tier: Tier, row: int | None = None) -> Iterator[Pin]:
+    """The pin that ``text`` spells, if it is a requirement; ``row`` is looked up when it is not known."""
+    found = _parsed(text)
+    if found is None:
+        return
+    name, specifiers, only_extra = found
+    tier = Tier.EXTRA if only_extra and tier is Tier.RUN_TIME else tier
+    shown = f"{name} {specifiers}" if len(specifiers) else name
+    yield Pin(name, specifiers, tier, place_of(document, row or _row_of(document, text), shown))
+
+
+def _row_of(document: Document, text: str) -> int:
+    """The row where ``text`` stands first (1 when it is spelled differently)."""
+    at = document.text.find(text)
+    return document.position(at)[0] if at >= 0 else 1
+
+
+def lines_of(document: Document) -> Iterator[tuple[int, str]]:
+    """The rows that are not blank, stripped."""
+    for row in range(1, min(document.rows, _MAX_LINES) + 1):
+        line = document.line(row).strip()
+        if line:
+            yield row, line

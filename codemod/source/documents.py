@@ -1,0 +1,267 @@
+"""One file of a project: bytes, text, positions, syntax tree.
+
+Rows end at LF, CRLF or CR and at nothing else; form feeds, U+2028 and their like are ordinary characters, as they are
+for Python itself. A notebook is shown as one virtual Python module (see `notebook_cells`).
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import TypeVar, cast
+
+from ..model import EditRefused, Span
+from .decoding import Unreadable, decode
+from .notebook_cells import Magic, Notebook, NotebookError, UnparsedCell
+from .parsing import Unparsable, parse_python
+
+T = TypeVar("T")
+
+__all__ = ["Document", "FileKind", "Unparsable", "Unreadable", "kind_of"]
+
+_NEWLINE = re.compile("\r\n|\n|\r")
+
+
+class FileKind(str, Enum):
+    """What a file is, judged by its name alone."""
+
+    PYTHON = "python"
+    NOTEBOOK = "notebook"
+    YAML = "yaml"
+    JSON = "json"
+    TOML = "toml"
+    SHELL = "shell"
+    ENV = "env"
+    TEXT = "text"
+
+
+_KIND_BY_SUFFIX: dict[str, FileKind] = {
+    ".py": FileKind.PYTHON,
+    ".ipynb": FileKind.NOTEBOOK,
+    ".yaml": FileKind.YAML,
+    ".yml": FileKind.YAML,
+    ".json": FileKind.JSON,
+    ".jsonc": FileKind.JSON,
+    ".json5": FileKind.JSON,
+    ".toml": FileKind.TOML,
+    ".sh": FileKind.SHELL,
+    ".bash": FileKind.SHELL,
+    ".zsh": FileKind.SHELL,
+    ".slurm": FileKind.SHELL,
+    ".sbatch": FileKind.SHELL,
+    ".mk": FileKind.SHELL,
+    ".dockerfile": FileKind.SHELL,
+    ".env": FileKind.ENV,
+    ".txt": FileKind.TEXT,
+    ".cfg": FileKind.TEXT,
+    ".ini": FileKind.TEXT,
+    ".in": FileKind.TEXT,
+    ".lock": FileKind.TEXT,
+}
+_SHELL_NAMES = frozenset({"makefile", "gnumakefile", "dockerfile", "containerfile"})
+
+
+def kind_of(path: str) -> FileKind | None:
+    """The kind of the file named ``path``; None when precfix has no use for such a file."""
+    name = path.rpartition("/")[2].lower()
+    if name.startswith(".env"):
+        return FileKind.ENV if name == ".env" or name.startswith(".env.") else _KIND_BY_SUFFIX.get(_suffix(name))
+    if name == "pipfile":
+        return FileKind.TOML
+    if name.startswith(("readme", "install")) and name.endswith((".md", ".rst")):
+        return FileKind.TEXT
+    if name in _SHELL_NAMES or name.startswith(("dockerfile.", "makefile.")):
+        return FileKind.SHELL
+    return _KIND_BY_SUFFIX.get(_suffix(name))
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1]
+
+
+class Document:
+    """One file, immutable: a changed text makes a new document (`with_text`)."""
+
+    def __init__(self, path: str, kind: FileKind, data: bytes) -> None:
+        """Decode ``data``; raises `Unreadable`. ``path`` is relative to the project's root, with forward slashes."""
+        self.path = path
+        self.kind = kind
+        self.data = data
+        self.bom, self.encoding, decoded = self._decode(data)
+        self.notebook: Notebook | None = None
+        if kind is FileKind.NOTEBOOK:
+            try:
+                self.notebook = Notebook.parse(decoded)
+            except NotebookError as error:
+                raise Unreadable(str(error)) from None
+            decoded = self.notebook.virtual
+        self.text = decoded
+        self._facts: dict[object, object] = {}
+
+    def __repr__(self) -> str:
+        return f"Document({self.path!r}, {self.kind.value})"
+
+    def _decode(self, data: bytes) -> tuple[bytes, str, str]:
+        return decode(data, python=self.kind is FileKind.PYTHON, strict=self.kind is FileKind.NOTEBOOK)
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def encode(self, text: str) -> bytes:
+        """The bytes of this file with ``text`` instead of its own: same encoding, byte order mark kept.
+
+        For a notebook ``text`` is the virtual module. Raises `EditRefused` when the text has no such bytes, or when
+        even the present text would not come back as the present bytes.
+        """
+        if text == self.text:
+            return self.data
+        whole = text if self.notebook is None else self.notebook.splice(text)
+        data = self._to_bytes(whole)
+        if self._to_bytes(self.text if self.notebook is None else self.notebook.json_text) != self.data:
+            raise EditRefused(f"{self.path} does not survive decoding and encoding as {self.encoding}")
+        try:
+            again = self._decode(data)
+        except Unreadable as error:
+            raise EditRefused(f"{self.path} would become unreadable: {error}") from None
+        if again != (self.bom, self.encoding, whole):
+            raise EditRefused(f"{self.path} would be read differently after the change (encoding line altered?)")
+        return data
+
+    def _to_bytes(self, text: str) -> bytes:
+        try:
+            return self.bom + text.encode(self.encoding)
+        except (UnicodeError, LookupError) as error:
+            raise EditRefused(f"{self.path} cannot hold the new text in {self.encoding}: {error}") from None
+
+    def with_text(self, text: str) -> Document:
+        """This document with another text; raises `EditRefused` as `encode` does."""
+        try:
+            return self if text == self.text else Document(self.path, self.kind, self.encode(text))
+        except Unreadable as error:
+            raise EditRefused(f"{self.path} would become unreadable: {error}") from None
+
+    # --- syntax -------------------------------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> ast.Module:
+        """The syntax tree, parsed once; raises `Unparsable`."""
+        outcome = self._parsed
+        if isinstance(outcome, ast.Module):
+            return outcome
+        raise Unparsable(*outcome)
+
+    @cached_property
+    def _parsed(self) -> ast.Module | tuple[int, str]:
+        if self.kind not in (FileKind.PYTHON, FileKind.NOTEBOOK):
+            return 0, f"a {self.kind.value} file has no Python syntax tree"
+        try:
+            return parse_python(self.text)
+        except Unparsable as error:
+            return error.row, error.reason
+
+    def fact(self, compute: Callable[[Document], T]) -> T:
+        """``compute(self)``, computed once for as long as this document lives."""
+        if compute not in self._facts:
+            self._facts[compute] = compute(self)
+        return cast(T, self._facts[compute])
+
+    # --- positions ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+
+    @cached_property
+    def _ascii(self) -> bool:
+        return self.text.isascii()
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are; an empty text has one."""
+        return len(self._starts)
+
+    def line(self, row: int) -> str:
+        """The text of a row without its newline; "" for a row that does not exist."""
+        if not 1 <= row <= len(self._starts):
+            return ""
+        start = self._starts[row - 1]
+        end = self._starts[row] if row < len(self._starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n") if row < len(self._starts) else self.text[start:end]
+
+    def offset(self, row: int, column: int) -> int:
+        """The 0-based character offset of a 1-based row and column, kept within that row (or the text)."""
+        if row < 1:
+            return 0
+        if row > len(self._starts):
+            return len(self.text)
+        return min(self._starts[row - 1] + max(column - 1, 0), self._starts[row - 1] + len(self.line(row)))
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The 1-based (row, column) of a 0-based character offset, kept within the text."""
+        inside = min(max(offset, 0), len(self.text))
+        row = bisect_right(self._starts, inside)
+        return row, inside - self._starts[row - 1] + 1
+
+    def span(self, node: ast.AST) -> Span:
+        """Where a node of this document's tree stands, in 1-based rows and character columns, end exclusive.
+
+        A node without a place (a module, a context, arguments) gives the empty span at the start.
+        """
+        row: int = getattr(node, "lineno", 1)
+        column: int = getattr(node, "col_offset", 0)
+        end_row: int = getattr(node, "end_lineno", None) or row
+        end_column: int | None = getattr(node, "end_col_offset", None)
+        return Span(
+            row, self._column(row, column), end_row, self._column(end_row, column if end_column is None else end_column)
+        )
+
+    def _column(self, row: int, byte_column: int) -> int:
+        if self._ascii:
+            return byte_column + 1
+        line = self.line(row)
+        if line.isascii():
+            return byte_column + 1
+        return len(line.encode("utf-8", "surrogatepass")[:byte_column].decode("utf-8", "ignore")) + 1
+
+    def source(self, span: Span) -> str:
+        """The text of a span."""
+        return self.text[self.offset(span.row, span.column) : self.offset(span.end_row, span.end_column)]
+
+    @cached_property
+    def newline(self) -> str:
+        """The newline used most in this text (LF when there is none): for lines that are inserted."""
+        crlf = self.text.count("\r\n")
+        counts = {"\n": self.text.count("\n") - crlf, "\r\n": crlf, "\r": self.text.count("\r") - crlf}
+        return max(counts, key=lambda newline: counts[newline])
+
+    # --- notebooks ----------------------------------------------------------------------------------------------------
+
+    def cell_of(self, row: int) -> tuple[int, int] | None:
+        """For a notebook's row, (1-based number of the cell among all cells, 1-based row inside it); else None."""
+        return None if self.notebook is None else self.notebook.cell_of(row)
+
+    def row_of(self, cell: int, row: int) -> int | None:
+        """The inverse of `cell_of`: the row of the virtual module; None when that cell is not part of it."""
+        return None if self.notebook is None else self.notebook.row_of(cell, row)
+
+    def file_row(self, row: int) -> int | None:
+        """The row of the file itself: differs from ``row`` in notebooks, where None means that no row holds it."""
+        return row if self.notebook is None else self.notebook.json_row_of(row)
+
+    def shown_column(self, row: int, column: int) -> int:
+        """The column a reader sees: differs from ``column`` only on masked notebook lines (``!cmd``)."""
+        return column if self.notebook is None else self.notebook.shown_column(row, column)
+
+    @property
+    def shell_lines(self) -> Sequence[Magic]:
+        """The ``!command`` and ``%env`` lines of a notebook: (row, column, text), one per physical line."""
+        return () if self.notebook is None else self.notebook.shell_lines
+
+    @property
+    def unparsed_cells(self) -> Sequence[UnparsedCell]:
+        """The code cells of a notebook that are no Python and therefore not part of ``text``."""
+        return () if self.notebook is None else self.notebook.unparsed_cells

@@ -1,0 +1,125 @@
+"""Python text to a syntax tree, with every way this can fail turned into one answer."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import sys
+import tokenize
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..model import PrecfixError
+
+MAX_DEPTH = 200
+"""Deeper trees are refused: visitors recurse two or three calls a level, and Python stops them at 1000."""
+_SHORT = MAX_DEPTH
+"""Bytes in which nothing can be nested too deeply."""
+
+_HARMLESS = 200_000
+"""Characters in which no chain of operators is long enough to overflow the stack of Python 3.10."""
+_WITH_PARAMETERS = ("def", "class", "async")
+"""The words whose names may be followed by type parameters since Python 3.12."""
+
+
+class Unparsable(PrecfixError):
+    """A text is no Python that can be parsed. ``row`` is 1-based, and 0 when unknown."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(f"line {row}: {reason}" if row else reason)
+        self.row = row
+        self.reason = reason
+
+
+def parse_python(text: str) -> ast.Module:
+    """The syntax tree of ``text``; raises `Unparsable`. Nothing is executed and no warning is shown."""
+    if sys.version_info < (3, 11) and len(text) > _HARMLESS and _longest_statement(text) > _HARMLESS // 2:
+        raise Unparsable(0, "nested too deeply for Python's parser")  # which would crash, not raise
+    try:
+        with warnings.catch_warnings(), _collector_paused():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        raise Unparsable(error.lineno or 0, (error.msg or "invalid syntax") + _newer_python(error)) from None
+    except (RecursionError, MemoryError):
+        raise Unparsable(0, "nested too deeply for Python's parser") from None
+    except ValueError as error:  # a NUL, or a lone surrogate
+        raise Unparsable(0, f"cannot be parsed: {error}") from None
+    if _is_too_deep(tree):
+        raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
+    return tree
+
+
+def _newer_python(error: SyntaxError) -> str:
+    """A hint when the text looks like Python that came after the one that runs here; else "".
+
+    precfix reads files with the parser of its own Python, and the reader should learn how to get more of them read.
+    """
+    wanted = _syntax_since(error.msg or "", (error.text or "").strip())
+    if wanted is None or sys.version_info >= wanted:
+        return ""
+    return f" (Python {wanted[0]}.{wanted[1]} syntax? precfix runs in {sys.version_info[0]}.{sys.version_info[1]} here)"
+
+
+def _syntax_since(message: str, line: str) -> tuple[int, int] | None:
+    """The Python in which what stands here was new, judged by the message and the first words."""
+    word, _, rest = line.partition(" ")
+    if "parenthesized" in message and word == "except":
+        return 3, 14
+    if message.startswith("invalid syntax") and _has_string(line, "t"):
+        return 3, 14
+    if (word == "type" and "=" in rest) or (word in _WITH_PARAMETERS and "[" in rest.partition("(")[0]):
+        return 3, 12
+    if message.startswith("f-string") or _has_string(line, "f"):
+        return 3, 12
+    return (3, 11) if line.startswith(("except*", "except *")) else None
+
+
+def _has_string(line: str, prefix: str) -> bool:
+    padded = f" {line}"
+    return any(f"{before}{prefix}{quote}" in padded for before in " (=,[{" for quote in "'\"")
+
+
+def _longest_statement(text: str) -> int:
+    """The number of tokens of the longest statement; for a text that is no Python, of its valid start."""
+    longest = length = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            length = 0 if token.type == tokenize.NEWLINE else length + 1
+            longest = max(longest, length)
+    except (tokenize.TokenError, SyntaxError):
+        pass  # the parser will say what is wrong
+    return longest
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Trees hold no garbage while they are made, and looking for it takes three times as long as parsing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _is_too_deep(tree: ast.Module) -> bool:
+    """Whether statements and expressions nest beyond the limit; what is short is not looked into."""
+    pending: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            return True
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.stmt | ast.expr) or not _is_short(child):
+                pending.append((child, depth + 1))
+    return False
+
+
+def _is_short(node: ast.stmt | ast.expr) -> bool:
+    if node.end_lineno != node.lineno or node.end_col_offset is None:
+        return False
+    return node.end_col_offset - node.col_offset <= _SHORT

@@ -1,0 +1,263 @@
+"""A project as rules see it: its documents, read when asked for, and facts computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar, cast
+
+from ..model import EditRefused, Skipped, UsageError
+from ..profiles.profile import Profile
+from ..trainers.framework import Framework
+from .discovery import Discovery, LeaveOut, Limits, discover
+from .documents import Document, FileKind, kind_of
+from .module_paths import ModulePaths
+from .parsing import Unparsable
+from .store import FileStore
+from .word_search import PRECISION_WORDS, words_in
+
+__all__ = ["PRECISION_WORDS", "Limits", "Project"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is given with a project, beside its files."""
+
+    profile: Profile | None = None
+    target: str | None = None
+    frameworks: tuple[Framework, ...] = ()
+
+
+class Project:
+    """The files below ``root``. Nothing is read before it is asked for; nothing in it is ever executed."""
+
+    def __init__(
+        self, store: FileStore, replaced: Mapping[str, Document] | None = None, terms: Terms | None = None
+    ) -> None:
+        """Use `Project.open`."""
+        self._store = store
+        self._terms = terms or Terms()
+        self._replaced = dict(replaced or {})
+        self._facts: dict[object, object] = {}
+        self._own_skips: dict[tuple[str, str], Skipped] = {}
+        self._parsed: set[str] = set()
+
+    @classmethod
+    def open(
+        cls,
+        paths: Sequence[Path],
+        *,
+        excludes: Iterable[str] = (),
+        limits: Limits | None = None,
+        profile: Profile | None = None,
+        leave_out: LeaveOut | None = None,
+    ) -> Project:
+        """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
+
+        ``excludes`` are gitignore patterns relative to the root, ``leave_out`` is asked for each path besides; files
+        named in ``paths`` are read in any case.
+        Raises `UsageError` for a path that does not exist or cannot be read.
+        """
+        limits = limits or Limits()
+        return cls(FileStore(discover(paths, excludes, limits, leave_out), limits), terms=Terms(profile=profile))
+
+    @classmethod
+    def of_data(cls, root: Path, name: str, data: bytes) -> Project:
+        """A project of the single file ``name`` below ``root``, with ``data`` in place of what is on the disk.
+
+        Raises `UsageError` for a name that is none of a file that precfix reads.
+        """
+        if kind_of(name) is None:
+            raise UsageError(f"{name!r} is not a kind of file that precfix reads")
+        return cls(FileStore(Discovery(root, {name}), Limits(), {name: data}))
+
+    @property
+    def profile(self) -> Profile | None:
+        """What is known of the machine the project runs on; None: nothing."""
+        return self._terms.profile
+
+    @property
+    def target(self) -> str | None:
+        """The regime that was asked for (``migrate --to``, settings); None: the one the project itself declares."""
+        return self._terms.target
+
+    @property
+    def frameworks(self) -> tuple[Framework, ...]:
+        """The trainers whose spelling of precision is known here."""
+        return self._terms.frameworks
+
+    @property
+    def root(self) -> Path:
+        """The absolute directory that all paths are relative to."""
+        return self._store.root
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Everything that was discovered, sorted."""
+        return self._store.paths
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        """Every file (or notebook cell) left out so far and why, sorted by path."""
+        return tuple(sorted({**self._store.skipped, **self._own_skips}.values(), key=lambda skip: skip.path))
+
+    # --- documents ----------------------------------------------------------------------------------------------------
+
+    def document(self, path: str) -> Document | None:
+        """The document at ``path``; None (and recorded in ``skipped``) when it cannot be read or is no project file."""
+        return self._replaced.get(path) or self._store.document(path)
+
+    def unchanged_document(self, path: str) -> Document | None:
+        """The document at ``path`` as it is on the disk, whatever texts have been replaced since."""
+        return self._store.document(path)
+
+    def documents(self, kind: FileKind, containing: Iterable[str] = ()) -> Iterator[Document]:
+        """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
+        return self._documents((kind,), tuple(containing))
+
+    def python_documents(
+        self, containing: Iterable[str] = (), where: Callable[[str], bool] | None = None
+    ) -> Iterator[Document]:
+        """Python files and notebooks that hold any of the words (letter case aside) and parse, by path.
+
+        Without words: all of them. ``where`` looks at the text before it is parsed, which is the costly part. What
+        does not parse is recorded in ``skipped``, and so is each cell of a notebook that had to be left out.
+        """
+        for document in self._documents((FileKind.PYTHON, FileKind.NOTEBOOK), tuple(containing)):
+            if (where is None or where(document.text)) and self._parses(document):
+                yield document
+
+    def python_paths(self, containing: Iterable[str], where: Callable[[str], bool]) -> list[str]:
+        """The paths of the Python files and notebooks that hold any of the words; nothing is parsed or kept."""
+        lowered = tuple(word.lower() for word in containing)
+        kinds = (FileKind.PYTHON, FileKind.NOTEBOOK)
+        found = []
+        for path in sorted({*self._store.paths_holding(kinds, lowered), *self._replaced}):
+            document = self._replaced.get(path) or self._store.document(path, keep=False)
+            if document is not None and document.kind in kinds and _holds(document, lowered) and where(document.text):
+                found.append(path)
+        return found
+
+    def python_documents_at(self, paths: Iterable[str]) -> Iterator[Document]:
+        """The documents at some paths, as far as they can be read and parse."""
+        for path in paths:
+            document = self.document(path)
+            if document is not None and self._parses(document):
+                yield document
+
+    def _parses(self, document: Document) -> bool:
+        """Whether a document parses; what does not, and cells left out, are recorded."""
+        try:
+            document.tree  # noqa: B018 - parsing is what is asked for
+        except Unparsable as error:
+            self.record_skip(document.path, f"not parsed: {error}")
+            return False
+        self._parsed.add(document.path)
+        for cell in document.unparsed_cells:
+            place = f"cell {cell.cell}" + (f", line {cell.row}" if cell.row else "")
+            self.record_skip(document.path, f"{place} is left out: {cell.reason}")
+        return True
+
+    def _documents(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> Iterator[Document]:
+        lowered = tuple(word.lower() for word in words)
+        for path in sorted({*self._store.paths_holding(kinds, lowered), *self._replaced}):
+            replaced = self._replaced.get(path)
+            if replaced is None:
+                document = self._store.document(path, keep=bool(words))
+            elif replaced.kind in kinds and _holds(replaced, lowered):
+                document = replaced
+            else:
+                continue
+            if document is not None:
+                yield document
+
+    def record_skip(self, path: str, reason: str) -> None:
+        """Note that a file (or a part of it) was left out, once per reason."""
+        self._own_skips.setdefault((path, reason), Skipped(path, reason))
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def python_path(self, module: str, importer: str = "") -> str | None:
+        """The file of an absolute module name (``pkg.sub.mod``), if this project has exactly one candidate for it.
+
+        Tried in order: beside the file ``importer`` where that is a script, below the root, below ``src/``, below the
+        folders around ``importer``, below any one directory that is not itself a package.
+        """
+        return self.fact(_module_paths).find(module, importer)
+
+    @property
+    def parsed_count(self) -> int:
+        """How many Python documents rules have asked for so far."""
+        return len(self._parsed)
+
+    # --- changes and facts --------------------------------------------------------------------------------------------
+
+    def with_texts(self, texts: Mapping[str, str]) -> Project:
+        """This project with the text of some documents replaced, in memory only.
+
+        Unchanged documents, and what is known of them, are shared. Raises `EditRefused` when a text cannot be encoded.
+        """
+        replaced = dict(self._replaced)
+        for path, text in texts.items():
+            document = self.document(path)
+            if document is None:
+                raise EditRefused(f"{path} is not a readable file of this project")
+            replaced[path] = document.with_text(text)
+        return Project(self._store, replaced, self._terms)
+
+    def with_profile(self, profile: Profile | None) -> Project:
+        """This project on the machine that ``profile`` describes. Documents are shared, facts are computed anew."""
+        return Project(self._store, self._replaced, replace(self._terms, profile=profile))
+
+    def with_target(self, regime: str | None) -> Project:
+        """This project on its way to ``regime``. Documents are shared, facts are computed anew."""
+        return Project(self._store, self._replaced, replace(self._terms, target=regime))
+
+    def with_frameworks(self, frameworks: Iterable[Framework]) -> Project:
+        """This project read with these trainers in mind. Documents are shared, facts are computed anew."""
+        return Project(self._store, self._replaced, replace(self._terms, frameworks=tuple(frameworks)))
+
+    def without(self, paths: Iterable[str]) -> Project:
+        """This project less some files, which are then not read by anybody."""
+        left_out = frozenset(paths)
+        kept = {path: document for path, document in self._replaced.items() if path not in left_out}
+        return Project(self._store.without(left_out), kept, self._terms)
+
+    def detached(self, *facts: Callable[[Project], object]) -> Project:
+        """This project with nothing read yet: what is parsed through it goes when it goes.
+
+        ``facts`` are taken over as they are known here; they must not hold documents or nodes of these.
+        """
+        other = Project(self._store.fresh(), self._replaced, self._terms)
+        other._own_skips, other._parsed = self._own_skips, self._parsed
+        for compute in facts:
+            other._facts[compute] = self.fact(compute)
+        return other
+
+    @property
+    def replaced_paths(self) -> tuple[str, ...]:
+        """The files whose text differs from the disk."""
+        return tuple(sorted(self._replaced))
+
+    def fact(self, compute: Callable[[Project], T]) -> T:
+        """``compute(self)``, computed once for this project."""
+        if compute not in self._facts:
+            self._facts[compute] = compute(self)
+        return cast(T, self._facts[compute])
+
+    def document_fact(self, compute: Callable[[Document], T], document: Document) -> T:
+        """``compute(document)``, computed once for this document and shared by all projects that hold it."""
+        return document.fact(compute)
+
+
+def _holds(document: Document, lowered: tuple[str, ...]) -> bool:
+    if not lowered:
+        return True
+    return not words_in(document.data, lowered).isdisjoint(lowered)
+
+
+def _module_paths(project: Project) -> ModulePaths:
+    return ModulePaths([path for path in project.paths if kind_of(path) is FileKind.PYTHON])

@@ -1,0 +1,129 @@
+"""The files of a project on disk: read, searched for words, and kept as documents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from ..model import Skipped
+from .discovery import Discovery, Limits
+from .documents import Document, FileKind, Unreadable, kind_of
+from .reading import FileRefused, read_regular_file
+from .word_search import PRECISION_WORDS, SEARCHED, words_in
+
+
+class FileStore:
+    """Reads the discovered files. Only documents that were asked for by a word or by name stay in memory."""
+
+    def __init__(self, discovery: Discovery, limits: Limits, given: Mapping[str, bytes] | None = None) -> None:
+        """``given`` are the bytes of files that are not read from the disk."""
+        self.root: Path = discovery.root
+        self.paths: tuple[str, ...] = tuple(sorted(discovery.paths))
+        self.skipped: dict[tuple[str, str], Skipped] = {
+            (path, reason): Skipped(path, reason) for path, reason in discovery.skipped.items()
+        }
+        self._root = os.fspath(discovery.root)
+        self._limits = limits
+        self._given = dict(given or {})
+        self._links = discovery.links
+        self._kinds: dict[str, FileKind] = {path: kind for path in self.paths if (kind := kind_of(path)) is not None}
+        self._unreadable: set[str] = set()
+        self._kept: dict[str, Document] = {}
+        self._passing: WeakValueDictionary[str, Document] = WeakValueDictionary()
+        self._words: dict[str, frozenset[str]] = {}  # path -> the words it holds, of those ever asked for
+        self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
+
+    def document(self, path: str, keep: bool = True) -> Document | None:
+        """The document at ``path``; None when it is no file of the project or unreadable (recorded once).
+
+        With ``keep`` it stays in memory; else only for as long as somebody holds it.
+        """
+        known = self._passing.get(path)
+        if known is None:
+            known = self._load(path)
+        if keep and known is not None:
+            self._kept[path] = known
+        return known
+
+    def fresh(self) -> FileStore:
+        """A store of the same files that shares what is known of their words, and holds no documents."""
+        other = copy(self)
+        other._kept = {}
+        other._passing = WeakValueDictionary()
+        return other
+
+    def without(self, paths: frozenset[str]) -> FileStore:
+        """A store of all files but these."""
+        other = self.fresh()
+        other.paths = tuple(path for path in self.paths if path not in paths)
+        other._kinds = {path: kind for path, kind in self._kinds.items() if path not in paths}
+        return other
+
+    def _load(self, path: str) -> Document | None:
+        if path not in self._kinds or path in self._unreadable:
+            return None
+        data = self._read(path)
+        if data is None:
+            return None
+        try:
+            document = Document(path, self._kinds[path], data)
+        except Unreadable as error:
+            self._skip(path, str(error))
+            return None
+        self._passing[path] = document
+        return document
+
+    def paths_holding(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> list[str]:
+        """The paths of some kinds whose bytes hold any of the words (lower case), sorted. No words: all of them."""
+        paths = [path for path in self.paths if self._kinds[path] in kinds]
+        if not words:
+            return paths
+        self._search(paths, tuple(word for word in words if word not in SEARCHED))
+        wanted = frozenset(words)
+        return [path for path in paths if not wanted.isdisjoint(self._words.get(path, ()))]
+
+    def _search(self, paths: list[str], others: tuple[str, ...]) -> None:
+        """Note which words each file holds: once for all of `SEARCHED`, and once for each other word.
+
+        A word that holds a precision word (``torch_dtype=torch.bfloat16``) is only looked for in files with that one.
+        """
+        within = {word: frozenset(part for part in PRECISION_WORDS if part in word) for word in others}
+        for path in paths:
+            asked = self._asked.get(path)
+            held = self._words.get(path, frozenset())
+            new = tuple(word for word in others if asked is None or (word not in asked and within[word] <= held))
+            if asked is not None and not new:
+                continue
+            data = self._read(path)
+            if data is None:
+                continue
+            self._words[path] = self._words.get(path, frozenset()) | words_in(data, new)
+            self._asked[path] = (asked or frozenset()) | frozenset(new)
+
+    def _read(self, path: str) -> bytes | None:
+        if path in self._unreadable:
+            return None
+        if path in self._given:
+            return self._given[path]
+        full = os.path.join(self._root, *path.split("/"))
+        limits = self._limits
+        limit = limits.max_notebook_bytes if self._kinds[path] is FileKind.NOTEBOOK else limits.max_file_bytes
+        try:
+            if path in self._links:
+                full = os.path.realpath(full, strict=True)
+                if full != self._links[path]:  # it may have been led elsewhere since
+                    raise FileRefused("symbolic link out of the project")
+            return read_regular_file(full, limit)
+        except FileRefused as error:
+            self._skip(path, str(error))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a usable path"
+            self._skip(path, f"cannot be read: {reason.lower()}")
+        return None
+
+    def _skip(self, path: str, reason: str) -> None:
+        self._unreadable.add(path)
+        self.skipped.setdefault((path, reason), Skipped(path, reason))

@@ -1,0 +1,1 @@
+"""What code asks of torch: dtypes, devices, autocast regions, scalers."""

@@ -1,0 +1,302 @@
+"""Where autocast is made: every spelling, its device, its dtype, its switch, and how the object is used.
+
+Source of the defaults: ``torch.get_autocast_dtype`` in PyTorch 2.13: cuda, xpu, mps float16; cpu, hpu, xla bfloat16.
+So ``autocast()`` without a dtype on CUDA computes in float16.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..python.arguments import Signature, bind
+from ..python.functions import called_function, returns_of
+from ..python.names import ModuleNames, attribute_chain, names_of, resolve
+from ..python.values import values_of
+from ..source.project import Project
+from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
+
+WORDS = ("autocast",)
+"""A file without any of these words makes no autocast."""
+MAKES_AUTOCAST = re.compile(r"\bautocast\b")
+"""Nor does one that only asks ``is_autocast_enabled()``."""
+
+GENERIC = Signature(("device_type", "dtype", "enabled", "cache_enabled"))
+OF_DEVICE = Signature(("enabled", "dtype", "cache_enabled"))
+
+APIS = {
+    "torch.autocast": GENERIC,
+    "torch.amp.autocast": GENERIC,
+    "torch.amp.autocast_mode.autocast": GENERIC,
+    "torch.cuda.amp.autocast": OF_DEVICE,
+    "torch.cuda.amp.autocast_mode.autocast": OF_DEVICE,
+    "torch.cpu.amp.autocast": OF_DEVICE,
+    "torch.cpu.amp.autocast_mode.autocast": OF_DEVICE,
+    "torch.xpu.amp.autocast": OF_DEVICE,
+    "torch.npu.amp.autocast": OF_DEVICE,
+}
+DEFAULT_DTYPE: dict[str, Dtype] = {
+    "cuda": FP16,
+    "xpu": FP16,
+    "mps": FP16,
+    "npu": FP16,
+    "cpu": BF16,
+    "hpu": BF16,
+    "xla": BF16,
+}
+DEFAULT_SETTERS = ("set_autocast_gpu_dtype", "set_autocast_dtype", "set_autocast_cpu_dtype")
+"""Calls that change what "no dtype" means; a module that holds one has no known default."""
+
+WITHOUT_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Autocast:
+    """One expression that makes (or names) an autocast context."""
+
+    module: ModuleNames
+    reference: ast.expr
+    """The Name or Attribute that names autocast."""
+    call: ast.Call | None
+    """The call that makes it; for ``functools.partial(autocast, ...)`` the partial; None for a bare reference."""
+    api: str
+    form: str
+    """``with``, ``decorator``, ``statement``, ``partial``, ``reference`` or ``value`` (assigned, returned, passed)."""
+    device: str | None
+    """``cuda``, ``cpu``, ... when it is written down; None when an expression decides."""
+    device_node: ast.expr | None
+    dtype_node: ast.expr | None
+    enabled_node: ast.expr | None
+    understood: bool
+    """False when ``*args``/``**kwargs`` hide arguments."""
+
+    @property
+    def node(self) -> ast.expr:
+        return self.call or self.reference
+
+    @property
+    def is_old_api(self) -> bool:
+        """Made by ``torch.cuda.amp`` and its like, whose first argument is ``enabled``."""
+        return APIS[self.api] is OF_DEVICE
+
+    @property
+    def switched_off(self) -> bool:
+        """``enabled=False`` written down: a deliberate float32 island."""
+        return isinstance(self.enabled_node, ast.Constant) and not self.enabled_node.value
+
+
+def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
+    """Every autocast made in one module, in source order."""
+    latest = project.fact(_latest)
+    if not latest or latest[0][0] is not module:
+        latest[:] = [(module, _autocasts_in(project, module))]
+    return latest[0][1]
+
+
+def _latest(project: Project) -> list[tuple[ModuleNames, tuple[Autocast, ...]]]:
+    """What was asked for last: rules ask about the regions of a module one after the other."""
+    return []
+
+
+def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
+    found = []
+    for node in module.nodes:
+        api = _api(project, module, node)
+        if api is not None and isinstance(node, ast.Name | ast.Attribute):
+            found.append(_autocast(project, module, node, api))
+    return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
+
+
+def autocasts(project: Project) -> tuple[Autocast, ...]:
+    """Every autocast made in the project."""
+    return project.fact(_all_autocasts)
+
+
+def training_autocasts(project: Project) -> tuple[Autocast, ...]:
+    """Every autocast made in a file that also runs a backward pass. Far cheaper than all of them in a large library."""
+    return project.fact(_training_autocasts)
+
+
+def _training_autocasts(project: Project) -> tuple[Autocast, ...]:
+    documents = project.python_documents(WORDS, where=_trains)
+    modules = (names_of(project, document) for document in documents)
+    return tuple(item for module in modules for item in autocasts_in(project, module))
+
+
+def _trains(text: str) -> bool:
+    return "backward(" in text and MAKES_AUTOCAST.search(text) is not None
+
+
+def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
+    documents = project.python_documents(WORDS, where=lambda text: MAKES_AUTOCAST.search(text) is not None)
+    modules = (names_of(project, document) for document in documents)
+    return tuple(item for module in modules for item in autocasts_in(project, module))
+
+
+def _api(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
+    if not isinstance(node, ast.Name | ast.Attribute) or isinstance(module.parents.get(node), ast.Attribute):
+        return None
+    if not isinstance(node.ctx, ast.Load):
+        return None
+    qualified = module.qualified(node)
+    if qualified is None or qualified.rpartition(".")[2] != "autocast":
+        return None
+    resolved = resolve(project, module, node)
+    return resolved if resolved in APIS else None
+
+
+def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:
+    parent = module.parents[node]
+    call, form = None, "reference"
+    arguments: dict[str, ast.expr] | None = {}
+    if isinstance(parent, ast.Call) and parent.func is node:
+        call, form = parent, _form(module, parent)
+        arguments = bind(APIS[api], parent)
+        if arguments is None:
+            arguments = _bind_with_table(project, module, parent, APIS[api])
+    elif isinstance(parent, ast.Call) and parent.args and parent.args[0] is node and _is_partial(module, parent):
+        call, form = parent, "partial"
+        arguments = bind(APIS[api], parent, skip=1)
+    elif node in getattr(parent, "decorator_list", ()):
+        form = "decorator"
+    known = arguments if arguments is not None else {}
+    device_node = known.get("device_type")
+    return Autocast(
+        module,
+        node,
+        call,
+        api,
+        form,
+        _device(api, device_node),
+        device_node,
+        known.get("dtype"),
+        known.get("enabled"),
+        arguments is not None,
+    )
+
+
+def _bind_with_table(
+    project: Project, module: ModuleNames, call: ast.Call, signature: Signature
+) -> dict[str, ast.expr] | None:
+    """``autocast(**options)`` with a dict display: in place, in a variable, or what a function returns."""
+    splats = [item.value for item in call.keywords if item.arg is None]
+    if len(splats) != 1 or any(isinstance(item, ast.Starred) for item in call.args):
+        return None
+    table = _table(project, module, splats[0])
+    if table is None:
+        return None
+    named = {item.arg: item.value for item in call.keywords if item.arg is not None}
+    return {**dict(zip(signature.names, call.args, strict=False)), **named, **table}
+
+
+def _table(project: Project, module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:
+    """The entries of a dict with literal keys; of several possible ones, where all agree on the dtype."""
+    tables: list[ast.expr | None] = [node]
+    if isinstance(node, ast.Name):
+        tables = [binding.value for binding in module.scope_of(node).lookup(node.id)]
+    elif isinstance(node, ast.Call) and attribute_chain(node.func) != ["dict"]:
+        target = called_function(project, module, node)
+        known = target is not None and target.module is module
+        tables = [item.value for item in returns_of(target.node)] if target is not None and known else []
+    entries = [_entries(table) for table in tables]
+    found = [item for item in entries if item is not None]
+    dtypes = {ast.unparse(item["dtype"]) if "dtype" in item else "" for item in found}
+    return found[-1] if found and len(found) == len(entries) and len(dtypes) == 1 else None
+
+
+def _entries(table: ast.expr | None) -> dict[str, ast.expr] | None:
+    if isinstance(table, ast.Call) and attribute_chain(table.func) == ["dict"] and not table.args:
+        return {item.arg: item.value for item in table.keywords if item.arg is not None}
+    if not isinstance(table, ast.Dict):
+        return None
+    keys = [key.value for key in table.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return dict(zip(keys, table.values, strict=True)) if len(keys) == len(table.values) else None
+
+
+def _is_partial(module: ModuleNames, call: ast.Call) -> bool:
+    return module.qualified(call.func) in ("functools.partial", "partial")
+
+
+def _form(module: ModuleNames, call: ast.Call) -> str:
+    parent = module.parents[call]
+    if isinstance(parent, ast.withitem):
+        return "with"
+    if call in getattr(parent, "decorator_list", ()):
+        return "decorator"
+    return "statement" if isinstance(parent, ast.Expr) else "value"
+
+
+def _device(api: str, node: ast.expr | None) -> str | None:
+    if APIS[api] is OF_DEVICE:
+        return api.split(".")[1]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.partition(":")[0]
+    return None
+
+
+def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...]:
+    """What the region computes in. A device decided at run time counts as CUDA: that is where training runs."""
+    if not autocast.understood or autocast.form == "reference":
+        return (Scenario(UNKNOWN),)
+    if autocast.dtype_node is not None:
+        explicit = values_of(project, autocast.module).scenarios(autocast.dtype_node)
+        default = _default(project, autocast)
+        return tuple(Scenario(default, item.given) if item.value is None else item for item in explicit)
+    return (Scenario(_default(project, autocast)),)
+
+
+def _default(project: Project, autocast: Autocast) -> Constant:
+    if changes_default(project):
+        return UNKNOWN
+    return DEFAULT_DTYPE.get(autocast.device or "cuda", UNKNOWN)
+
+
+def changes_default(project: Project) -> bool:
+    """Whether the project itself changes autocast's default dtype (``torch.set_autocast_gpu_dtype``)."""
+    return project.fact(_changes_default)
+
+
+def _changes_default(project: Project) -> bool:
+    for document in project.python_documents(containing=DEFAULT_SETTERS):
+        calls = names_of(project, document).calls
+        if any(isinstance(call.func, ast.Attribute) and call.func.attr in DEFAULT_SETTERS for call in calls):
+            return True
+    return False
+
+
+def is_float32_island(project: Project, autocast: Autocast) -> bool:
+    """Switched off, or in float32: put there on purpose."""
+    return autocast.switched_off or all(item.value == FP32 for item in dtype_scenarios(project, autocast))
+
+
+def runs_without_gradients(autocast: Autocast) -> bool:
+    """Whether the region certainly stands under ``no_grad``/``inference_mode`` (an evaluation, not a training step)."""
+    return is_without_gradients(autocast.module, autocast.node)
+
+
+def is_without_gradients(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether ``node`` certainly stands under ``no_grad``/``inference_mode`` in its function, or is its context."""
+    for parent in module.ancestors(node):
+        for expression in _contexts(parent):
+            called = expression.func if isinstance(expression, ast.Call) else expression
+            name = module.qualified(called)
+            if name in WITHOUT_GRADIENTS or (name == "torch.set_grad_enabled" and _asks_for_none(expression)):
+                return True
+    return False
+
+
+def _asks_for_none(expression: ast.expr) -> bool:
+    """``set_grad_enabled(False)``; with a variable the same region serves training as well."""
+    values = (
+        [*expression.args, *(item.value for item in expression.keywords)] if isinstance(expression, ast.Call) else []
+    )
+    return any(isinstance(value, ast.Constant) and not value.value for value in values)
+
+
+def _contexts(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.With | ast.AsyncWith):
+        yield from (item.context_expr for item in node.items)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from node.decorator_list

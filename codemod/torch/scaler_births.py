@@ -1,0 +1,95 @@
+"""Where a scaler is made: every spelling of the API, subclasses, and classes of the project that hold one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..python.arguments import Signature, bind
+from ..python.functions import called_function, class_of
+from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of, resolve
+from ..source.project import Project
+from .scaler import Scaler
+
+WORDS = ("GradScaler", "NativeScaler", "grad_scaler")
+"""A file without any of these words makes no scaler."""
+
+OF_CUDA = Signature(("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"))
+GENERIC = Signature(("device", "init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled"))
+SHARDED = Signature(("device", "init_scale", "backoff_factor", "growth_factor", "growth_interval", "enabled"))
+NO_SIGNATURE = Signature(())
+
+APIS = {
+    "torch.cuda.amp.GradScaler": OF_CUDA,
+    "torch.cuda.amp.grad_scaler.GradScaler": OF_CUDA,
+    "torch.cpu.amp.GradScaler": OF_CUDA,
+    "torch.cpu.amp.grad_scaler.GradScaler": OF_CUDA,
+    "torch.xpu.amp.GradScaler": OF_CUDA,
+    "torch.npu.amp.GradScaler": OF_CUDA,
+    "torch_npu.npu.amp.GradScaler": OF_CUDA,
+    "torch.GradScaler": GENERIC,
+    "torch.amp.GradScaler": GENERIC,
+    "torch.amp.grad_scaler.GradScaler": GENERIC,
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": SHARDED,
+    "fairscale.optim.grad_scaler.ShardedGradScaler": OF_CUDA,
+    "fairscale.optim.ShardedGradScaler": OF_CUDA,
+    "timm.utils.NativeScaler": NO_SIGNATURE,
+    "timm.utils.cuda.NativeScaler": NO_SIGNATURE,
+}
+WRAPPERS = ("timm.utils.NativeScaler", "timm.utils.cuda.NativeScaler")
+
+
+def scaler_api(project: Project, module: ModuleNames, node: ast.expr) -> str | None:
+    """The qualified API when ``node`` names a scaler class; None otherwise."""
+    chain = attribute_chain(node)
+    if chain is None or "caler" not in (module.qualified(node) or chain[-1]):
+        return None
+    resolved = resolve(project, module, node)
+    return resolved if resolved in APIS else None
+
+
+def scaler_made_by(project: Project, module: ModuleNames, call: ast.Call) -> Scaler | None:
+    """The scaler that ``call`` makes, not followed yet; None when it makes none."""
+    api = scaler_api(project, module, call.func)
+    if api is not None:
+        kind = "wrapper" if api in WRAPPERS else "direct"
+        return Scaler(module, call, api, kind, bind(APIS[api], call), switch="" if kind == "wrapper" else "enabled")
+    chain = attribute_chain(call.func)
+    if chain is None or "caler" not in chain[-1]:
+        return None
+    owner = class_of(project, module, call.func)
+    if owner is None:
+        return None
+    base = _base_api(project, *owner)
+    if base is not None:
+        keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
+        return Scaler(module, call, base, "subclass", keywords)
+    inner = tuple(_held_scalers(project, *owner))
+    return _wrapper(project, module, call, inner) if inner else None
+
+
+def _wrapper(
+    project: Project, module: ModuleNames, call: ast.Call, inner: tuple[tuple[ModuleNames, ast.Call], ...]
+) -> Scaler:
+    """An object of a class that holds a scaler; its switch is the parameter that ``enabled=`` of the held one names."""
+    target = called_function(project, module, call)
+    arguments = target.arguments(call) if target is not None else {}
+    enabled = [item.value for _, made in inner for item in made.keywords if item.arg == "enabled"]
+    names = {item.id if isinstance(item, ast.Name) else "" for item in enabled}
+    switch = names.pop() if len(names) == 1 and len(enabled) == len(inner) else ""
+    known = {item.arg for item in parameters_of(target.node)} if target is not None else set()
+    return Scaler(module, call, "", "wrapper", arguments, inner, switch if switch in known else "")
+
+
+def _base_api(project: Project, module: ModuleNames, owner: Scope) -> str | None:
+    bases = owner.node.bases if isinstance(owner.node, ast.ClassDef) else []
+    return next((api for base in bases if (api := scaler_api(project, module, base)) is not None), None)
+
+
+def _held_scalers(project: Project, module: ModuleNames, owner: Scope) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The scalers that a class makes for an attribute of its own."""
+    for node in ast.walk(owner.node):
+        if isinstance(node, ast.Assign) and any((attribute_chain(item) or [""])[0] == "self" for item in node.targets):
+            for call in ast.walk(node.value):
+                if isinstance(call, ast.Call) and scaler_api(project, module, call.func) is not None:
+                    yield module, call

@@ -1,0 +1,277 @@
+"""Follows a scaler from where it is made: its names, and what is done under each of them.
+
+A scaler is followed through variables, ``self`` attributes, parameters and returns of the project's own functions,
+conditional expressions and containers. What cannot be followed is an *escape*, and an escape forbids removing it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..python.functions import FunctionTarget, called_function, class_of, returns_of
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
+from ..source.project import Project
+from .scaler import METHODS, Alias, AttributeAlias, NameAlias, Scaler, Use
+from .scaler_births import WORDS
+
+HARMLESS_RECEIVERS = ("print", "isinstance", "id", "type", "repr", "str", "bool", "hasattr", "callable", "len")
+MAX_ALIASES = 40
+USING = (*WORDS, "autocast", "scaler")
+"""A file without any of these words neither makes nor uses a scaler under its usual name."""
+
+
+def follow(project: Project, scaler: Scaler) -> None:
+    """Fill in the aliases, uses and routes of ``scaler``."""
+    _Flow(project, scaler).run()
+
+
+class _Flow:
+    """Follows one scaler until no new alias turns up (bounded)."""
+
+    def __init__(self, project: Project, scaler: Scaler) -> None:
+        self.project = project
+        self.scaler = scaler
+        self.seen: set[ast.expr] = set()
+        self.returning: set[ast.AST] = set()
+
+    def run(self) -> None:
+        self._place(self.scaler.module, self.scaler.call)
+        position = 0
+        while position < len(self.scaler.aliases):
+            if position >= MAX_ALIASES:
+                self.scaler.routes.add("escaped")
+                return
+            for module, node in self._references(self.scaler.aliases[position]):
+                if node not in self.seen:
+                    self.seen.add(node)
+                    self._reference(module, node)
+            position += 1
+        self.scaler.uses.sort(key=lambda use: (use.module.document.path, use.node.lineno, use.node.col_offset))
+
+    # --- references -------------------------------------------------------------------------------------------------
+
+    def _references(self, alias: Alias) -> Iterator[tuple[ModuleNames, ast.expr]]:
+        if isinstance(alias, AttributeAlias):
+            yield from self._attribute_references(alias)
+            return
+        for node in alias.module.name_loads.get(alias.name, []):
+            bindings = alias.module.scope_of(node).lookup(alias.name)
+            if bindings and bindings[0].scope is alias.scope:
+                yield alias.module, node
+        if isinstance(alias.scope.node, ast.Module):
+            yield from self._imports_of(alias)
+
+    def _imports_of(self, alias: NameAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
+        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: alias.name in text):
+            if document is alias.module.document:
+                continue
+            other = names_of(self.project, document)
+            for node in other.name_loads.get(alias.name, []):
+                found = other.qualified(node)
+                if found and found.rpartition(".")[2] == alias.name and self._is_module(found, other, alias.module):
+                    self.scaler.routes.add("other-file")
+                    yield other, node
+
+    def _is_module(self, qualified: str, importer: ModuleNames, module: ModuleNames) -> bool:
+        path = self.project.python_path(qualified.rpartition(".")[0], importer.document.path)
+        return path == module.document.path
+
+    def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
+        member = f".{alias.name}"
+        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: member in text):
+            module = names_of(self.project, document)
+            for node in module.attribute_loads.get(alias.name, []):
+                if self._same_attribute(alias, module, node):
+                    if module is not alias.module:
+                        self.scaler.routes.add("other-file")
+                    yield module, node
+
+    def _same_attribute(self, alias: AttributeAlias, module: ModuleNames, node: ast.Attribute) -> bool:
+        receiver = attribute_chain(node.value)
+        owner = module.scope_of(node).enclosing_class
+        if receiver == ["self"]:
+            return owner is not None and (owner is alias.owner or self._is_related(module, owner, alias))
+        if alias.owner is None:
+            return True
+        return "scaler" in alias.name.lower() and receiver is not None
+
+    def _is_related(self, module: ModuleNames, owner: Scope, alias: AttributeAlias) -> bool:
+        """Whether ``owner`` inherits (inside the project) from the class that holds the attribute, or the reverse."""
+        if alias.owner is None:
+            return False
+        return self._inherits(module, owner, alias.owner) or self._inherits(alias.module, alias.owner, owner)
+
+    def _inherits(self, module: ModuleNames, owner: Scope, ancestor: Scope, hops: int = 0) -> bool:
+        if hops > 6 or not isinstance(owner.node, ast.ClassDef):
+            return False
+        for base in owner.node.bases:
+            found = class_of(self.project, module, base)
+            if found and (found[1] is ancestor or self._inherits(found[0], found[1], ancestor, hops + 1)):
+                return True
+        return False
+
+    # --- what is done with a reference ------------------------------------------------------------------------------
+
+    def _use(self, kind: str, module: ModuleNames, node: ast.expr, call: ast.Call | None = None) -> None:
+        self.scaler.uses.append(Use(kind, module, node, call))
+
+    def _reference(self, module: ModuleNames, node: ast.expr) -> None:
+        parent = module.parents[node]
+        if isinstance(parent, ast.Attribute):
+            self._member(module, node, parent)
+        elif isinstance(parent, ast.Call) and parent.func is node:
+            self._use("called", module, node, parent)
+        elif _is_test(parent, node):
+            self.scaler.routes.add("none-test")
+            self._use("none-test", module, node)
+        else:
+            self._place(module, node)
+
+    def _member(self, module: ModuleNames, node: ast.expr, member: ast.Attribute) -> None:
+        grand = module.parents[member]
+        called = grand if isinstance(grand, ast.Call) and grand.func is member else None
+        if not isinstance(member.ctx, ast.Load) or member.attr.startswith("_"):
+            kind = "private"
+        elif called is None:
+            kind = "bound-method"
+        else:
+            kind = member.attr if member.attr in METHODS else "method"
+        if kind in ("state_dict", "load_state_dict"):
+            self.scaler.routes.add("stored")
+        self._use(kind, module, node, called)
+
+    def _place(self, module: ModuleNames, node: ast.expr) -> None:
+        """Record where the value of ``node`` goes: it is the scaler itself."""
+        parent = module.parents[node]
+        if isinstance(parent, ast.Assign | ast.AnnAssign | ast.NamedExpr) and parent.value is node:
+            self._use("assigned", module, node)
+            for target in parent.targets if isinstance(parent, ast.Assign) else [parent.target]:
+                self._target(module, target)
+        elif isinstance(parent, ast.IfExp | ast.BoolOp):
+            self.scaler.routes.add("conditional")
+            self._place(module, parent)
+        elif isinstance(parent, ast.Return):
+            self._returned(module, parent)
+        elif isinstance(parent, ast.keyword):
+            self._argument(module, node, module.parents[parent])
+        elif isinstance(parent, ast.Call):
+            self._argument(module, node, parent)
+        elif isinstance(parent, ast.Dict | ast.List | ast.Tuple | ast.Set):
+            self._container(module, parent, node)
+        elif not isinstance(parent, ast.Expr):
+            self.scaler.routes.add("escaped")
+            self._use("escaped", module, node)
+
+    def _target(self, module: ModuleNames, target: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            bindings = module.scope_of(target).lookup(target.id)
+            scope = bindings[0].scope if bindings else module.module_scope
+            self._add(NameAlias(module, scope, target.id))
+            if isinstance(scope.node, ast.ClassDef):
+                self.scaler.routes.add("attribute")
+                self._add(AttributeAlias(module, scope, target.id))
+            if isinstance(scope.node, ast.Module):
+                self.scaler.routes.add("module-name")
+        elif isinstance(target, ast.Attribute):
+            self.scaler.routes.add("attribute")
+            on_self = attribute_chain(target.value) == ["self"]
+            owner = module.scope_of(target).enclosing_class if on_self else None
+            self._add(AttributeAlias(module, owner, target.attr))
+        else:
+            self.scaler.routes.add("stored")
+
+    def _add(self, alias: Alias) -> None:
+        if alias not in self.scaler.aliases:
+            self.scaler.aliases.append(alias)
+
+    def _container(self, module: ModuleNames, container: ast.expr, node: ast.expr) -> None:
+        parent = module.parents[container]
+        unpacked = isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Tuple)
+        if isinstance(container, ast.Tuple) and isinstance(parent, ast.Assign) and unpacked:
+            position = container.elts.index(node)
+            targets = parent.targets[0]
+            if isinstance(targets, ast.Tuple) and len(targets.elts) == len(container.elts):
+                self._target(module, targets.elts[position])
+                return
+        if isinstance(parent, ast.Return) and isinstance(container, ast.Tuple):
+            self._returned(module, parent, container.elts.index(node))
+            return
+        self.scaler.routes.add("stored")
+        self._use("stored", module, node)
+
+    def _argument(self, module: ModuleNames, node: ast.expr, call: ast.AST) -> None:
+        if not isinstance(call, ast.Call):
+            self.scaler.routes.add("escaped")
+            self._use("escaped", module, node)
+            return
+        chain = attribute_chain(call.func)
+        if chain is not None and len(chain) == 1 and chain[0] in HARMLESS_RECEIVERS:
+            self.scaler.routes.add("none-test")
+            self._use("none-test", module, node)
+            return
+        target = called_function(self.project, module, call)
+        parameter = target.parameter_for(call, node) if target is not None else None
+        if target is None or parameter is None:
+            self.scaler.routes.add("escaped")
+            self._use("escaped", module, node, call)
+            return
+        self._parameter(module, node, call, target, parameter)
+
+    def _parameter(
+        self, module: ModuleNames, node: ast.expr, call: ast.Call, target: FunctionTarget, parameter: str
+    ) -> None:
+        self.scaler.routes.add("parameter")
+        if target.module is not module:
+            self.scaler.routes.add("other-file")
+        self._use("argument", module, node, call)
+        self._add(NameAlias(target.module, target.scope, parameter))
+
+    def _returned(self, module: ModuleNames, statement: ast.Return, position: int | None = None) -> None:
+        """The scaler is what a function returns, or (``position``) one element of the tuple it returns."""
+        self.scaler.routes.add("returned")
+        self._use("returned", module, statement.value or ast.Constant(None, lineno=statement.lineno, col_offset=0))
+        function = next((item for item in module.ancestors(statement) if isinstance(item, FunctionNodes)), None)
+        if function is None or len(returns_of(function)) > 4:
+            self.scaler.routes.add("escaped")
+            return
+        if function in self.returning:
+            return
+        self.returning.add(function)
+        name = function.name
+        for document in self.project.python_documents(USING, where=lambda text: name in text):
+            other = names_of(self.project, document)
+            for call in other.calls_by_name.get(function.name, []):
+                if not self._reaches(other, call, function):
+                    continue
+                if position is None:
+                    self._place(other, call)
+                else:
+                    self._unpacked(other, call, position)
+
+    def _unpacked(self, module: ModuleNames, call: ast.Call, position: int) -> None:
+        """``model, scaler = build()``: the target that receives the element at ``position``."""
+        parent = module.parents[call]
+        target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+        elements = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+        if position < len(elements) and not any(isinstance(item, ast.Starred) for item in elements):
+            self._target(module, elements[position])
+        elif isinstance(parent, ast.Return):
+            self._returned(module, parent, position)
+        elif not isinstance(parent, ast.Expr):
+            self.scaler.routes.add("escaped")
+
+    def _reaches(self, module: ModuleNames, call: ast.Call, function: FunctionNode) -> bool:
+        target = called_function(self.project, module, call)
+        return target is not None and target.node is function
+
+
+FunctionNodes = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _is_test(parent: ast.AST, node: ast.expr) -> bool:
+    if isinstance(parent, ast.If | ast.While | ast.IfExp | ast.Assert):
+        return parent.test is node
+    if isinstance(parent, ast.Compare) or (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)):
+        return True
+    return isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And)

@@ -1,0 +1,47 @@
+"""Every gradient scaler of a project: where it is born, every way it flows, and every use of it."""
+
+from __future__ import annotations
+
+import ast
+
+from ..python.names import ModuleNames, names_of
+from ..source.project import Project
+from .scaler import AttributeAlias, NameAlias, Scaler, Use
+from .scaler_births import APIS, WORDS, scaler_api, scaler_made_by
+from .scaler_flow import follow
+
+__all__ = ["APIS", "WORDS", "AttributeAlias", "NameAlias", "Scaler", "Use", "scaler_api", "scalers"]
+
+
+def scalers(project: Project) -> tuple[Scaler, ...]:
+    """Every scaler of the project, followed through its flow."""
+    return project.fact(_all_scalers)
+
+
+def _may_make_scaler(text: str) -> bool:
+    return any(spelling in text for spelling in ("caler(", "caler (", "caler as "))
+
+
+def _candidates(module: ModuleNames) -> list[ast.Call]:
+    """The calls, in source order, whose last name is a scaler's, or an alias that an import gives one."""
+    aliases = {
+        binding.name
+        for scope in module.scopes.values()
+        for group in scope.bindings.values()
+        for binding in group
+        if binding.qualified is not None and "caler" in binding.qualified
+    }
+    named = [calls for name, calls in module.calls_by_name.items() if "caler" in name or name in aliases]
+    return sorted((call for calls in named for call in calls), key=lambda call: (call.lineno, call.col_offset))
+
+
+def _all_scalers(project: Project) -> tuple[Scaler, ...]:
+    found = []
+    for document in project.python_documents(WORDS, where=_may_make_scaler):
+        module = names_of(project, document)
+        for call in _candidates(module):
+            scaler = scaler_made_by(project, module, call)
+            if scaler is not None:
+                follow(project, scaler)
+                found.append(scaler)
+    return tuple(found)

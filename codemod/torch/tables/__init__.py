@@ -1,0 +1,1 @@
+"""What torch does, as data: operations, layers, library objects, autocast policies, kernels."""

@@ -1,0 +1,1 @@
+"""Trainers as data, and what projects tell them."""

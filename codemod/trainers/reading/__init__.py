@@ -1,0 +1,1 @@
+"""Where a project states a precision, and which place wins."""

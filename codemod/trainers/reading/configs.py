@@ -1,0 +1,145 @@
+"""The project's configuration texts, opened: YAML, JSON, TOML, shell scripts, .env files, and texts inside them.
+
+A here-document that writes ``config.env`` is a configuration of its own, and so is a ``!`` line of a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...formats import ConfigText, ConfigUnreadable, Entry, Heredoc, kind_of, open_config, open_within
+from ...model import Edit, Place, ReplaceText, Span
+from ...source.documents import Document, FileKind
+from ...source.project import Project
+
+__all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
+
+KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
+MAX_CHARACTERS = 500_000
+"""Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
+EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConfigFile:
+    """One readable configuration text of a document, with offsets into the document's whole text."""
+
+    document: Document
+    text: ConfigText
+    name: str
+    """The file name that decides how it is read: that of the document, or of the here-document's target."""
+    kind: str
+    """``yaml json toml shell env makefile dockerfile notebook``."""
+    within: tuple[int, int, bool] | None = None
+    """For a text inside the document: where it starts and ends, and whether it is literal; None: the whole text."""
+
+    def opened_again(self, text: str) -> ConfigText:
+        """This configuration in a changed text of its document. Raises ConfigUnreadable when it is none any more."""
+        if self.within is None:
+            return open_config(text, self.kind)
+        start, end, literal = self.within
+        return open_within(text, start, end + len(text) - len(self.document.text), self.kind, literal=literal)
+
+    @property
+    def is_shell(self) -> bool:
+        return self.kind in EXPANDED
+
+    def span(self, entry: Entry) -> Span:
+        """From the start of the key to the end of the value, as far as they stand in this order."""
+        start = min(entry.key_start, entry.start) if entry.key_end > entry.key_start else entry.start
+        end = max(entry.end, entry.key_end)
+        row, column = self.document.position(start)
+        end_row, end_column = self.document.position(end)
+        return Span(row, column, end_row, end_column)
+
+    def place(self, entry: Entry, message: str) -> Place:
+        return Place(self.document.path, self.span(entry), message)
+
+    def edit(self, operation: ReplaceText) -> Edit:
+        return Edit(self.document.path, operation)
+
+    def remove_all(self, entries: Iterable[Entry]) -> Edit:
+        """One edit that removes several keys: removing them one by one would touch the same commas twice.
+
+        Raises EditRefused when one of them cannot be removed.
+        """
+        before = text = self.document.text
+        config: ConfigText = self.text
+        for entry in sorted(entries, key=lambda item: item.index, reverse=True):
+            edit = config.remove(config.entries[entry.index])
+            text = text[: edit.start] + edit.text + text[edit.end :]
+            config = self.opened_again(text)
+        start, end = _equal_ends(before, text)
+        return Edit(self.document.path, ReplaceText(start, len(before) - end, text[start : len(text) - end]))
+
+    def last(self, *names: str) -> Entry | None:
+        """The last entry at top level (or flag, or assignment) of any of these names: where keys repeat, it wins."""
+        found = [entry for entry in self.text.entries if len(entry.key) == 1 and entry.name in names]
+        return found[-1] if found else None
+
+
+def _equal_ends(before: str, after: str) -> tuple[int, int]:
+    """How many characters both texts share at the start, and at the end."""
+    most = min(len(before), len(after))
+    start = next((i for i in range(most) if before[i] != after[i]), most)
+    most -= start
+    end = next((i for i in range(most) if before[-1 - i] != after[-1 - i]), most)
+    return start, end
+
+
+def config_files(
+    project: Project, containing: Iterable[str], kinds: Iterable[FileKind] = KINDS
+) -> Iterator[ConfigFile]:
+    """Every configuration text of these kinds whose file holds any of the words; what cannot be read is recorded."""
+    words = tuple(containing)
+    for kind in kinds:
+        for document in project.documents(kind, words):
+            yield from opened(project, document)
+    for document in project.documents(FileKind.NOTEBOOK, words):
+        yield from _notebook_lines(document)
+
+
+def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:
+    """The configuration texts of one document; empty (and recorded) when it is not what its name promises."""
+    result = project.document_fact(_open, document)
+    if isinstance(result, str):
+        project.record_skip(document.path, result)
+        return ()
+    return result
+
+
+def _open(document: Document) -> tuple[ConfigFile, ...] | str:
+    kind = kind_of(document.path)
+    if kind is None:
+        return ()
+    if len(document.text) > MAX_CHARACTERS:
+        return f"not read: too large for a configuration ({len(document.text):,} characters; limit {MAX_CHARACTERS:,})"
+    try:
+        text = open_config(document.text, kind)
+    except ConfigUnreadable as error:
+        return f"not read: {error}"
+    inner = [found for doc in text.heredocs for found in _heredoc(document, doc)]
+    return (ConfigFile(document, text, document.path, kind), *inner)
+
+
+def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
+    kind = kind_of(doc.target_name)
+    if kind is None:
+        return
+    try:
+        text = open_within(document.text, doc.start, doc.end, kind, literal=doc.quoted)
+    except ConfigUnreadable:
+        return
+    yield ConfigFile(document, text, doc.target_name, kind, (doc.start, doc.end, doc.quoted))
+
+
+def _notebook_lines(document: Document) -> Iterator[ConfigFile]:
+    for magic in document.shell_lines:
+        start = document.offset(magic.row, magic.column)
+        end = start + len(magic.text)
+        try:
+            text = open_within(document.text, start, end, "notebook")
+        except ConfigUnreadable:
+            continue
+        yield ConfigFile(document, text, document.path, "notebook", (start, end, True))

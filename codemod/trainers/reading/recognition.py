@@ -1,0 +1,151 @@
+"""Which trainer reads a text, told by marks: names of files, keys, flags, programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from itertools import count, groupby
+
+from ...source.documents import Document
+from ..framework import Framework
+
+ENOUGH = 3
+"""Points that make a text a framework's own."""
+
+
+MAX_PATH = 2_000
+"""Characters of a dotted path or a word of a command line; longer ones are nothing that a table knows."""
+
+
+@lru_cache(maxsize=4096)
+def _dotted(pattern: str) -> re.Pattern[str]:
+    """``**.trainer.precision`` -> an expression; ``*`` is one part, ``**`` any number of parts."""
+    fresh = count()
+    first, *others = [list(parts) for is_any, parts in groupby(pattern.split("."), "**".__eq__) if not is_any] or [[]]
+    runs = [first, *others] if not pattern.startswith("**") else [[], first, *others]
+    if pattern.endswith("**") and runs[-1]:
+        runs.append([])
+    texts = ["".join(_part(part, fresh) for part in run) for run in runs]
+    found = texts[0]
+    for number, text in enumerate(texts[1:], 1):
+        gap = f"(?:[^.]*[.])*{'' if number == len(texts) - 1 else '?'}{text}"
+        found += gap if number == len(texts) - 1 else _settled(gap, fresh)
+    return re.compile(found, re.DOTALL)
+
+
+def _part(part: str, fresh: Iterator[int]) -> str:
+    return f"(?:{'|'.join(_starred(word, '[^.]', fresh) for word in _braces(part))})[.]"
+
+
+def _starred(word: str, any_of: str, fresh: Iterator[int]) -> str:
+    """``a*b*c`` -> an expression that takes time in proportion to the text; ``*`` is any number of ``any_of``."""
+    first, *others = [re.escape(piece) for piece in re.split(r"\*+", word)]
+    middle = "".join(_settled(f"{any_of}*?{piece}", fresh) for piece in others[:-1])
+    return first + middle + (f"{any_of}*{others[-1]}" if others else "")
+
+
+def _settled(expression: str, fresh: Iterator[int]) -> str:
+    """The expression without a way back into it: where the first place that fits is as good as any other."""
+    name = f"g{next(fresh)}"
+    return f"(?=(?P<{name}>{expression}))(?P={name})"
+
+
+def _braces(part: str) -> list[str]:
+    match = re.fullmatch(r"(.*)\{(.*)\}(.*)", part)
+    return [f"{match[1]}{word}{match[3]}" for word in match[2].split(",")] if match else [part]
+
+
+def stands_at(path: str, pattern: str) -> bool:
+    """Whether a dotted path matches a dotted glob."""
+    return len(path) <= MAX_PATH and _dotted(pattern).fullmatch(f"{path}.") is not None
+
+
+def stands_inside(document: Document, row: int) -> bool:
+    """Whether a row of a shell script is indented: inside a condition, a loop or a function."""
+    rows = document.text.splitlines()
+    return document.path.endswith((".sh", ".bash")) and 0 < row <= len(rows) and rows[row - 1][:1].isspace()
+
+
+def plain_flag(flag: str) -> str:
+    """``--Mixed-Precision`` and ``--mixed_precision`` are one flag."""
+    return flag.lstrip("-").replace("-", "_")
+
+
+def points(framework: Framework, path: str, marks: Mapping[str, str | None]) -> int:
+    """How sure it is that ``framework`` reads a text at ``path`` with these keys (dotted path or flag -> value)."""
+    known = framework.recognise
+    if any(_is_marked(mark, marks) for mark in known.unless):
+        return 0
+    total = 3 if any(_is_file(path, pattern) for pattern in known.files) else 0
+    total += sum(3 for mark in known.strong if _is_marked(mark, marks))
+    return total + sum(1 for mark in known.weak if _is_marked(mark, marks))
+
+
+def _is_file(path: str, pattern: str) -> bool:
+    name = path.rpartition("/")[2]
+    return fnmatchcase(path if "/" in pattern else name, pattern) or (
+        "/" in pattern and fnmatchcase(f"/{path}", f"*/{pattern.removeprefix('**/')}")
+    )
+
+
+def _is_marked(mark: str, marks: Mapping[str, str | None]) -> bool:
+    """``a.b`` stands there; ``a.b: glob`` stands there with such a value; ``a + b``: both."""
+    for part in mark.split(" + "):
+        pattern, colon, wanted = part.partition(": ")
+        if pattern.startswith("--"):
+            pattern = f"--{plain_flag(pattern)}"
+        if not any(
+            stands_at(path, pattern) and (not colon or (value is not None and fnmatchcase(value, wanted)))
+            for path, value in _candidates(pattern, marks)
+        ):
+            return False
+    return True
+
+
+def words_of_mark(mark: str) -> tuple[str, ...]:
+    """The words that a text with this mark must hold; none where the mark is all wildcards."""
+    found: list[str] = []
+    for part in mark.split(" + "):
+        pattern, _, value = part.partition(": ")
+        found += re.findall(r"[A-Za-z_]\w{2,}", re.sub(r"\{[^}]*\}", "", pattern))
+        found += [] if value in ("true", "false", "null") else re.findall(r"[A-Za-z_]\w{2,}", value)
+    return tuple(found)
+
+
+def _candidates(pattern: str, marks: Mapping[str, str | None]) -> Iterable[tuple[str, str | None]]:
+    if "*" not in pattern and "{" not in pattern:
+        return [(pattern, marks[pattern])] if pattern in marks else []
+    return marks.items()
+
+
+def owner_of(frameworks: Iterable[Framework], path: str, marks: Mapping[str, str | None]) -> Framework | None:
+    """The framework that most surely reads a text; None where none is sure enough."""
+    best: Framework | None = None
+    most = (False, ENOUGH - 1)
+    for framework in frameworks:
+        score = points(framework, path, marks)
+        if score >= ENOUGH and (not framework.recognise.generic, score) > most:
+            best, most = framework, (not framework.recognise.generic, score)
+    return best
+
+
+def runs_program(framework: Framework, words: Iterable[str]) -> bool:
+    """Whether one of the framework's programs is among the words of a command line."""
+    text = " ".join(word for word in words if len(word) <= MAX_PATH)
+    return any(_is_program(text, pattern) for pattern in framework.recognise.programs)
+
+
+@lru_cache(maxsize=4096)
+def _program(pattern: str) -> re.Pattern[str]:
+    """A program may stand anywhere among the words, with any folder before it."""
+    fresh = count()
+    words = [r"(?:\S*/)?" + _starred(word, r"\S", fresh) for word in pattern.split()]
+    if "*" in pattern:
+        words = [_settled(rf"{word}(?=\s|$)", fresh) for word in words]
+    return re.compile(r"(?:^|\s)" + r"\s+".join(words) + r"(?=\s|$)")
+
+
+def _is_program(text: str, pattern: str) -> bool:
+    return _program(pattern).search(text) is not None

@@ -1,0 +1,311 @@
+"""Which places belong to one run, and which of them wins: launch line, launcher's file, script, its arguments.
+
+Precedence, strongest first: what the script itself passes, its command-line flags, the configuration file it is given,
+the launcher's flags, environment variables, the launcher's own file. Source: accelerate 1.15 (a script's
+``Accelerator(mixed_precision=)`` beats the launch flag, which beats the file), transformers 5 and Lightning 2.6
+(arguments beat the environment).
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ...model import Place, Span
+from ...python.names import ModuleNames, names_of, project_module
+from ...source.documents import FileKind
+from ...source.project import Project
+from ..framework import FAMILIES
+from ..writing.handed_values import Handed, handed_to
+from .configs import ConfigFile, config_files
+from .declarations import scopes_of
+from .scopes import Scope
+
+LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
+CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
+LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
+"""Frameworks whose files a launcher reads; the files of others belong to the script."""
+MAX_MODULES = 40
+"""How many modules of the project a script's imports are followed through."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One scope of a run."""
+
+    scope: Scope
+    rank: int
+    """6 call or dictionary in the script · 5 its flags · 4 its configuration file · 3 launcher's flags · 2 environment
+    · 1 launcher's file."""
+    link: str
+    """How it belongs to the run, in words."""
+    handed: tuple[Handed, ...] = ()
+    """For calls: the places that its settings have their values from, in this run."""
+
+    @property
+    def regime(self) -> str | None:
+        """The one regime it asks for; for values from elsewhere, what is given in this run."""
+        if not self.handed:
+            return self.scope.regime
+        regimes = {item.regime for item in self.effective_handed if item.regime is not None}
+        regimes |= {regime for regime, setting in self.scope.regimes.items() if setting is not None}
+        if len(regimes) > 1:
+            regimes.discard("fp32")
+        return regimes.pop() if len(regimes) == 1 else None
+
+    @property
+    def effective_handed(self) -> tuple[Handed, ...]:
+        """Of several places for one setting those that count: flags, then files, then defaults."""
+        best: dict[str, list[Handed]] = {}
+        for item in sorted(self.handed, key=lambda item: STRENGTH.get(item.source.kind, len(STRENGTH))):
+            listed = best.setdefault(item.setting.name, [])
+            if not listed or listed[0].source.kind == item.source.kind:
+                listed.append(item)
+        return tuple(item for listed in best.values() for item in listed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One way the project is started."""
+
+    title: str
+    place: Place
+    members: tuple[Member, ...]
+    """The strongest first."""
+    is_launched: bool
+    """Whether a command line starts it; else it is a script or a file that none names."""
+    modules: tuple[str, ...] = ()
+    """The Python files that run: the script, and what it imports of the project."""
+
+    @property
+    def winner(self) -> Member | None:
+        """The member whose regime counts; None when none states one."""
+        return next((member for member in self.members if member.regime is not None), None)
+
+    def overridden(self) -> Iterator[tuple[Member, Member]]:
+        """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""
+        winner = self.winner
+        for member in self.members if winner is not None else ():
+            regime = member.regime
+            if winner is None or member is winner or regime is None or member.rank == winner.rank:
+                continue
+            if FAMILIES[regime] != FAMILIES[winner.regime or regime] and FAMILIES[regime] != "fp32":
+                yield member, winner
+
+
+def runs_of(project: Project) -> tuple[Run, ...]:
+    """Every run of the project, launched ones first; each scope is in at least one."""
+    return project.fact(_runs)
+
+
+def _runs(project: Project) -> tuple[Run, ...]:
+    return tuple(_Resolver(project).runs())
+
+
+STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
+"""Kinds of sources, the strongest first."""
+
+
+class _Resolver:
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._paths = frozenset(project.paths)
+        self._by_path: dict[str, list[Scope]] = {}
+        for scope in scopes_of(project):
+            self._by_path.setdefault(scope.path, []).append(scope)
+        self._used: set[Scope] = set()
+        self._files_at: dict[str, list[str]] = {}
+        for path in project.paths:
+            self._files_at.setdefault(path.rpartition("/")[2], []).append(path)
+        self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
+        self._known_modules: dict[str, list[ModuleNames]] = {}
+        self._known_names: dict[ModuleNames, list[str]] = {}
+
+    def runs(self) -> Iterator[Run]:
+        if not self._by_path:
+            return
+        for config in config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
+            if config.is_shell:
+                yield from self._launched(config)
+        for path, scopes in sorted(self._by_path.items()):
+            left = [scope for scope in scopes if scope not in self._used]
+            if left and left[0].kind in ("call", "mapping"):
+                yield self._script(path)
+        for path, scopes in sorted(self._by_path.items()):
+            left = [scope for scope in scopes if scope not in self._used]
+            if left:
+                members = [Member(scope, _rank(scope), "no launch line names it") for scope in left]
+                yield self._run(path, Place(path, left[0].span, path), members, False)
+
+    # --- launched by a command ----------------------------------------------------------------------------------------
+
+    def _launched(self, config: ConfigFile) -> Iterator[Run]:
+        path = config.document.path
+        around = [scope for scope in self._by_path.get(path, []) if scope.kind == "environment"]
+        for command in config.text.commands:
+            flags = [scope for scope in self._by_path.get(path, []) if scope.command_start == command.start]
+            script = self._script_of(path, command.words, command.script)
+            if not flags and script is None and not self._files_of(path, command.words):
+                continue
+            members = [Member(scope, _rank(scope), "the command line") for scope in flags]
+            members += [Member(scope, 2, "variables of the same file") for scope in around]
+            for file in self._files_of(path, command.words):
+                members += self._file_members(file, f"named by the command line in {path}")
+            if script is not None:
+                members += self._script_members(script, f"run by {path}", path)
+            if members:
+                row, column = config.document.position(command.start)
+                place = Place(path, Span(row, column, row, column), "the launch line")
+                modules = self._modules(script) if script is not None else []
+                yield self._run(_shown(command.words), place, members, True, modules)
+
+    def _script_of(self, path: str, words: Sequence[str], script: str) -> str | None:
+        if script.endswith(".py"):
+            return self._found(path, script)
+        if script and all(part.isidentifier() for part in script.split(".")):
+            return self._project.python_path(script)
+        return None
+
+    def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
+        named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
+        found = [self._found(path, word) for word in named]
+        return [item for item in dict.fromkeys(found) if item is not None and item != path]
+
+    def _found(self, near: str, word: str) -> str | None:
+        """The project's file that a word on a command line (or in a file) names."""
+        if not word or "$" in word or word.startswith("/"):
+            return None
+        for base in (posixpath.dirname(near), ""):
+            path = posixpath.normpath(posixpath.join(base, word))
+            if path in self._paths:
+                return path
+        ending = f"/{posixpath.normpath(word)}"
+        endings = [path for path in self._files_at.get(ending.rpartition("/")[2], []) if path.endswith(ending)]
+        return endings[0] if len(endings) == 1 and "/" in word else None
+
+    # --- what a member brings along -----------------------------------------------------------------------------------
+
+    def _file_members(self, path: str, link: str) -> Iterator[Member]:
+        for scope in self._by_path.get(path, []):
+            if scope.kind == "file":
+                yield Member(scope, _rank(scope), link)
+                for setting in scope.settings:
+                    if setting.value is not None and setting.value.endswith(CONFIG_ENDINGS):
+                        further = self._found(path, setting.value)
+                        if further is not None and further != path:
+                            yield from self._plain_members(further, f"named by {path}")
+
+    def _plain_members(self, path: str, link: str) -> Iterator[Member]:
+        for scope in self._by_path.get(path, []):
+            if scope.kind == "file":
+                yield Member(scope, _rank(scope), link)
+
+    def _handed(self, scope: Scope, launched_by: str) -> tuple[Handed, ...]:
+        """What a call's settings are handed: of flags only those of the launch script at hand."""
+        return tuple(
+            item
+            for item in handed_to(self._project, scope)
+            if item.source.kind not in ("flag", "variable") or item.source.path == launched_by
+        )
+
+    def _script_members(self, script: str, link: str, launched_by: str = "") -> Iterator[Member]:
+        for module in self._modules(script):
+            path = module.document.path
+            how = link if path == script else f"imported by {script}"
+            for scope in self._by_path.get(path, []):
+                if scope.kind in ("call", "mapping"):
+                    yield Member(scope, _rank(scope), how, self._handed(scope, launched_by))
+            for file in self._named_in(module):
+                yield from self._file_members(file, f"named in {path}")
+
+    def _modules(self, script: str) -> list[ModuleNames]:
+        """The script and the project's modules that it imports, near ones first."""
+        if script not in self._known_modules:
+            self._known_modules[script] = self._reached(script)
+        return self._known_modules[script]
+
+    def _reached(self, script: str) -> list[ModuleNames]:
+        found: list[ModuleNames] = []
+        pending = [script]
+        seen = {script}
+        while pending and len(found) < MAX_MODULES:
+            document = next(iter(self._project.python_documents_at([pending.pop(0)])), None)
+            if document is None:
+                continue
+            module = names_of(self._project, document)
+            found.append(module)
+            for name in _imports(module):
+                other = project_module(self._project, name, document.path)
+                if other is not None and other.path not in seen:
+                    seen.add(other.path)
+                    pending.append(other.path)
+        return found
+
+    def _named_in(self, module: ModuleNames) -> list[str]:
+        """The configuration files that a module names."""
+        if not self._states_in_files:
+            return []
+        if module not in self._known_names:
+            self._known_names[module] = self._search_names(module)
+        return self._known_names[module]
+
+    def _search_names(self, module: ModuleNames) -> list[str]:
+        text = module.document.text
+        if not any(ending in text for ending in CONFIG_ENDINGS):
+            return []
+        words = [
+            node.value
+            for node in module.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS)
+        ]
+        found = [self._found(module.document.path, word) for word in words]
+        return [path for path in dict.fromkeys(found) if path is not None and path in self._by_path]
+
+    # --- scripts that nothing launches --------------------------------------------------------------------------------
+
+    def _script(self, path: str) -> Run:
+        members = list(self._script_members(path, "in the script"))
+        scopes = self._by_path[path]
+        return self._run(path, Place(path, scopes[0].span, path), members, False, self._modules(path))
+
+    def _run(
+        self,
+        title: str,
+        place: Place,
+        members: Sequence[Member],
+        is_launched: bool,
+        modules: Sequence[ModuleNames] = (),
+    ) -> Run:
+        once: dict[Scope, Member] = {}
+        for member in members:
+            once.setdefault(member.scope, member)
+        self._used |= once.keys()
+        ordered = sorted(once.values(), key=lambda member: (-member.rank, member.scope.path, member.scope.span))
+        paths = tuple(module.document.path for module in modules)
+        return Run(title, place, tuple(ordered), is_launched, paths)
+
+
+def _rank(scope: Scope) -> int:
+    if scope.kind in ("call", "mapping"):
+        return 6
+    if scope.kind == "command":
+        return 3 if scope.title in scope.framework.recognise.launchers else 5
+    if scope.kind == "environment":
+        return 2
+    return 1 if scope.framework.id in LAUNCHERS_OWN else 4
+
+
+def _imports(module: ModuleNames) -> Iterator[str]:
+    """The dotted names of everything the module imports."""
+    for bindings in module.module_scope.bindings.values():
+        for binding in bindings:
+            if binding.kind == "import" and binding.qualified:
+                yield binding.qualified
+                yield binding.qualified.rpartition(".")[0]
+
+
+def _shown(words: Sequence[str]) -> str:
+    text = " ".join(words)
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,0 +1,135 @@
+"""Expressions that read a setting by its name, and the configuration files that hold such a setting.
+
+A file counts where the setting's dotted name ends as the expression does *and* the code reads other keys that stand
+beside it: ``config.dtype`` alone says nothing about a ``dtype:`` in some file.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...formats import Entry
+from ...purpose.training_code import connected_modules, is_left_alone
+from ...python.names import ModuleNames
+from ...source.documents import Document, FileKind
+from ...source.project import Project
+from .configs import ConfigFile, config_files
+from .source import Source, entry_source
+
+MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
+ENOUGH_SIBLINGS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A setting that is read: ``hps.train.fp16_run`` has the parts ``train`` and ``fp16_run``."""
+
+    module: ModuleNames
+    parts: tuple[str, ...]
+    of_environment: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.parts[-1]
+
+
+def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
+    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads."""
+    parts: list[str] = []
+    current = node
+    while True:
+        step = _step(module, current)
+        if step is None:
+            break
+        part, current = step
+        parts.append(part)
+    if not parts:
+        return None
+    if module.qualified(current) in ("os", "os.environ"):
+        return Read(module, (parts[0],), of_environment=True)
+    if not isinstance(current, ast.Name | ast.Call):
+        return None
+    parts.reverse()
+    if isinstance(current, ast.Name) and current.id in ("self", "cls") and len(parts) > 1:
+        parts = parts[1:]
+    return Read(module, tuple(parts))
+
+
+def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
+    """The last part of a read and what it is read from."""
+    if isinstance(node, ast.Attribute):
+        return (node.attr, node.value) if module.qualified(node) != "os.environ" else None
+    if isinstance(node, ast.Subscript):
+        return _keyed(node.slice, node.value)
+    if isinstance(node, ast.Call) and node.args:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "getenv"):
+            return _keyed(node.args[0], node.func.value)
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
+            return _keyed(node.args[1], node.args[0])
+    return None
+
+
+def _keyed(key: ast.expr, owner: ast.expr) -> tuple[str, ast.expr] | None:
+    text = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+    return (text, owner) if text else None
+
+
+def entries_read(project: Project, read: Read) -> Iterator[Source]:
+    """The entries of the project's configuration files that ``read`` may read."""
+    kinds = (FileKind.SHELL, FileKind.ENV) if read.of_environment else (*MAPPINGS, FileKind.SHELL)
+    for config in config_files(project, (read.name,), kinds):
+        if is_left_alone(config.document.path):
+            continue
+        for entry in config.text.entries:
+            if _names(entry, read) and entry.is_scalar and (read.of_environment or _fits(project, config, entry, read)):
+                yield entry_source(config, entry)
+
+
+def _names(entry: Entry, read: Read) -> bool:
+    if read.of_environment:
+        return entry.kind == "assignment" and entry.name == read.name
+    if entry.kind == "override":
+        return tuple(entry.name.lstrip("+").split(".")[-len(read.parts) :]) == read.parts and "." in entry.name
+    if entry.kind != "pair":
+        return False
+    key = tuple(map(str, entry.key))
+    return key[-len(read.parts) :] == read.parts or key == read.parts[-len(key) :]
+
+
+def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> bool:
+    """Whether the code reads what stands beside the entry, too."""
+    if entry.kind == "override":
+        return True
+    owner = entry.key[:-1]
+    siblings = {
+        item.name
+        for item in config.text.entries
+        if item.key[:-1] == owner and item.document == entry.document and item.name != entry.name
+    }
+    siblings = {name for name in siblings if len(name) > 1}
+    wanted = min(ENOUGH_SIBLINGS if len(read.parts) == 1 else 1, len(siblings))
+    seen: set[str] = set()
+    for module in connected_modules(project, read.module):
+        seen |= siblings & names_read(project, module)
+        if len(seen) >= wanted:
+            return True
+    return False
+
+
+def names_read(project: Project, module: ModuleNames) -> frozenset[str]:
+    """Every attribute and literal key that ``module`` reads."""
+    return project.document_fact(_names_read, module.document)
+
+
+def _names_read(document: Document) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(document.tree):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            found.add(str(node.slice.value))
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            found.add(str(node.args[0].value))
+    return frozenset(found)

@@ -1,0 +1,127 @@
+"""One place that gives a setting its value, and how to respell it there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...formats import Entry
+from ...model import Edit, EditRefused, Place, ReplaceExpression, Span
+from ...python.names import ModuleNames
+from ...torch.dtypes import TORCH_DTYPES, UNKNOWN, Constant, Dtype, Unknown
+from .configs import ConfigFile
+
+KINDS = ("constant", "argument", "parameter", "field", "option", "entry", "flag", "variable")
+"""``constant``: a variable or attribute of the code · ``argument``: what a caller passes · ``parameter``: a default ·
+``field``: of a class body · ``option``: the default of a command-line option · ``entry``: of a configuration file ·
+``flag``: on a command line · ``variable``: of a shell or the environment."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A literal that a setting gets its value from."""
+
+    kind: str
+    """One of KINDS."""
+    path: str
+    span: Span
+    """Of the value; in configuration files from the key to the value."""
+    key: str
+    """The setting's name at this place."""
+    value: Constant
+    """A dtype for ``torch.float16`` and its like."""
+    text: str
+    """The value as written; empty where nothing is (a bare flag)."""
+    config: ConfigFile | None = None
+    entry: Entry | None = None
+    is_switch: bool = False
+    """An option that takes no value: absent it has the value given here."""
+    picked_by: str = ""
+    """For a branch of ``"fp16" if args.amp else "no"``: the test that picks it."""
+    quote: str = ""
+    """For ``"bfloat16" if supported() else "float16"``, whose value is that of its first branch: how it quotes."""
+
+    def place(self, message: str) -> Place:
+        return Place(self.path, self.span, message)
+
+    def respelled(self, value: Constant) -> Edit:
+        """The edit that writes ``value`` here in the present style. Raises EditRefused."""
+        if self.config is not None and self.entry is not None:
+            if isinstance(value, Dtype | Unknown):
+                raise EditRefused("a configuration file holds no dtypes")
+            if not self.text:
+                raise EditRefused("nothing is written that could be respelled")
+            return self.config.edit(self.config.text.set(self.entry, value))
+        if self.is_switch:
+            raise EditRefused(f"{self.key} is a switch of the command line")
+        return Edit(self.path, ReplaceExpression(self.span, (self._python(value),)))
+
+    def _python(self, value: Constant) -> str:
+        if isinstance(value, Dtype):
+            return self._dtype(value)
+        if isinstance(value, str):
+            return self._string(value)
+        if isinstance(value, bool) and isinstance(self.value, bool):
+            return str(value)
+        raise EditRefused(f"{self.text} cannot become {value!r}")
+
+    def _dtype(self, value: Dtype) -> str:
+        owner, dot, _ = self.text.rpartition(".")
+        if not isinstance(self.value, Dtype) or not dot or not owner.replace(".", "").isidentifier():
+            raise EditRefused(f"{self.text} is no attribute of torch")
+        return f"{owner}.{value.name}"
+
+    def _string(self, value: str) -> str:
+        quote = self.quote or self.text[:1]
+        plain = bool(self.quote) or (quote in ("'", '"') and self.text.endswith(quote) and self.text.count(quote) == 2)
+        if not plain or not value.isprintable() or quote in value or "\\" in value:
+            raise EditRefused(f"{self.text} is no plain string")
+        return f"{quote}{value}{quote}"
+
+
+def literal_source(kind: str, module: ModuleNames, node: ast.expr, key: str) -> Source | None:
+    """The source that a literal (a string, a truth value, None, a torch dtype) of ``module`` is; None for others."""
+    document = module.document
+    span = document.span(node)
+    value: Constant = UNKNOWN
+    if isinstance(node, ast.Constant) and (isinstance(node.value, str | bool) or node.value is None):
+        value = node.value
+    elif isinstance(node, ast.Attribute | ast.Name):
+        value = TORCH_DTYPES.get(module.qualified(node) or "", UNKNOWN)
+    if isinstance(value, Unknown):
+        return None
+    return Source(kind, document.path, span, key, value, document.source(span))
+
+
+def tested_source(kind: str, module: ModuleNames, node: ast.IfExp, key: str) -> Source | None:
+    """``"bfloat16" if torch.cuda.is_bf16_supported() else "float16"`` as one source; None for other shapes."""
+    branches = [item.value for item in (node.body, node.orelse) if isinstance(item, ast.Constant)]
+    if not isinstance(node.test, ast.Call | ast.BoolOp) or len(branches) != 2:
+        return None
+    first, second = branches
+    if not isinstance(first, str) or not isinstance(second, str):
+        return None
+    document = module.document
+    span = document.span(node)
+    quote = document.source(document.span(node.body))[:1]
+    quote = quote if quote in ("'", '"') else '"'
+    return Source(kind, document.path, span, key, first, document.source(span), quote=quote)
+
+
+def entry_source(config: ConfigFile, entry: Entry) -> Source:
+    """The source that an entry of a configuration text is; a bare flag has the value True."""
+    kind = {"flag": "flag", "assignment": "variable"}.get(entry.kind, "entry")
+    bare = entry.kind == "flag" and entry.style == "absent"
+    value: Constant = True if bare else entry.value
+    return Source(
+        kind, config.document.path, config.span(entry), ".".join(map(str, entry.key)), value, entry.raw, config, entry
+    )
+
+
+def unused_defaults(found: Iterable[Source]) -> frozenset[Source]:
+    """The field defaults among the sources of one setting that configuration files override."""
+    listed = tuple(found)
+    if not any(item.kind == "entry" for item in listed):
+        return frozenset()
+    return frozenset(item for item in listed if item.kind == "field")

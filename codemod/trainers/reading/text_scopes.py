@@ -1,0 +1,319 @@
+"""What trainers are told in configuration files, on command lines and in environment variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from ...formats import CommandLine, ConfigText
+from ...model import Span
+from ...source.documents import Document
+from ...source.project import Project
+from ..framework import Framework, Key
+from ..writing.text_editing import TextEditor
+from .configs import ConfigFile, Entry, config_files
+from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
+from .scopes import FALSE, NULL, TRUE, Scope, Setting
+
+WORDS = (
+    *("bf16", "fp16", "bfloat16", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
+    *("auto_mix_prec", "float_16", "float_32", "bfloat_16", "optim_wrapper", "quantize", "fp8"),
+)
+"""Words of texts that state a precision."""
+LONGEST_VALUE = 200
+_VARIABLE = re.compile(r"\$(?:(\w+)|[{(](\w+)[})])")
+_REFERENCE = re.compile(r"@([\w#:.]+)|\$\{([\w.]+)\}")
+_TORCH_EXPRESSION = re.compile(r"\$torch\.\w+")
+_BOOLEANS = {"true": TRUE, "false": FALSE}
+
+
+def text_scopes(project: Project) -> Iterator[Scope]:
+    """Every scope in the project's texts, by path."""
+    for config in config_files(project, (*WORDS, *_marks_of_silent_files(project))):
+        yield from _shell_scopes(project, config) if config.is_shell else _tree_scopes(project, config)
+
+
+def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
+    """On the way to a target: words of files that may name no precision at all, whose default must be overridden."""
+    if project.target is None:
+        return ()
+    marks = {
+        mark.rpartition(" + ")[2].partition(": ")[0].rpartition(".")[2]
+        for framework in project.frameworks
+        if any(action.verb == "put" for action in framework.actions(project.target) or ())
+        for mark in framework.recognise.strong
+    }
+    return tuple(sorted(mark for mark in marks if len(mark) > 5 and not set("*{") & set(mark)))
+
+
+# --- YAML, JSON, TOML -------------------------------------------------------------------------------------------------
+
+
+def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
+    marks = {path_of(entry): token_of(entry)[0] for entry in config.text.entries if entry.kind in ("pair", "item")}
+    reading = _reading(project, "file")
+    framework = owner_of(reading, config.name, marks)
+    if framework is not None:
+        yield _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
+    others = [item for item in reading if item.recognise.sections and item is not framework]
+    taken: list[Entry] = []
+    for entry in config.text.entries if others else ():
+        if entry.container == "mapping" and entry.key and not any(_is_below(entry, outer) for outer in taken):
+            own = next((item for item in others if _is_section_of(item, entry)), None)
+            scope = _section_scope(config, own, entry) if own is not None else None
+            if scope is not None:
+                taken.append(entry)
+                yield scope
+
+
+def _is_section_of(framework: Framework, entry: Entry) -> bool:
+    return any(stands_at(path_of(entry), place) for place in framework.recognise.sections)
+
+
+def _is_below(entry: Entry, outer: Entry) -> bool:
+    inside = entry.key[: len(outer.key)] == outer.key and len(entry.key) > len(outer.key)
+    return inside and entry.document == outer.document
+
+
+def _section_scope(config: ConfigFile, framework: Framework, section: Entry) -> Scope | None:
+    """A mapping inside a text as a text of its own; None where it says nothing about precision."""
+    inner = [entry for entry in config.text.entries if _is_below(entry, section)]
+    scope = _tree_scope(config, framework, inner, section, path_of(section))
+    return scope if scope.settings else None
+
+
+def _tree_scope(
+    config: ConfigFile, framework: Framework, entries: Sequence[Entry], section: Entry | None, title: str
+) -> Scope:
+    depth = len(section.key) if section is not None else 0
+    stating = [
+        (entry, key)
+        for entry in entries
+        for key in framework.keys
+        if any(stands_at(path_of(entry, depth), place) for place in key.places)
+    ]
+    names = {path_of(entry) for entry, _ in stating}
+    settings = [_setting(config, entry, key) for entry, key in stating if not _points_to(entry, names)]
+    return _scope(config, framework, "file", settings, title, TextEditor(config, None, section))
+
+
+def _points_to(entry: Entry, names: Container[str]) -> bool:
+    """Whether a value only repeats another setting of the same file: ``@amp``, ``${train.amp}``."""
+    match = _REFERENCE.fullmatch(entry.value) if isinstance(entry.value, str) else None
+    return match is not None and re.sub("#|::", ".", match[1] or match[2]) in names
+
+
+def path_of(entry: Entry, depth: int = 0) -> str:
+    """``bf16.enabled``; the parts of a list are numbers. ``depth``: how many outer parts are left out."""
+    return ".".join(str(part) for part in entry.key[depth:])
+
+
+def token_of(entry: Entry) -> tuple[str | None, str]:
+    """The value as conditions write it, and its kind."""
+    value = entry.value
+    if entry.container:
+        return None, "section"
+    if entry.style in ("template", "alias", "mixed"):
+        return None, "unknown"
+    if value is None:
+        return NULL, "null"
+    if isinstance(value, bool):
+        return (TRUE if value else FALSE), "bool"
+    if isinstance(value, int | float):
+        return str(value), "number"
+    if _TORCH_EXPRESSION.fullmatch(value):
+        return value, "string"
+    if "${" in value or "{{" in value or value.startswith(("$", "@", "!")) or len(value) > LONGEST_VALUE:
+        return None, "unknown"
+    return value, "string"
+
+
+def _setting(config: ConfigFile, entry: Entry, key: Key) -> Setting:
+    value, kind = token_of(entry)
+    name = path_of(entry)
+    if config.is_shell:
+        entry = _given(config, entry)
+        value, kind = _shell_value(entry)
+        if key.is_switch and entry.kind == "flag" and kind == "string":
+            value, kind = TRUE, "bool"  # the word behind it is another one's
+    shown = "not a plain value" if kind == "unknown" else "a section" if kind == "section" else value
+    return Setting(key, value, kind, config.place(entry, f"{name} is {shown}"), name, entry.index)
+
+
+def _given(config: ConfigFile, entry: Entry) -> Entry:
+    """The assignment of the variable that a flag is given, where the text has exactly one; else the flag itself."""
+    reference = _VARIABLE.fullmatch(entry.value) if isinstance(entry.value, str) else None
+    if entry.kind != "flag" or reference is None:
+        return entry
+    name = reference[1] or reference[2]
+    found = [other for other in config.text.entries if other.kind == "assignment" and other.name == name]
+    if (
+        len(found) != 1
+        or _shell_value(found[0])[0] is None
+        or stands_inside(config.document, config.span(found[0]).row)
+    ):
+        return entry
+    return found[0]
+
+
+def _scope(
+    config: ConfigFile,
+    framework: Framework,
+    kind: str,
+    settings: Sequence[Setting],
+    title: str,
+    editor: TextEditor,
+    is_open: bool = False,
+    span: Span | None = None,
+    command_start: int | None = None,
+    command: CommandLine | None = None,
+) -> Scope:
+    if span is None:
+        span = settings[0].place.span if settings else Span(1, 1, 1, 1)
+    path = config.document.path
+    words = _filled_in(config, command.words) if command is not None else ()
+    script = command.script if command is not None else ""
+    return Scope(framework, path, kind, span, title, tuple(settings), is_open, editor, command_start, words, script)
+
+
+def _filled_in(config: ConfigFile, words: Iterable[str]) -> tuple[str, ...]:
+    """``words`` with the values of variables that the text assigns once."""
+    texts = config.document.fact(_texts_with_variables)
+    if id(config.text) not in texts:
+        texts[id(config.text)] = config.text, _assigned_once(config.text.entries)
+    known = texts[id(config.text)][1]
+    return tuple(_VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), word) for word in words)
+
+
+def _texts_with_variables(document: Document) -> dict[int, tuple[ConfigText, dict[str, str]]]:
+    """The texts of the document that were asked about, by identity, each with its variables."""
+    return {}
+
+
+def _assigned_once(entries: Iterable[Entry]) -> dict[str, str]:
+    values: dict[str, list[str]] = {}
+    for entry in entries:
+        if entry.kind == "assignment" and entry.name:
+            values.setdefault(entry.name, []).append(_shell_value(entry)[0] or "")
+    return {name: found[0] for name, found in values.items() if len(found) == 1 and found[0]}
+
+
+# --- shell and its relatives ------------------------------------------------------------------------------------------
+
+
+def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
+    by_call: dict[int | None, list[Entry]] = {}
+    for entry in config.text.entries:
+        by_call.setdefault(entry.call, []).append(entry)
+    for number in range(len(config.text.commands)):
+        if number in by_call:
+            yield from _command_scopes(project, config, number, by_call[number])
+    yield from _environment_scopes(project, config, by_call.get(None, []))
+
+
+def _command_scopes(project: Project, config: ConfigFile, number: int, entries: list[Entry]) -> Iterator[Scope]:
+    command = config.text.commands[number]
+    launched = [entry for entry in entries if entry.owner == "launcher"]
+    for framework in _reading(project, "command"):
+        own = [entry for entry in launched if entry.command in framework.recognise.launchers]
+        if own:
+            yield from _flag_scope(config, framework, own, own[0].command, number)
+    own = [entry for entry in entries if entry.owner != "launcher"]
+    if not own:
+        return
+    reading = _reading(project, "command")
+    named = next((item for item in reading if runs_program(item, command.words)), None)
+    owner = named or owner_of(reading, "", _marks(own))
+    if owner is not None:
+        yield from _flag_scope(config, owner, own, command.script or "command", number, launched)
+
+
+def _marks(entries: Iterable[Entry]) -> dict[str, str | None]:
+    marks: dict[str, str | None] = {}
+    for entry in entries:
+        name = f"--{plain_flag(entry.name)}" if entry.kind == "flag" else entry.name
+        marks[name] = _shell_value(entry)[0]
+    return marks
+
+
+def _flag_scope(
+    config: ConfigFile,
+    framework: Framework,
+    entries: Sequence[Entry],
+    title: str,
+    number: int,
+    launched: Sequence[Entry] = (),
+) -> Iterator[Scope]:
+    settings = [
+        _setting(config, entry, key)
+        for entry in launched
+        for key in framework.keys
+        if any(plain_flag(flag) == plain_flag(entry.name) for flag in key.launcher_flags)
+    ]
+    settings += [
+        _setting(config, entry, key) for entry in entries for key in framework.keys if _says(framework, entry, key)
+    ]
+    command = config.text.commands[number]
+    start = command.start
+    row, column = config.document.position(start)
+    span = settings[0].place.span if settings else Span(row, column, row, column)
+    indices = {entry.index for entry in entries}
+    editor = TextEditor(config, lambda entry: entry.call == number and entry.index >= min(indices))
+    reads_file = any(plain_flag(entry.name) in ("config", "config_file", "cfg", "configs", "c") for entry in entries)
+    named = _names_file(command.words)
+    yield _scope(config, framework, "command", settings, title, editor, reads_file or named, span, start, command)
+
+
+def _names_file(words: Sequence[str]) -> bool:
+    """Whether a configuration file stands on a command line alone (``train.py args.json``), not as a flag's value."""
+    return any(
+        word.endswith((".yaml", ".yml", ".json", ".toml")) and "=" not in word and not before.startswith("-")
+        for before, word in pairwise(words)
+    )
+
+
+def _says(framework: Framework, entry: Entry, key: Key) -> bool:
+    if entry.kind == "flag":
+        return any(plain_flag(flag) == plain_flag(entry.name) for flag in key.flags)
+    return entry.kind == "override" and any(stands_at(entry.name, place) for place in key.places)
+
+
+def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Scope]:
+    """Variables of a file, and flags in variables that no command line of the file uses."""
+    marks = _marks(entries)
+    for framework in _reading(project, "environment"):
+        if points(framework, config.name, marks) < 3:
+            continue
+        settings = [
+            _setting(config, entry, key)
+            for entry in entries
+            for key in framework.keys
+            if (entry.kind == "assignment" and entry.name in key.variables)
+            or (entry.kind == "flag" and _says(framework, entry, key))
+        ]
+        if settings:
+            editor = TextEditor(config, lambda entry: entry.call is None)
+            title = config.name.rpartition("/")[2]
+            yield _scope(config, framework, "environment", settings, title, editor)
+
+
+def _shell_value(entry: Entry) -> tuple[str | None, str]:
+    if entry.style == "absent" and entry.kind == "flag":
+        return TRUE, "bool"
+    if entry.value is None or entry.style in ("mixed", "block", "template"):
+        return None, "unknown"
+    text = str(entry.value)
+    if "$" in text or "`" in text or len(text) > LONGEST_VALUE:
+        return None, "unknown"
+    boolean = _BOOLEANS.get(text.lower())
+    return (boolean, "bool") if boolean is not None else (text, "string")
+
+
+def _reading(project: Project, kind: str) -> Sequence[Framework]:
+    tests: dict[str, Callable[[Framework], bool]] = {
+        "file": lambda item: any(name in item.formats for name in ("yaml", "json", "toml")),
+        "command": lambda item: any(name in item.formats for name in ("cli", "shell")),
+        "environment": lambda item: any(key.variables for key in item.keys),
+    }
+    return [framework for framework in project.frameworks if tests[kind](framework)]

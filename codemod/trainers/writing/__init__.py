@@ -1,0 +1,1 @@
+"""How a stated precision is changed."""

@@ -1,0 +1,134 @@
+"""Values that a trainer's call is handed from elsewhere: ``Accelerator(mixed_precision=args.mixed_precision)``.
+
+They are changed where they come from, in the vocabulary of the trainer's key.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from ...model import Edit, EditRefused
+from ...source.project import Project
+from ...torch.dtypes import UNKNOWN, Constant, Dtype
+from ..framework import by_machine
+from ..reading.call_scopes import CallEditor
+from ..reading.links import sources
+from ..reading.recognition import stands_inside
+from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, Step
+from ..reading.source import Source, unused_defaults
+from .machine_choice import asks_machine
+
+PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32", "precision", "dtype", "16"})
+"""Words of a test that asks for one precision: what it picks is not renamed."""
+
+
+def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
+    """Whether the value is decided by a test of the hardware (``bf16=is_bf16_supported()``): right on any machine."""
+    if not isinstance(scope.editor, CallEditor) or step.setting is None:
+        return False
+    module, node = scope.editor.expression(step.setting)
+    return asks_machine(project, module, node, for_bf16=bool(by_machine(step.value)))
+
+
+def asks_for_a_device_only(scope: Scope, step: Step) -> bool:
+    """``fp16=torch.cuda.is_available()``: whether there is a GPU, not which."""
+    if not isinstance(scope.editor, CallEditor) or step.setting is None:
+        return False
+    module, node = scope.editor.expression(step.setting)
+    return isinstance(node, ast.Call) and module.qualified(node.func) == "torch.cuda.is_available"
+
+
+def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, ...] | None:
+    """The edits that give a setting its new value wherever it comes from; empty where all sources have it already.
+
+    None where a source is not known, speaks another vocabulary, or cannot be respelled.
+    """
+    if not isinstance(scope.editor, CallEditor) or step.setting is None:
+        return None
+    module, node = scope.editor.expression(step.setting)
+    found = sources(project, module, node)
+    ignored = unused_defaults(found)
+    edits: list[Edit] = []
+    stated = False
+    for source in found:
+        token = token_of_constant(source.value)
+        if source in ignored or token == NULL:
+            continue
+        if token is None or not step.key.accepts(token):
+            return None
+        if _is_an_exception(project, source) and step.key.meaning(token) == "fp32" != step.key.meaning(step.value):
+            continue
+        if source.picked_by and token != step.value:
+            if step.key.meaning(token) == "fp32" != step.key.meaning(step.value):
+                continue  # what the switch in the test is there for
+            if step.key.meaning(step.value) == "fp32" or not PRECISIONS.isdisjoint(_words(source.picked_by)):
+                return None
+        stated = True
+        if token != step.value:
+            try:
+                edits.append(source.respelled(_constant(step.value, source)))
+            except EditRefused:
+                return None
+    return tuple(dict.fromkeys(edits)) if stated else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Handed:
+    """One place that a call's setting has its value from."""
+
+    setting: Setting
+    source: Source
+    value: str
+    """As conditions write it; ``null``: nothing is given there."""
+
+    @property
+    def regime(self) -> str | None:
+        """The regime that this value asks for."""
+        return self.setting.key.meaning(self.value)
+
+
+def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
+    """Where the settings of a call that are no literals have their values from."""
+    found: list[Handed] = []
+    if not isinstance(scope.editor, CallEditor):
+        return ()
+    for setting in scope.settings:
+        if setting.value is not None or not setting.key.means:
+            continue
+        module, node = scope.editor.expression(setting)
+        listed = sources(project, module, node)
+        ignored = unused_defaults(listed)
+        for source in listed:
+            token = token_of_constant(source.value)
+            if token is not None and source not in ignored:
+                found.append(Handed(setting, source, token))
+    return tuple(found)
+
+
+def _is_an_exception(project: Project, source: Source) -> bool:
+    """``if [ "$PLATFORM" = Darwin ]; then export MIXED_PRECISION=no; fi``: meant for some machines only."""
+    document = project.document(source.path) if source.kind == "variable" else None
+    return document is not None and stands_inside(document, source.span.row)
+
+
+def _words(test: str) -> set[str]:
+    return set(re.split(r"[^a-z0-9]+", test.lower().replace("_", " ")))
+
+
+def token_of_constant(value: Constant) -> str | None:
+    """A constant as conditions write it."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, Dtype):
+        return value.name
+    return None if value == UNKNOWN else str(value)
+
+
+def _constant(token: str, source: Source) -> Constant:
+    if token in (TRUE, FALSE):
+        return token == TRUE
+    return Dtype(token.removeprefix("torch.")) if isinstance(source.value, Dtype) else token

@@ -1,0 +1,162 @@
+"""What is left to do until every place that a trainer reads asks for the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ...model import Edit, EditRefused
+from ...purpose.idle import is_idle
+from ...purpose.training_code import is_foreign
+from ...source.project import Project
+from ..framework import by_machine
+from ..reading.call_scopes import CallEditor
+from ..reading.declarations import scopes_of
+from ..reading.recognition import stands_inside
+from ..reading.scopes import Scope, Setting, Step
+from .contradictions import in_words
+from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
+from .steps import Plan, plan_of, said
+
+QUANTISED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
+"""In the name of a model: weights whose kernels take float16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One place that does not ask for the target yet."""
+
+    scope: Scope
+    settings: tuple[Setting, ...]
+    """What is to be changed; empty where something is only missing."""
+    edits: tuple[Edit, ...]
+    """Empty: it must be done by hand."""
+    done: str
+    """What the edits do, in words."""
+    reports: tuple[str, ...]
+    """What a person must do or know."""
+
+
+def moves_of(project: Project) -> Iterator[Move]:
+    """A move for every place that is off the project's target; none when there is no target."""
+    target = project.target
+    if target is None:
+        return
+    found = list(_all_moves(project, target))
+    halves = {_siblings(move) for move in found if move.scope.kind == "mapping" and not move.edits}
+    for move in found:
+        if move.edits and move.scope.kind == "mapping" and _siblings(move) in halves:
+            reports = (*move.reports, "left to you: the same code builds another one that is decided elsewhere")
+            move = replace(move, edits=(), reports=reports)
+        yield move
+
+
+def _siblings(move: Move) -> tuple[str, str]:
+    return move.scope.path, move.scope.framework.id
+
+
+def _all_moves(project: Project, target: str) -> Iterator[Move]:
+    for scope in scopes_of(project):
+        actions = scope.framework.actions(target)
+        if actions and not is_foreign(scope.path) and not is_idle(project, scope):
+            yield from _moves(project, scope, _by_machine(project, scope, plan_of(project, scope, actions)), target)
+
+
+def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
+    """``plan`` where the machine decides all of it, or nothing: of two halves both might be on."""
+    open_steps = [step for step in plan.unknown if by_machine(step.value) and step.key.means]
+    if scope.kind != "call" or not open_steps:
+        return plan
+    asked = [step for step in open_steps if asks_the_machine(project, scope, step)]
+    known = tuple(step for step in open_steps if asks_for_a_device_only(scope, step))
+    left = tuple(step for step in plan.unknown if step not in known and step not in asked)
+    if asked or any(step in left for step in open_steps):
+        steps = tuple(step for step in plan.steps if not by_machine(step.value))
+        return Plan(steps, plan.reports, (*left, *known))
+    return Plan((*plan.steps, *known), plan.reports, left)
+
+
+def _moves(project: Project, scope: Scope, plan: Plan, target: str) -> Iterator[Move]:
+    reports = list(plan.reports)
+    edits: list[Edit] = []
+    half_known = False
+    leading = any(step.key.means for step in plan.steps)
+    settings = [step.setting for step in plan.steps if step.setting is not None]
+    done = in_words(plan.steps)
+    try:
+        edits += scope.editor.edits(scope, plan.steps) if plan.steps else ()
+    except EditRefused as refusal:
+        reports.append(f"cannot be written: {refusal}")
+        half_known = leading
+    for step in plan.unknown:
+        if step.setting is None or (target != "fp32" and asks_the_machine(project, scope, step)):
+            continue
+        if by_machine(step.value):
+            settings.append(step.setting)
+            reports.append(_not_asked(scope, step, step.setting))
+            continue
+        found = edits_at_sources(project, scope, step)
+        if found is None:
+            reports.append(f"{step.setting.name} is decided elsewhere: make it {step.value}")
+            half_known = half_known or bool(step.key.means)
+        elif found:
+            edits += found
+            leading = leading or bool(step.key.means)
+            done = ", ".join(
+                part for part in (done, f"sets {step.setting.name} to {step.value} where it comes from") if part
+            )
+            settings.append(step.setting)
+    if half_known and leading and target != "fp32":
+        # One switch alone would turn mixed precision off, or both halves on: they move together or not at all.
+        edits = []
+    choice = _one_of_several(project, scope) if edits else ""
+    if choice:
+        reports.append(f"left to you: {choice}")
+        edits = []
+    if edits or settings or (reports and _states_something_else(scope, target)):
+        yield Move(scope, tuple(settings), tuple(edits), done, tuple(reports))
+
+
+def _one_of_several(project: Project, scope: Scope) -> str:
+    """Why a place is not for this run alone to change: other code, or another model, may need it as it is."""
+    if scope.kind == "command" and any(QUANTISED_FOR_HALF.match(word) for word in scope.words):
+        return "GPTQ and AWQ models compute in float16"
+    if scope.kind == "environment" and _is_an_exception(project, scope):
+        return "a condition around it switches mixed precision off here"
+    if not isinstance(scope.editor, CallEditor) or not scope.editor.constant:
+        return ""
+    for other in scopes_of(project):
+        if other is scope or other.path != scope.path or other.title != scope.title:
+            continue
+        named = isinstance(other.editor, CallEditor) and other.editor.constant
+        if named and _stated(other) != _stated(scope) and _is_used_elsewhere(project, scope, scope.editor.constant):
+            return f"{scope.editor.constant} and {named} are there to choose from: choose where they are used"
+    return ""
+
+
+def _is_an_exception(project: Project, scope: Scope) -> bool:
+    """``if [ "$PLATFORM" = Darwin ]; then export MIXED_PRECISION=no; fi``: meant for some machines only."""
+    document = project.document(scope.path)
+    off = [setting for setting in scope.settings if setting.value and setting.key.meaning(setting.value) == "fp32"]
+    return document is not None and any(stands_inside(document, setting.place.span.row) for setting in off)
+
+
+def _is_used_elsewhere(project: Project, scope: Scope, name: str) -> bool:
+    return any(path != scope.path for path in project.python_paths((name,), where=lambda text: name in text))
+
+
+def _stated(scope: Scope) -> list[tuple[str, str | None]]:
+    return sorted((setting.key.name, setting.value) for setting in scope.settings)
+
+
+def _not_asked(scope: Scope, step: Step, setting: Setting) -> str:
+    if scope.kind == "call":
+        return f"{setting.name} is decided elsewhere: let the machine decide there ({said(step.value)})"
+    where = {"file": "a file", "command": "a command line", "environment": "a variable"}.get(scope.kind, "a mapping")
+    return f"{where} cannot ask the machine: keep what the weakest one has in {setting.name}, or decide in Python code"
+
+
+def _states_something_else(scope: Scope, target: str) -> bool:
+    """Whether the place asks for another regime, so that what cannot be written matters."""
+    return any(regime != target for regime in scope.regimes) or not scope.is_decided

@@ -1,0 +1,103 @@
+"""From a framework's actions to the steps that a place still needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ...source.project import Project
+from ..framework import Action, Key, by_machine
+from ..reading.conditions import all_hold
+from ..reading.scopes import FALSE, Scope, Setting, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done in one place, and what cannot be done there."""
+
+    steps: tuple[Step, ...]
+    reports: tuple[str, ...]
+    """What a person must do or know."""
+    unknown: tuple[Step, ...] = ()
+    """Steps for settings whose value is decided elsewhere, or by the machine where nothing can ask it."""
+
+
+def plan_of(project: Project, scope: Scope, actions: Iterable[Action]) -> Plan:
+    """The steps that ``scope`` still needs; none when it says already what the actions want."""
+    steps: list[Step] = []
+    unknown: list[Step] = []
+    reports: list[str] = []
+    hidden: list[str] = []
+    for action in actions:
+        if action.conditions and all_hold(project, scope, action.conditions) is not True:
+            continue
+        if action.verb == "report":
+            reports.append(action.value)
+            continue
+        key = scope.framework.key(action.key)
+        if key is None:
+            continue
+        settings = scope.of(action.key)
+        if by_machine(action.value) and scope.kind != "call":
+            asked = [item for item in settings if key.meaning(item.value or "") not in (None, "fp32")]
+            unknown += [Step("set", key, action.value, setting) for setting in asked]
+            continue
+        if action.verb in ("put", "add") and not settings:
+            if key.is_switch and action.value == FALSE:
+                continue
+            if action.verb == "add" or not scope.is_open or _is_told_here(scope, key):
+                steps.append(Step("put", key, action.value))
+            elif key.means and scope.kind == "call" and action.value != FALSE:
+                hidden.append(f"{action.key}={said(action.value)}")
+        elif action.verb in ("set", "put", "add"):
+            for setting in settings:
+                _set(setting, action, steps, unknown)
+        else:
+            for setting in settings:
+                if key.means and setting.value is None:
+                    unknown.append(Step("set", key, FALSE, setting))  # what it asks for may have to come elsewhere
+                else:
+                    steps.append(Step(action.verb, key, action.value, setting))
+    if hidden and steps:
+        # Half of a move would switch mixed precision off: what is passed by ** may hold the other half, or not.
+        reports.append(f"keys may come from elsewhere here; make sure of {', '.join(hidden)}")
+        steps, unknown = [], []
+    return Plan(tuple(_once(steps)), tuple(dict.fromkeys(reports)), tuple(_once(unknown)))
+
+
+def _is_told_here(scope: Scope, key: Key) -> bool:
+    """Whether a command line already overrides its configuration file in such keys, so that one more belongs here."""
+    return scope.kind == "command" and bool(key.means) and any(setting.key.means for setting in scope.settings)
+
+
+def _set(setting: Setting, action: Action, steps: list[Step], unknown: list[Step]) -> None:
+    if setting.value is None:
+        if setting.kind != "section":
+            unknown.append(Step("set", setting.key, action.value, setting))
+        return
+    if action.only_from and not any(fnmatchcase(setting.value, known) for known in action.only_from):
+        return
+    wanted = action.value.removeprefix("torch.") if setting.kind == "dtype" else action.value
+    if setting.value == wanted and not (setting.kind == "string" and action.value in ("true", "false")):
+        return
+    if setting.kind == "null" and action.value == "false":
+        return
+    steps.append(Step("set", setting.key, action.value, setting))
+
+
+def _once(steps: list[Step]) -> list[Step]:
+    """Of several steps for one setting the last one counts; a dropped setting is not set first."""
+    last: dict[object, Step] = {}
+    for step in steps:
+        last[step.setting or (step.verb, step.key.name)] = step
+    return list(last.values())
+
+
+def said(value: str) -> str:
+    """A step's value for people: of one that the machine decides, what is for which."""
+    parts = by_machine(value)
+    if not parts:
+        return value
+    elsewhere = f", {parts[2]} without a GPU" if parts[2] != parts[0] else ""
+    return f"{parts[0]} where bfloat16 is native, else {parts[1]}{elsewhere}"

@@ -1,0 +1,198 @@
+"""Carries out steps in a configuration text: one after the other, each against the text as it is by then."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+
+from ...formats import ConfigText, ConfigUnreadable, Entry, Scalar
+from ...model import Edit, EditRefused, ReplaceText
+from ..reading.configs import ConfigFile
+from ..reading.recognition import stands_at
+from ..reading.scopes import FALSE, NULL, TRUE, Scope, Step
+from .exchanges import exchanged
+
+
+class TextEditor:
+    """Edits one configuration text.
+
+    ``own`` says which of its entries are the scope's (None: all); ``section``: the mapping that is its top level.
+    """
+
+    def __init__(self, config: ConfigFile, own: Callable[[Entry], bool] | None, section: Entry | None = None) -> None:
+        self._config = config
+        self._own = own
+        self._section = section
+
+    def edits(self, scope: Scope, steps: Sequence[Step]) -> tuple[Edit, ...]:
+        """The edits that make all steps. Raises EditRefused."""
+        draft = _Draft(self._config, self._own, self._section)
+        steps = exchanged(scope, steps)
+        present = [step for step in steps if step.setting is not None]
+        # From the end of the text: what was changed behind an entry does not move it.
+        for step in sorted(present, key=lambda step: step.setting.index if step.setting else 0, reverse=True):
+            draft.change(step)
+        for step in steps:
+            if step.setting is None:
+                draft.add(scope, step)
+        before, after = self._config.document.text, draft.text
+        return tuple(self._config.edit(edit) for edit in differences(before, after))
+
+
+class _Draft:
+    def __init__(self, config: ConfigFile, own: Callable[[Entry], bool] | None, section: Entry | None) -> None:
+        self._config = config
+        self._own = own
+        self._top = section.key if section is not None else ()
+        self._current: ConfigText = config.text
+        self.text = config.document.text
+
+    def change(self, step: Step) -> None:
+        assert step.setting is not None
+        entry = self._current.entries[step.setting.index]
+        if step.verb == "rename":
+            self._apply(_renamed(self.text, entry, step.value))
+        elif step.verb == "drop" or (_is_bare(step, entry) and step.value == FALSE):
+            self._apply(self._current.remove(entry, with_value=not _is_bare(step, entry)))
+        else:
+            self._apply(self._current.set(entry, self._scalar(step.value, entry)))
+
+    def add(self, scope: Scope, step: Step) -> None:
+        if scope.kind == "command":
+            self._add_flag(scope, step)
+        elif scope.kind == "environment":
+            if not step.key.variables:
+                raise EditRefused(f"{step.key.name} has no environment variable")
+            self._apply(self._current.insert(None, step.key.variables[0], step.value))
+        else:
+            self._add_key(scope, step)
+
+    def _add_flag(self, scope: Scope, step: Step) -> None:
+        names = [setting.name for setting in scope.settings]
+        if not step.key.flags or (names and not any(name.startswith("-") for name in names)):
+            return self._add_override(step)
+        flags = [entry for entry in self._current.entries if self._is_own(entry) and entry.kind == "flag"]
+        if not flags:
+            raise EditRefused(f"there is no place to add {step.key.name}")
+        present = {setting.key.role for setting in scope.settings}
+        behind = next((self._last_of(scope, flags) for _ in present), None) or flags[-1]
+        dashes = any("-" in entry.name.lstrip("-") for entry in flags)
+        flag = step.key.flags[0]
+        if not dashes and any("_" in entry.name for entry in flags):
+            flag = f"--{flag.lstrip('-').replace('-', '_')}"
+        self._apply(self._current.insert(behind, flag, None if step.key.is_switch else _shell_text(step.value)))
+
+    def _add_override(self, step: Step) -> None:
+        """``a.b=value`` behind the last word of this kind."""
+        words = [entry for entry in self._current.entries if self._is_own(entry) and entry.kind == "override"]
+        name = next((place for place in step.key.places if not set("*{") & set(place)), None)
+        if not words or name is None:
+            raise EditRefused(f"there is no place to add {step.key.name}")
+        lower = any(entry.raw in (TRUE, FALSE) for entry in words)  # as the words beside it write it
+        self._apply(self._current.insert(words[-1], name, step.value if lower else _shell_text(step.value)))
+
+    def _last_of(self, scope: Scope, flags: Sequence[Entry]) -> Entry | None:
+        """The last flag that speaks of precision: the new one belongs beside it."""
+        names = {setting.name for setting in scope.settings}
+        return next((entry for entry in reversed(flags) if entry.name in names), None)
+
+    def _add_key(self, scope: Scope, step: Step) -> None:
+        dashes = any(setting.name.startswith("--") for setting in scope.settings)
+        for place in self._near_first(scope, step.key.places):
+            parent, _, name = place.rpartition(".")
+            if "*" in name or "{" in name:
+                continue
+            section = self._section(parent)
+            if section is not None or not (parent or self._top):
+                written = f"--{name}" if dashes and not name.startswith("--") else name
+                self._apply(self._current.insert(section, written, self._scalar(step.value, None)))
+                return
+        raise EditRefused(f"there is no section to add {step.key.name} to")
+
+    def _near_first(self, scope: Scope, places: Sequence[str]) -> list[str]:
+        """The places in sections that speak of precision already, as they are named there, then all the others."""
+        above = "".join(f"{part}." for part in self._top)
+        names = (setting.name.removeprefix(above) for setting in scope.settings)
+        parents = dict.fromkeys(name.rpartition(".")[0] for name in names)
+        near = [
+            f"{parent}.{place.rpartition('.')[2]}".lstrip(".")
+            for parent in parents
+            for place in places
+            if stands_at(parent, place.rpartition(".")[0]) or parent == place.rpartition(".")[0]
+        ]
+        return [*near, *places]
+
+    def _section(self, pattern: str) -> Entry | None:
+        """The one mapping at a place below the top; the top itself where it is no whole text."""
+        depth = len(self._top)
+        below = [entry for entry in self._current.entries if entry.container == "mapping" and entry.key]
+        below = [entry for entry in below if entry.key[:depth] == self._top]
+        found = [entry for entry in below if stands_at(".".join(map(str, entry.key[depth:])), pattern)]
+        if not pattern:
+            found = [entry for entry in below if len(entry.key) == depth]
+        return found[0] if len(found) == 1 else None
+
+    def _is_own(self, entry: Entry) -> bool:
+        return self._own is None or self._own(entry)
+
+    def _scalar(self, value: str, entry: Entry | None) -> Scalar:
+        """The value that a token stands for, as this format writes it."""
+        if value in (TRUE, FALSE):
+            return value == TRUE
+        if self._config.is_shell:
+            return value
+        if value == NULL:
+            return None
+        if re.fullmatch(r"\d{1,4}", value):
+            return int(value)
+        return value
+
+    def _apply(self, edit: ReplaceText) -> None:
+        self.text = self.text[: edit.start] + edit.text + self.text[edit.end :]
+        try:
+            self._current = self._config.opened_again(self.text)
+        except ConfigUnreadable as error:
+            raise EditRefused(f"the result would not be readable: {error}") from error
+
+
+def _is_bare(step: Step, entry: Entry) -> bool:
+    """Whether a flag is a switch without a value: a word behind it is another one's, unless it is ``True`` or so."""
+    return step.key.is_switch and entry.kind == "flag" and str(entry.value).lower() not in (TRUE, FALSE)
+
+
+def _renamed(text: str, entry: Entry, new: str) -> ReplaceText:
+    raw = text[entry.key_start : entry.key_end]
+    at = raw.rfind(entry.name)
+    if at < 0:
+        raise EditRefused("the key is written in an unusual way")
+    if entry.kind == "flag":
+        new = entry.name[: len(entry.name) - len(entry.name.lstrip("-"))] + new.lstrip("-")
+    start = entry.key_start + at
+    return ReplaceText(start, start + len(entry.name), new)
+
+
+def _shell_text(value: str) -> str:
+    return value.capitalize() if value in (TRUE, FALSE) else value
+
+
+def differences(before: str, after: str) -> list[ReplaceText]:
+    """The edits that turn one text into the other, as small as lines allow."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    starts = [0]
+    for line in old:
+        starts.append(starts[-1] + len(line))
+    found = []
+    for tag, first, last, new_first, new_last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            found.append(_trimmed(before, starts[first], starts[last], "".join(new[new_first:new_last])))
+    return found
+
+
+def _trimmed(before: str, start: int, end: int, text: str) -> ReplaceText:
+    """Without what both have at their ends."""
+    most = min(end - start, len(text))
+    head = next((i for i in range(most) if before[start + i] != text[i]), most)
+    most -= head
+    tail = next((i for i in range(most) if before[end - 1 - i] != text[len(text) - 1 - i]), most)
+    return ReplaceText(start + head, end - tail, text[head : len(text) - tail])
