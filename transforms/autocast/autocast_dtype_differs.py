@@ -32,13 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import (
-    Edit,
-    Finding,
-    Fix,
-    ReplaceExpression,
-    Rule,
-)
+from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.regions import function_scope
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
@@ -120,24 +114,15 @@ def _fixed(fixed: Fixed) -> Finding:
 
 
 def _fixes(region: Autocast, declared: Declared) -> list[Fix]:
-    found = []
-    span = region.module.document.span(region.node)
+    module, found = region.module, list[Fix]()
     if declared.context is not None and _can_be_replaced(region):
         text = f"{declared.context}.autocast()"
         message = f"{text} follows the precision that is chosen"
-        found.append(_fix(region, "accelerator", message, region.module.replace(span, text)))
+        found.append(Fix.unsafe("accelerator", message, module.replace(region.node, text), *_import_of(region)))
     if declared.dtype is not None and region.call is not None:
         message = f"pass dtype={declared.dtype}; results change where that is not float16"
-        found.append(_fix(region, "dtype", message, region.module.set_argument(span, "dtype", declared.dtype)))
+        found.append(Fix.unsafe("dtype", message, module.set_argument(region.node, "dtype", declared.dtype)))
     return found
-
-
-def _fix(region: Autocast, name: str, message: str, operation: Edit) -> Fix:
-    edits = [operation]
-    imported = _import_of(region) if isinstance(operation, ReplaceExpression) else None
-    if imported is not None:
-        edits.append(imported)
-    return Fix.unsafe(name, message, *edits)
 
 
 def _can_be_replaced(region: Autocast) -> bool:
@@ -154,15 +139,13 @@ def _can_be_replaced(region: Autocast) -> bool:
     return on and "cache_enabled" not in given
 
 
-def _import_of(region: Autocast) -> Edit | None:
+def _import_of(region: Autocast) -> list[Edit]:
     """The import of ``autocast`` by name, which nothing may need any more."""
     if not isinstance(region.reference, ast.Name):
-        return None
+        return []
     module, name = region.module, region.reference.id
-    for binding in module.scope_of(region.reference).lookup(name):
-        if binding.kind == "import" and isinstance(binding.node, ast.ImportFrom):
-            return module.drop_import(binding.node, name)
-    return None
+    bindings = module.scope_of(region.reference).lookup(name)
+    return [module.drop_import(item.node, name) for item in bindings[:1] if isinstance(item.node, ast.ImportFrom)]
 
 
 rule = Rule.of("PF302", check)
