@@ -49,7 +49,7 @@ def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
         if item.module in scaler.modules and item.form not in ("statement", "reference")
     ]
     inside += _through_helpers(project, scaler)
-    training = [item for item in inside if _trains(project, item)]
+    training = [item for item in inside if project.memo(_trains, item)]
     functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
     near = [item for item in training if function_scope(item.module, item.node) in functions]
     # Cut only here: what is left out must not decide which regions are the step's.
@@ -68,30 +68,19 @@ def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scop
 
 def _trains(project: Project, item: Autocast) -> bool:
     """Whether the region is part of a training step, as far as it says itself."""
-    known = project.fact(_known_training)
-    if item.node not in known:
-        known[item.node] = not is_float32_island(project, item) and not runs_without_gradients(item)
-    return known[item.node]
-
-
-def _known_training(project: Project) -> dict[ast.expr, bool]:
-    return {}
+    return not is_float32_island(project, item) and not runs_without_gradients(item)
 
 
 def regions_beside(project: Project, item: Autocast) -> Sequence[Autocast]:
     """All regions of the function (or of the top level of the file) that holds ``item``, itself as well."""
-    latest = project.fact(_latest)
-    if not latest or latest[0][0] is not item.module:
-        by_function: dict[Scope, list[Autocast]] = {}
-        for other in autocasts_in(project, item.module):
-            by_function.setdefault(function_scope(other.module, other.node), []).append(other)
-        latest[:] = [(item.module, by_function)]
-    return latest[0][1][function_scope(item.module, item.node)]
+    return project.memo(_by_function, item.module)[function_scope(item.module, item.node)]
 
 
-def _latest(project: Project) -> list[tuple[ModuleNames, dict[Scope, list[Autocast]]]]:
-    """The regions by function of the module that was asked about last."""
-    return []
+def _by_function(project: Project, module: ModuleNames) -> dict[Scope, list[Autocast]]:
+    found: dict[Scope, list[Autocast]] = {}
+    for item in autocasts_in(project, module):
+        found.setdefault(function_scope(module, item.node), []).append(item)
+    return found
 
 
 def _trains_by_itself(item: Autocast) -> bool:

@@ -38,56 +38,42 @@ class Callers:
 NOBODY_KNOWN = Callers((), False)
 
 
-class CallerIndex:
-    """Finds callers once per function; one per project, through ``callers_of``."""
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._known: dict[FunctionNode, Callers] = {}
-
-    def of(self, module: ModuleNames, function: FunctionNode) -> Callers:
-        """The callers of ``function``, which ``module`` defines."""
-        if function not in self._known:
-            self._known[function] = NOBODY_KNOWN  # a recursive question finds this
-            self._known[function] = self._find(module, function)
-        return self._known[function]
-
-    def _find(self, module: ModuleNames, function: FunctionNode) -> Callers:
-        name = _called_name(module, function)
-        if name is None:
-            return NOBODY_KNOWN
-        sites: list[CallSite] = []
-        complete = True
-        everywhere = len(self._project.paths) <= MAX_FILES
-        words = () if everywhere else WORDS
-        documents = self._project.python_documents(containing=words, where=lambda text: name in text)
-        for count, document in enumerate(documents):
-            if count >= MAX_DOCUMENTS or len(sites) > MAX_SITES:
-                return Callers(tuple(self._sites(module, function, name)[0][:MAX_SITES]), False)
-            other = names_of(self._project, document)
-            found, all_known = self._sites(other, function, name)
-            sites += found
-            complete = complete and all_known
-        return Callers(tuple(sites), everywhere and complete and bool(sites))
-
-    def _sites(self, module: ModuleNames, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
-        found: list[CallSite] = []
-        complete = True
-        called: set[ast.AST] = set()
-        for call in module.calls_by_name.get(name, []):
-            called.add(call.func)
-            target = called_function(self._project, module, call)
-            if target is None:
-                complete = False
-            elif target.node is function:
-                found.append(CallSite(module, call, target))
-        references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
-        return found, complete and all(node in called for node in references)
-
-
 def callers_of(project: Project, module: ModuleNames, function: FunctionNode) -> Callers:
     """Who calls ``function``; only its own file is searched, and the answer not complete, where its name is common."""
-    return project.fact(CallerIndex).of(module, function)
+    return project.memo(_callers, (module, function))
+
+
+def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Callers:
+    module, function = asked
+    name = _called_name(module, function)
+    if name is None:
+        return NOBODY_KNOWN
+    sites: list[CallSite] = []
+    complete = True
+    everywhere = len(project.paths) <= MAX_FILES
+    documents = project.python_documents(containing=() if everywhere else WORDS, where=lambda text: name in text)
+    for count, document in enumerate(documents):
+        if count >= MAX_DOCUMENTS or len(sites) > MAX_SITES:
+            return Callers(tuple(_sites(project, module, function, name)[0][:MAX_SITES]), False)
+        found, all_known = _sites(project, names_of(project, document), function, name)
+        sites += found
+        complete = complete and all_known
+    return Callers(tuple(sites), everywhere and complete and bool(sites))
+
+
+def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> tuple[list[CallSite], bool]:
+    found: list[CallSite] = []
+    complete = True
+    called: set[ast.AST] = set()
+    for call in module.calls_by_name.get(name, []):
+        called.add(call.func)
+        target = called_function(project, module, call)
+        if target is None:
+            complete = False
+        elif target.node is function:
+            found.append(CallSite(module, call, target))
+    references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
+    return found, complete and all(node in called for node in references)
 
 
 def _called_name(module: ModuleNames, function: FunctionNode) -> str | None:

@@ -30,46 +30,37 @@ class Option:
     """Every value it accepts, where the declaration lists them."""
 
 
-class OptionIndex:
-    """Finds the declarations of options, once per name; one per project, through ``options_named``."""
+def options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
+    """The options that one module declares, by name."""
+    return project.memo(_options_in, module)
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._of_module: dict[ModuleNames, dict[str, list[Option]]] = {}
-        self._known: dict[str, list[Option]] = {}
 
-    def inside(self, module: ModuleNames) -> dict[str, list[Option]]:
-        """The options that one module declares, by name."""
-        if module not in self._of_module:
-            found: dict[str, list[Option]] = {}
-            for name, option in (*_flags(module), *_fields(module), *_nodes(module)):
-                found.setdefault(name, []).append(option)
-            self._of_module[module] = found
-        return self._of_module[module]
+def _options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
+    found: dict[str, list[Option]] = {}
+    for name, option in (*_flags(module), *_fields(module), *_nodes(module)):
+        found.setdefault(name, []).append(option)
+    return found
 
-    def anywhere(self, name: str) -> list[Option]:
-        """The declarations of the option ``name``; empty where the name stands in too many files."""
-        if name not in self._known:
-            spellings = (name, name.upper(), name.replace("_", "-"))
-            documents = self._project.python_documents(
-                containing=WORDS, where=lambda text: any(spelling in text for spelling in spellings)
-            )
-            found: list[Option] = []
-            for count, document in enumerate(documents):
-                if count >= MAX_DOCUMENTS:
-                    found = []
-                    break
-                found += self.inside(names_of(self._project, document)).get(name, [])
-            self._known[name] = found
-        return self._known[name]
+
+def _options_anywhere(project: Project, name: str) -> list[Option]:
+    """The declarations of the option ``name``; empty where the name stands in too many files."""
+    spellings = (name, name.upper(), name.replace("_", "-"))
+    documents = project.python_documents(
+        containing=WORDS, where=lambda text: any(spelling in text for spelling in spellings)
+    )
+    found: list[Option] = []
+    for count, document in enumerate(documents):
+        if count >= MAX_DOCUMENTS:
+            return []
+        found += options_in(project, names_of(project, document)).get(name, [])
+    return found
 
 
 def options_named(project: Project, module: ModuleNames, name: str) -> list[Option]:
     """How the option ``name`` is declared: by ``module`` itself, else anywhere; empty when too many say something."""
     if not _speaks(name):
         return []
-    index = project.fact(OptionIndex)
-    chosen = index.inside(module).get(name.lower()) or index.anywhere(name.lower())
+    chosen = options_in(project, module).get(name.lower()) or project.memo(_options_anywhere, name.lower())
     return chosen if len(chosen) <= MAX_DECLARATIONS else []
 
 

@@ -66,18 +66,11 @@ def allowed(project: Project, package: str, near: str | None = None) -> VersionR
     those of other folders do not count.
     """
     folder = None if near is None else directory_of(near)
-    known = project.fact(_known)
-    if (package, folder) not in known:
-        known[package, folder] = _allowed(project, package, folder)
-    return known[package, folder]
+    return project.memo(_allowed, (package, folder))
 
 
-def _known(project: Project) -> dict[tuple[str, str | None], VersionRange | None]:
-    """What `allowed` has answered, by package and folder."""
-    return {}
-
-
-def _allowed(project: Project, package: str, folder: str | None) -> VersionRange | None:
+def _allowed(project: Project, asked: tuple[str, str | None]) -> VersionRange | None:
+    package, folder = asked
     pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
     if folder is not None:
         pins = [pin for pin in pins if _is_above(directory_of(pin.place.path), folder)] or pins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
@@ -20,6 +20,7 @@ from .word_search import PRECISION_WORDS, words_in
 __all__ = ["PRECISION_WORDS", "Limits", "Project"]
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,9 @@ class Project:
         return Project(self._store, self._replaced, replace(self._terms, profile=profile))
 
     def with_target(self, regime: str | None) -> Project:
-        """This project on its way to ``regime``. Documents are shared, facts are computed anew."""
+        """This project on its way to ``regime``. Documents are shared; facts too, where nothing changes."""
+        if regime == self.target:
+            return self
         return Project(self._store, self._replaced, replace(self._terms, target=regime))
 
     def with_frameworks(self, frameworks: Iterable[Framework]) -> Project:
@@ -247,6 +250,13 @@ class Project:
         if compute not in self._facts:
             self._facts[compute] = compute(self)
         return cast(T, self._facts[compute])
+
+    def memo(self, compute: Callable[[Project, K], T], key: K) -> T:
+        """``compute(self, key)``, computed once for this project and key: a fact about one module, name or node."""
+        question = (compute, key)
+        if question not in self._facts:
+            self._facts[question] = compute(self, key)
+        return cast(T, self._facts[question])
 
     def document_fact(self, compute: Callable[[Document], T], document: Document) -> T:
         """``compute(document)``, computed once for this document and shared by all projects that hold it."""

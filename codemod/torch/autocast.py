@@ -89,15 +89,7 @@ class Autocast:
 
 def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     """Every autocast made in one module, in source order."""
-    latest = project.fact(_latest)
-    if not latest or latest[0][0] is not module:
-        latest[:] = [(module, _autocasts_in(project, module))]
-    return latest[0][1]
-
-
-def _latest(project: Project) -> list[tuple[ModuleNames, tuple[Autocast, ...]]]:
-    """What was asked for last: rules ask about the regions of a module one after the other."""
-    return []
+    return project.memo(_autocasts_in, module)
 
 
 def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:

@@ -187,31 +187,20 @@ def is_compared_with_kinds(module: ModuleNames, text: str) -> bool:
 
 def needs_cuda(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether the code around ``node`` runs on CUDA in any case: its file, a caller's, or a function it calls does."""
-    index = project.fact(CudaModules)
     function = function_of(module, node)
-    if index.holds(module):
+    if project.memo(_functions_on_cuda, module):
         return True
     called = (called_function(project, module, call) for call in calls_of(module, function))
-    if any(target is not None and index.holds(target.module, target.node) for target in called):
+    if any(target is not None and target.node in project.memo(_functions_on_cuda, target.module) for target in called):
         return True
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    return any(index.holds(site.module) for site in callers_of(project, module, function).sites)
+    return any(project.memo(_functions_on_cuda, site.module) for site in callers_of(project, module, function).sites)
 
 
-class CudaModules:
-    """What needs a CUDA GPU whatever it is told; one per project."""
-
-    def __init__(self, project: Project) -> None:
-        self._known: dict[ModuleNames, list[ast.AST]] = {}
-
-    def holds(self, module: ModuleNames, function: ast.AST | None = None) -> bool:
-        """Whether ``module`` (or that function of it) moves to CUDA, or asks for a GPU, where no test guards it."""
-        if module not in self._known:
-            calls = (call for call in _cuda_calls(module) if not _is_conditional(module, call))
-            self._known[module] = [function_of(module, call) for call in calls]
-        found = self._known[module]
-        return bool(found) if function is None else function in found
+def _functions_on_cuda(project: Project, module: ModuleNames) -> list[ast.AST]:
+    """The functions of ``module`` that move to CUDA, or ask for a GPU, where no test guards it."""
+    return [function_of(module, call) for call in _cuda_calls(module) if not _is_conditional(module, call)]
 
 
 def _is_conditional(module: ModuleNames, call: ast.Call) -> bool:

@@ -40,7 +40,7 @@ class RegionDevice:
 def device_around(project: Project, region: Autocast) -> RegionDevice | None:
     """The one device that the region's function moves to; else that of its class, or of its module."""
     module, function = region.module, function_of(region.module, region.node)
-    targets = project.fact(DeviceTargets).of(module)
+    targets = project.memo(_device_targets, module)
     own = [node for node in targets if function_of(module, node) is function]
     groups = [own, _of_self(targets, module, region.node), _of_module(targets, module)]
     for nodes in groups:
@@ -86,18 +86,10 @@ def _bases_compare(project: Project, module: ModuleNames, owner: Scope, text: st
     return False
 
 
-class DeviceTargets:
-    """What each module moves to or makes tensors on: variables and attributes, but not the devices of other tensors."""
-
-    def __init__(self, project: Project) -> None:
-        self._known: dict[ModuleNames, list[ast.expr]] = {}
-
-    def of(self, module: ModuleNames) -> list[ast.expr]:
-        """The expressions of one module, in source order."""
-        if module not in self._known:
-            nodes = [node for node in _moved_to(module) if _is_name_of_device(node)]
-            self._known[module] = [node for node in nodes if not _is_on_one_side(module, node)]
-        return self._known[module]
+def _device_targets(project: Project, module: ModuleNames) -> list[ast.expr]:
+    """What ``module`` moves to or makes tensors on, in source order; the devices of other tensors are left out."""
+    nodes = [node for node in _moved_to(module) if _is_name_of_device(node)]
+    return [node for node in nodes if not _is_on_one_side(module, node)]
 
 
 def _is_on_one_side(module: ModuleNames, node: ast.expr) -> bool:

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Draft, Fix
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import function_of
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.weights import LOAD_KEYS
-from .deployment import is_test
 
 MODELS = (
     "stabilityai/stable-diffusion-xl-base-1.0",

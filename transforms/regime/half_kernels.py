@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ...codemod.model import Place
-from ...codemod.purpose.training_code import connected_modules, imported_modules
+from ...codemod.purpose.imports import connected_modules, imported_modules
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 
@@ -17,15 +17,7 @@ MAX_MODULES = 200
 
 def half_only_kernel(project: Project, module: ModuleNames) -> Place | None:
     """Where ``module``, or what its run imports, takes in such kernels; None when it does not."""
-    known = project.fact(_Known).places
-    if module not in known:
-        known[module] = _search(project, module)
-    return known[module]
-
-
-class _Known:
-    def __init__(self, project: Project) -> None:
-        self.places: dict[ModuleNames, Place | None] = {}
+    return project.memo(_search, module)
 
 
 def _search(project: Project, module: ModuleNames) -> Place | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Edit, EditRefused, Place
-from ...codemod.purpose.training_code import reached_modules, training_modules
+from ...codemod.purpose.training import reached_modules, training_modules
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, Scope
 from ...codemod.python.values import values_of
@@ -16,8 +16,8 @@ from ...codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, Constant, Dt
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source, unused_defaults
 from ...codemod.trainers.writing.knobs import knobs_of
+from ...codemod.trainers.writing.moves import OVERRIDDEN, Move
 from .half_kernels import half_only_kernel
-from .move import OVERRIDDEN, Move
 from .regimes import compute_dtype
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code

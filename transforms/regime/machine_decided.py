@@ -6,22 +6,23 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, Operation, ReplaceExpression, SetArgument
+from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.regimes import regime_of
 from ...codemod.purpose.regions import regions_of
-from ...codemod.purpose.training_code import is_foreign, training_modules
+from ...codemod.purpose.training import training_modules
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
 from ...codemod.torch.dtypes import BF16, FP16
 from ...codemod.torch.scalers import Scaler, scalers
 from ...codemod.trainers.writing.machine_choice import Question, asks_machine, question
+from ...codemod.trainers.writing.moves import Move
 from ..scaler import add_scaler, disable_scaler
 from ..scaler.can_disable import can_disable, survives_disabling
 from ..scaler.fp16_autocast_without_scaler import scales_somehow, training_step
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
 from .half_kernels import half_only_kernel
 from .machine_dtypes import HALVES, edits_at_sources, either_half
-from .move import Move
 from .regimes import EFFECTS
 from .switches import switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
@@ -46,7 +47,7 @@ def moves(project: Project) -> Iterator[Move]:
             message += f"{TARGET}; left to you: a dtype written into model code may be meant"
             yield Move(document.path, document.span(item.node), message)
     for scaler in scalers(project):
-        if not is_foreign(scaler.module.document.path) and scaler.is_used:
+        if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
             yield from _scaler_moves(project, scaler)
 
 

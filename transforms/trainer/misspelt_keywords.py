@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Draft, Edit, Fix
+from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, Scope, names_of, resolve
 from ...codemod.source.project import Project
 from .misspellings import respelled
-from .slips import SPELLING, is_test
+from .slips import SPELLING
 
 CLASSES = {
     "accelerate.Accelerator": ("mixed_precision",),

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Applicability, Draft, EditRefused, Fix
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
-from .slips import SPELLING, is_test, renamed_attribute, respelt_string
+from .slips import SPELLING, renamed_attribute, respelt_string
 
 SPEAKING = ("dtype", "precision", "float_type", "amp")
 """Words in the name of a setting whose value is a dtype."""

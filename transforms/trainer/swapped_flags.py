@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from ...codemod.model import Draft, Fix, Place
+from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, names_of, parameters_of
 from ...codemod.source.project import Project
-from .slips import is_test
 
 KINDS = {"fp16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 _PAIR = re.compile(

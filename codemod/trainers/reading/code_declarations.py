@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...model import Declaration
 from ...python.names import ModuleNames, attribute_chain, names_of
-from ...python.options import OptionIndex
+from ...python.options import options_in
 from ...source.project import Project
 from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
@@ -102,7 +102,7 @@ def _constants(module: ModuleNames) -> Iterator[Declaration]:
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for name, options in project.fact(OptionIndex).inside(module).items():
+    for name, options in options_in(project, module).items():
         if "device" in name or "accelerator" in name:
             continue
         for option in options:

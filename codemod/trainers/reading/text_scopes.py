@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from ...formats import CommandLine, ConfigText
 from ...model import Span
-from ...source.documents import Document
 from ...source.project import Project
 from ..framework import Framework, Key
 from ..writing.text_editing import TextEditor
@@ -167,28 +166,16 @@ def _scope(
     is_open: bool = False,
     span: Span | None = None,
     command_start: int | None = None,
-    command: CommandLine | None = None,
 ) -> Scope:
     if span is None:
         span = settings[0].place.span if settings else Span(1, 1, 1, 1)
     path = config.document.path
-    words = _filled_in(config, command.words) if command is not None else ()
-    script = command.script if command is not None else ""
-    return Scope(framework, path, kind, span, title, tuple(settings), is_open, editor, command_start, words, script)
+    return Scope(framework, path, kind, span, title, tuple(settings), is_open, editor, command_start)
 
 
-def _filled_in(config: ConfigFile, words: Iterable[str]) -> tuple[str, ...]:
+def _filled_in(words: Iterable[str], variables: dict[str, str]) -> tuple[str, ...]:
     """``words`` with the values of variables that the text assigns once."""
-    texts = config.document.fact(_texts_with_variables)
-    if id(config.text) not in texts:
-        texts[id(config.text)] = config.text, _assigned_once(config.text.entries)
-    known = texts[id(config.text)][1]
-    return tuple(_VARIABLE.sub(lambda match: known.get(match[1] or match[2], match[0]), word) for word in words)
-
-
-def _texts_with_variables(document: Document) -> dict[int, tuple[ConfigText, dict[str, str]]]:
-    """The texts of the document that were asked about, by identity, each with its variables."""
-    return {}
+    return tuple(_VARIABLE.sub(lambda match: variables.get(match[1] or match[2], match[0]), word) for word in words)
 
 
 def _assigned_once(entries: Iterable[Entry]) -> dict[str, str]:
@@ -204,12 +191,26 @@ def _assigned_once(entries: Iterable[Entry]) -> dict[str, str]:
 
 def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     by_call: dict[int | None, list[Entry]] = {}
-    for entry in config.text.entries:
+    for entry in _passed(config):
         by_call.setdefault(entry.call, []).append(entry)
-    for number in range(len(config.text.commands)):
-        if number in by_call:
-            yield from _command_scopes(project, config, number, by_call[number])
+    variables = _assigned_once(config.text.entries)
+    for number, command in enumerate(config.text.commands):
+        words = _filled_in(command.words, variables) if number in by_call else ()
+        for scope in _command_scopes(project, config, number, by_call.get(number, [])):
+            yield replace(scope, words=words, script=command.script)
     yield from _environment_scopes(project, config, by_call.get(None, []))
+
+
+def _passed(config: ConfigFile) -> Iterator[Entry]:
+    """The entries without those of a variable that is replaced before any command line reads it."""
+    anew: dict[str, int] = {}
+    for entry in config.text.entries:
+        own = {name for match in _VARIABLE.finditer(entry.raw) for name in match.groups()}
+        if entry.kind == "assignment" and entry.name not in own:
+            anew[entry.name] = entry.start if not stands_inside(config.document, config.span(entry).row) else -1
+    for entry in config.text.entries:
+        if entry.call is not None or anew.get(entry.inside, -1) <= entry.end:
+            yield entry
 
 
 def _command_scopes(project: Project, config: ConfigFile, number: int, entries: list[Entry]) -> Iterator[Scope]:
@@ -262,7 +263,7 @@ def _flag_scope(
     editor = TextEditor(config, lambda entry: entry.call == number and entry.index >= min(indices))
     reads_file = any(plain_flag(entry.name) in ("config", "config_file", "cfg", "configs", "c") for entry in entries)
     named = _names_file(command.words)
-    yield _scope(config, framework, "command", settings, title, editor, reads_file or named, span, start, command)
+    yield _scope(config, framework, "command", settings, title, editor, reads_file or named, span, start)
 
 
 def _names_file(words: Sequence[str]) -> bool:
