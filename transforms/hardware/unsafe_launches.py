@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, ReplaceText
+from ...codemod.purpose.files import is_test, purpose_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from .deployment import is_test
 from .fp16_danger import Danger, goes_to, other_precision
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
-NOT_TRAINING = ("infer", "predict", "generate", "eval", "test", "export", "convert", "serve", "demo", "merge")
 
 
 def unsafe_launches(project: Project) -> Iterator[Danger]:
@@ -54,7 +53,7 @@ def _in_commands(project: Project, config: ConfigFile) -> Iterator[Danger]:
     for entries in calls.values():
         script = next((entry.command for entry in entries if entry.owner == "script"), "")
         name = script.replace("\\", "/").rpartition("/")[2].lower()
-        if name and not any(word in name for word in NOT_TRAINING) and _trains(entries):
+        if name and not purpose_of(name).is_left_alone and _trains(entries):
             yield from _run(project, config, entries)
 
 
@@ -70,7 +69,7 @@ def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
         if entry.kind == "pair" and entry.is_scalar and entry.key:
             boxes.setdefault((entry.document, *entry.key[:-1]), []).append(entry)
     for entries in boxes.values():
-        if not any(word in config.document.path.lower().rpartition("/")[2] for word in NOT_TRAINING):
+        if not purpose_of(config.document.path).is_left_alone:
             yield from _run(project, config, entries)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Edit, PythonOperation, RemoveArgument, ReplaceExpression, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.paths import function_of
 from ...codemod.python.values import values_of
@@ -16,7 +17,6 @@ from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.weights import LOADERS, cast_dtype
 from ..trainer.trainer_precision import Compute
 from ..trainer.training_runs import Run, training_runs
-from .deployment import is_test
 from .fp16_danger import Danger, goes_to, other_precision, place
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
