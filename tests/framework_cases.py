@@ -17,9 +17,9 @@ from precfix.codemod.model import Finding, Report, Rule, Target
 from precfix.codemod.report.diff import unified_diff
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.framework import TARGETS
+from precfix.codemod.trainers.writing.moves import moves_of
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
-from precfix.transforms.regime.framework_settings import framework_findings
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures" / "frameworks"
 FINDINGS = "expected.findings.txt"
@@ -57,7 +57,7 @@ def framework_cases() -> tuple[FrameworkCase, ...]:
 
 
 def _check(project: Project) -> Iterator[Finding]:
-    return framework_findings(project, MOVING)
+    return (move.finding(MOVING) for move in moves_of(project))
 
 
 MOVING = Rule("PF001", "precision-off-target", "", _check)

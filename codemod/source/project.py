@@ -214,7 +214,9 @@ class Project:
         return Project(self._store, self._replaced, replace(self._terms, profile=profile))
 
     def with_target(self, regime: str | None) -> Project:
-        """This project on its way to ``regime``. Documents are shared, facts are computed anew."""
+        """This project on its way to ``regime``. Documents are shared; facts too, where nothing changes."""
+        if regime == self.target:
+            return self
         return Project(self._store, self._replaced, replace(self._terms, target=regime))
 
     def with_frameworks(self, frameworks: Iterable[Framework]) -> Project:

@@ -16,8 +16,8 @@ from ...codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source, unused_defaults
 from ...codemod.trainers.writing.knobs import Knob
+from ...codemod.trainers.writing.moves import OVERRIDDEN, Move
 from .half_kernels import half_only_kernel
-from .move import OVERRIDDEN, Move
 from .regimes import EFFECTS, compute_dtype
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of

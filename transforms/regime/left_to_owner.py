@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from ...codemod.model import Finding, Place
+from ...codemod.model import Place
 from ...codemod.purpose.training_code import is_retired, training_modules
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
+from ...codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
-from .move import Move
 from .regimes import compute_dtype
 
 OLD = "its path says that it is an old one"
@@ -27,24 +26,7 @@ def reserved(project: Project, move: Move) -> Move:
     if any(edit.path.endswith(".ipynb") for edit in move.edits) and project.fact(_trains_in_scripts):
         return move.only_reported(COPY)
     kernel = _kernel_of(project, (edit.path for edit in move.edits))
-    return move.only_reported(kernel.message) if kernel is not None else move
-
-
-def reserved_finding(project: Project, finding: Finding) -> Finding:
-    """``finding`` of a trainer's setting, without its fixes where `reserved` would drop those of a move."""
-    paths = [edit.path for fix in finding.fixes for edit in fix.edits]
-    if any(is_retired(path) for path in paths):
-        return _left(finding, OLD)
-    if any(path.endswith(".ipynb") for path in paths) and project.fact(_trains_in_scripts):
-        return _left(finding, COPY)
-    kernel = _kernel_of(project, paths)
-    if kernel is None:
-        return finding
-    return replace(_left(finding, kernel.message), evidence=(*finding.evidence, kernel))
-
-
-def _left(finding: Finding, why: str) -> Finding:
-    return replace(finding, message=f"{finding.message}; left to you: {why}", fixes=())
+    return move.only_reported(kernel.message, kernel) if kernel is not None else move
 
 
 def _kernel_of(project: Project, paths: Iterable[str]) -> Place | None:

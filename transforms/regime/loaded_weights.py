@@ -16,8 +16,8 @@ from ...codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, Constant, Dt
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source, unused_defaults
 from ...codemod.trainers.writing.knobs import knobs_of
+from ...codemod.trainers.writing.moves import OVERRIDDEN, Move
 from .half_kernels import half_only_kernel
-from .move import OVERRIDDEN, Move
 from .regimes import compute_dtype
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code

@@ -15,13 +15,13 @@ from ...codemod.torch.autocast import dtype_scenarios, is_without_gradients, run
 from ...codemod.torch.dtypes import BF16, FP16
 from ...codemod.torch.scalers import Scaler, scalers
 from ...codemod.trainers.writing.machine_choice import Question, asks_machine, question
+from ...codemod.trainers.writing.moves import Move
 from ..scaler import add_scaler, disable_scaler
 from ..scaler.can_disable import can_disable, survives_disabling
 from ..scaler.fp16_autocast_without_scaler import scales_somehow, training_step
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
 from .half_kernels import half_only_kernel
 from .machine_dtypes import HALVES, edits_at_sources, either_half
-from .move import Move
 from .regimes import EFFECTS
 from .switches import switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions

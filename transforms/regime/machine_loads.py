@@ -10,9 +10,9 @@ from ...codemod.purpose.training_code import training_modules
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.writing.machine_choice import asks_machine, question
+from ...codemod.trainers.writing.moves import Move
 from .loaded_weights import DtypeArgument, dtype_arguments, looks_frozen
 from .machine_dtypes import edits_at_sources, either_half, half_of
-from .move import Move
 from .training_autocasts import fixed_in_model_code
 
 TARGET = "portable"

@@ -35,11 +35,12 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
+from ...codemod.trainers.writing.moves import moves_of
 from . import autocast_regions, loaded_weights, machine_decided, machine_loads, trained_models, training_scalers
-from .framework_settings import framework_findings
-from .left_to_owner import reserved, reserved_finding
+from .left_to_owner import reserved
 
 PARTS = (
+    moves_of,
     autocast_regions.moves,
     training_scalers.moves,
     loaded_weights.moves,
@@ -53,8 +54,6 @@ PARTS = (
 def check(project: Project) -> Iterator[Finding]:
     if project.target is None:
         return
-    for finding in framework_findings(project, rule):
-        yield reserved_finding(project, finding)
     for part in PARTS:
         for move in part(project):
             yield reserved(project, move).finding(rule)

@@ -12,9 +12,9 @@ from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts
 from ...codemod.torch.dtypes import FP16, FP32
 from ...codemod.torch.scalers import Scaler, scalers
+from ...codemod.trainers.writing.moves import Move
 from ..scaler import disable_scaler, drop_scaler
 from ..scaler.can_disable import can_disable
-from .move import Move
 from .regimes import compute_dtype
 
 

@@ -191,7 +191,7 @@ def _assigned_once(entries: Iterable[Entry]) -> dict[str, str]:
 
 def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     by_call: dict[int | None, list[Entry]] = {}
-    for entry in config.text.entries:
+    for entry in _passed(config):
         by_call.setdefault(entry.call, []).append(entry)
     variables = _assigned_once(config.text.entries)
     for number, command in enumerate(config.text.commands):
@@ -199,6 +199,18 @@ def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
         for scope in _command_scopes(project, config, number, by_call.get(number, [])):
             yield replace(scope, words=words, script=command.script)
     yield from _environment_scopes(project, config, by_call.get(None, []))
+
+
+def _passed(config: ConfigFile) -> Iterator[Entry]:
+    """The entries without those of a variable that is replaced before any command line reads it."""
+    anew: dict[str, int] = {}
+    for entry in config.text.entries:
+        own = {name for match in _VARIABLE.finditer(entry.raw) for name in match.groups()}
+        if entry.kind == "assignment" and entry.name not in own:
+            anew[entry.name] = entry.start if not stands_inside(config.document, config.span(entry).row) else -1
+    for entry in config.text.entries:
+        if entry.call is not None or anew.get(entry.inside, -1) <= entry.end:
+            yield entry
 
 
 def _command_scopes(project: Project, config: ConfigFile, number: int, entries: list[Entry]) -> Iterator[Scope]:

@@ -1,12 +1,12 @@
-"""What is left to do until every place that a trainer reads asks for the target."""
+"""Declarations that are not at the target yet, and the moves of the places that a known trainer reads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...model import Edit, EditRefused
+from ...model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule, Span
 from ...purpose.idle import is_idle
 from ...purpose.training_code import is_foreign
 from ...source.project import Project
@@ -23,44 +23,56 @@ QUANTISED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-
 """In the name of a model: weights whose kernels take float16."""
 
 
+OVERRIDDEN = "configuration files give another value"
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One place that does not ask for the target yet."""
+    """One declaration that is not at the target, and the edits that take it there."""
 
-    scope: Scope
-    settings: tuple[Setting, ...]
-    """What is to be changed; empty where something is only missing."""
-    edits: tuple[Edit, ...]
-    """Empty: it must be done by hand."""
-    done: str
-    """What the edits do, in words."""
-    reports: tuple[str, ...]
-    """What a person must do or know."""
+    path: str
+    span: Span
+    message: str
+    effect: str = ""
+    """What is written, and what changes for the run."""
+    edits: tuple[Edit, ...] = ()
+    """Empty: only reported."""
+    evidence: tuple[Place, ...] = ()
+
+    def only_reported(self, why: str, *because: Place) -> Move:
+        """The same without its edits."""
+        evidence = (*self.evidence, *because)
+        return replace(self, message=f"{self.message}; left to you: {why}", edits=(), evidence=evidence)
+
+    def finding(self, rule: Rule) -> Finding:
+        """The finding; its fix is safe because this very change was asked for."""
+        fixes = [Fix("move", self.effect, Applicability.SAFE, self.edits)] if self.edits else []
+        return rule.finding(self.message, self.path, self.span, self.evidence, fixes)
 
 
 def moves_of(project: Project) -> Iterator[Move]:
-    """A move for every place that is off the project's target; none when there is no target."""
+    """A move for every place that a trainer reads and that is off the project's target; none without a target."""
     target = project.target
     if target is None:
         return
     found = list(_all_moves(project, target))
-    halves = {_siblings(move) for move in found if move.scope.kind == "mapping" and not move.edits}
-    for move in found:
-        if move.edits and move.scope.kind == "mapping" and _siblings(move) in halves:
-            reports = (*move.reports, "left to you: the same code builds another one that is decided elsewhere")
-            move = replace(move, edits=(), reports=reports)
-        yield move
+    halves = {_siblings(scope) for scope, move in found if scope.kind == "mapping" and not move.edits}
+    for scope, move in found:
+        half = move.edits and scope.kind == "mapping" and _siblings(scope) in halves
+        yield move.only_reported("the same code builds another one that is decided elsewhere") if half else move
 
 
-def _siblings(move: Move) -> tuple[str, str]:
-    return move.scope.path, move.scope.framework.id
+def _siblings(scope: Scope) -> tuple[str, str]:
+    return scope.path, scope.framework.id
 
 
-def _all_moves(project: Project, target: str) -> Iterator[Move]:
+def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
     for scope in scopes_of(project):
         actions = scope.framework.actions(target)
         if actions and not is_foreign(scope.path) and not is_idle(project, scope):
-            yield from _moves(project, scope, _by_machine(project, scope, plan_of(project, scope, actions)), target)
+            move = _move(project, scope, _by_machine(project, scope, plan_of(project, scope, actions)), target)
+            if move is not None:
+                yield scope, move
 
 
 def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
@@ -77,7 +89,7 @@ def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
     return Plan((*plan.steps, *known), plan.reports, left)
 
 
-def _moves(project: Project, scope: Scope, plan: Plan, target: str) -> Iterator[Move]:
+def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | None:
     reports = list(plan.reports)
     edits: list[Edit] = []
     half_known = False
@@ -114,8 +126,22 @@ def _moves(project: Project, scope: Scope, plan: Plan, target: str) -> Iterator[
     if choice:
         reports.append(f"left to you: {choice}")
         edits = []
-    if edits or settings or (reports and _states_something_else(scope, target)):
-        yield Move(scope, tuple(settings), tuple(edits), done, tuple(reports))
+    if not edits and not settings and not (reports and _states_something_else(scope, target)):
+        return None
+    place = settings[0].place if settings else scope.place
+    evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
+    effect = f"{done} ({target} was asked for)"
+    return Move(place.path, place.span, _message(scope, target, reports), effect, tuple(edits), evidence)
+
+
+def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
+    asked = sorted(scope.regimes)
+    title = scope.framework.title
+    if asked and asked != [target]:
+        message = f"{title} runs {' and '.join(asked)} here, the target is {target}"
+    else:
+        message = f"{title} is only partly configured for {target} here"
+    return ": ".join(part for part in (message, "; ".join(reports)) if part)
 
 
 def _one_of_several(project: Project, scope: Scope) -> str:
