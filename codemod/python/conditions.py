@@ -138,7 +138,7 @@ class Conditions:
         return [value for value, _ in attribute_assignments(self.module, scope.enclosing_class, chain[1])]
 
 
-def conditions_of(project: Project, module: ModuleNames) -> Conditions:
+def conditions_in(project: Project, module: ModuleNames) -> Conditions:
     """The conditions of one module."""
     return project.memo(Conditions, module)
 

@@ -1,8 +1,8 @@
 """What an expression can be: followed back through names, attributes, parameters, returns, imports, tables, options.
 
-One tracer for every kind of answer. A `Domain` says what counts as an answer (a dtype, a device, a number, the call that
-made an object, the literal that a setting comes from) and what the way to it adds; the tracer walks, within the limits
-of `limits`. Nothing is executed. A name that leads back to itself adds nothing, so cycles end.
+One tracer for every kind of answer. A `Domain` says what counts as an answer (a dtype, a device, a number, the call
+that made an object, the literal that a setting comes from) and what the way to it adds; the tracer walks, within
+`limits`. Nothing is executed. A name that leads back to itself adds nothing, so cycles end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from typing import Generic, TypeAlias, TypeVar
 from ..source.project import Project
 from .bindings import default_of, position_in_targets, reaching
 from .callers import CallSite, callers_of
-from .functions import FunctionTarget, attribute_bindings, called_function, is_generator, is_property, method_of, returns_of
+from .functions import (
+    FunctionTarget,
+    attribute_bindings,
+    called_function,
+    is_generator,
+    is_property,
+    method_of,
+    returns_of,
+)
 from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS, MAX_VALUES
 from .names import Binding, ModuleNames, attribute_chain, definition_named, definition_of
 from .options import Option, options_read
@@ -127,7 +135,7 @@ class Domain(Generic[V]):
     carried: Callable[[Trace[V], Step, Iterable[V]], Iterable[V]] = _as_they_are
     """What becomes of answers on one step of the way back to the question."""
     setting: Callable[[Trace[V], ModuleNames, ast.Attribute], Iterable[V]] = _declared_options
-    """The answers for an attribute that is neither stored nor defined in the project: an option, a configuration key."""
+    """The answers for an attribute neither stored nor defined in the project: an option, a configuration key."""
     element: Callable[[Trace[V], ModuleNames, ast.Call, int], Iterable[V] | None] = _nothing_known
     """The answers for one of the values that a call of another library gives back together; None: nobody knows."""
     follows_returns: bool = True
@@ -136,8 +144,7 @@ class Domain(Generic[V]):
 
 
 def trace(project: Project, module: ModuleNames, node: ast.expr | Binding, domain: Domain[V]) -> tuple[V, ...]:
-    """Everything that ``node`` (or a name bound by a binding) can be, in source order of the way; never empty unless
-    the domain has no answer for what is not known."""
+    """Everything that ``node`` (or a name, by one binding) can be; empty only where gaps have none."""
     return project.memo(_traced, (module, node, domain))
 
 
@@ -156,9 +163,9 @@ class Trace(Generic[V]):
         self.project = project
         self._domain = domain
         self._open: set[ast.AST | Binding] = within._open if within is not None else set()
-        self._depth = within._depth if within is not None else 0
-        self._callers = within._callers if within is not None else 0
-        self._steps = within._steps if within is not None else 0
+        self._depth: int = within._depth if within is not None else 0
+        self._callers: int = within._callers if within is not None else 0
+        self._steps: int = within._steps if within is not None else 0
 
     def of(self, module: ModuleNames, node: ast.expr) -> tuple[V, ...]:
         """The answers for one expression; none where it is being asked for already."""
@@ -172,7 +179,7 @@ class Trace(Generic[V]):
 
     def of_binding(self, module: ModuleNames, binding: Binding) -> tuple[V, ...]:
         """The answers for what one binding gives a name."""
-        return self._once(binding, lambda: self._bound(module, [binding]))
+        return tuple(dict.fromkeys(self._bound(module, [binding])))
 
     def _once(self, question: ast.AST | Binding, answers: Callable[[], Iterable[V]]) -> tuple[V, ...]:
         if question in self._open:

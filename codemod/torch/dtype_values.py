@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..python.conditions import Conditions, conditions_of
+from ..python.conditions import Conditions, conditions_in
 from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..python.trace import (
     Bound,
@@ -70,7 +70,7 @@ def _gap(_question: Trace[Scenario], _module: ModuleNames, _node: ast.AST, _why:
 
 def _carried(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) -> Iterable[Scenario]:
     if isinstance(step, Chosen):
-        return _under(values, conditions_of(question.project, step.module).given(step.node.test, step.holds))
+        return _under(values, conditions_in(question.project, step.module).given(step.node.test, step.holds))
     if isinstance(step, Bound):
         return _under(values, _given_of_binding(question.project, step))
     if isinstance(step, Returned):
@@ -98,7 +98,7 @@ def _stated(step: Declared, scenario: Scenario) -> Scenario:
 
 def _given_of_binding(project: Project, step: Bound) -> tuple[Given, ...]:
     """What must hold for a binding to run, tests of the value that the name had before aside, and to be kept."""
-    binding, conditions = step.binding, conditions_of(project, step.module)
+    binding, conditions = step.binding, conditions_in(project, step.module)
     given = conditions.path_given(binding.node, binding.scope) if binding.value is not None else ()
     return (*(item for item in given if item.text != binding.name), *_given_that_it_stays(conditions, step))
 
@@ -123,7 +123,7 @@ def _from_function(project: Project, step: Returned, values: Iterable[Scenario])
     target, call = step.target, step.call
     arguments = target.arguments(call) if call is not None else {}
     scope = step.caller.scope_of(call) if call is not None else target.scope
-    conditions = conditions_of(project, target.module)
+    conditions = conditions_in(project, target.module)
     given = conditions.path_given(step.statement, target.module.scope_of(step.statement))
     for scenario in values:
         outer = tuple(_renamed(item, arguments, scope) for item in (*scenario.given, *given))

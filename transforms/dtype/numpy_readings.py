@@ -13,7 +13,6 @@ from ...codemod.model import Edit, ReplaceExpression
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ..hardware.deployment import is_test
 from .float_around import POSTFIX
@@ -76,8 +75,7 @@ def _is_caught(reading: Reading) -> bool:
 
 def is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a condition around the place already asks for the precision."""
-    values = values_of(project, module)
-    return any(speaks_of_precision(values, guard.test) for guard in guards(module, node))
+    return any(speaks_of_precision(project, module, guard.test) for guard in guards(module, node))
 
 
 # --- edits ------------------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ...codemod.python.bindings import reaching, self_stores
 from ...codemod.python.functions import called_function, returns_of
 from ...codemod.python.names import Binding, ModuleNames
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype
 from ...codemod.torch.weights import cast_dtype
 from .keeps_dtype import (
@@ -186,7 +186,7 @@ class _Trace:
             return self.of(like, depth + 1) if like is not None and None not in _names(node) else None
         if isinstance(given, ast.Attribute) and given.attr == "dtype":
             return self.of(given.value, depth + 1)
-        found = {scenario.value for scenario in values_of(self._project, self._module).scenarios(given)}
+        found = constants_of(self._project, self._module, given)
         only = found.pop() if len(found) == 1 else None
         return Origin(node, only) if isinstance(only, Dtype) and only in (FP16, BF16) else None
 

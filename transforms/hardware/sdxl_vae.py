@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ...codemod.model import Applicability, Edit, Fix, PythonOperation, RemoveArgument, ReplaceExpression
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import function_of
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.weights import LOAD_KEYS
 from .deployment import is_test
@@ -47,10 +47,9 @@ def _may_load(text: str) -> bool:
 def _loads_half(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     if (attribute_chain(call.func) or [""])[-2:-1] != ["AutoencoderKL"] or not call.args:
         return False
-    values = values_of(project, module)
     dtypes = [item.value for item in call.keywords if item.arg in LOAD_KEYS]
-    model = {item.value for item in values.scenarios(call.args[0])}
-    half = bool(dtypes) and {item.value for item in values.scenarios(dtypes[0])} == {FP16}
+    model = constants_of(project, module, call.args[0])
+    half = bool(dtypes) and constants_of(project, module, dtypes[0]) == {FP16}
     return half and len(model) == 1 and model <= set(MODELS)
 
 
