@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeAlias, TypeVar
 
+from ..purpose.files import is_test
 from ..source.project import Project
 from .bindings import default_of, position_in_targets, reaching
 from .callers import CallSite, callers_of
@@ -310,7 +311,7 @@ class Trace(Generic[V]):
         is_default_used = self._domain.every_default or not known
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and known:
             callers = callers_of(self.project, module, function)
-            sites = [site for site in callers.sites if not _is_test(site.module.document.path)] or callers.sites
+            sites = [site for site in callers.sites if not is_test(site.module.document.path)] or callers.sites
             self._callers += 1
             passed = [value for site in sites for value in self._passed(site, binding)]
             self._callers -= 1
@@ -355,12 +356,6 @@ def _leaves_out(site: CallSite, binding: Binding) -> bool:
 def _hides_arguments(call: ast.Call) -> bool:
     """``f(*args)``, ``f(**options)``: what is passed for which parameter is not written down."""
     return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
-
-
-def _is_test(path: str) -> bool:
-    """What tests pass says nothing of how the program is used."""
-    *folders, name = path.lower().split("/")
-    return name.startswith("test_") or name.endswith("_test.py") or any("test" in folder for folder in folders)
 
 
 Table: TypeAlias = "tuple[ModuleNames, ast.Dict] | None"

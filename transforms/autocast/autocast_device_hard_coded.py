@@ -55,6 +55,7 @@ from ...codemod.model import (
     Rule,
     SetArgument,
 )
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames
 from ...codemod.releases.gates import is_gated
 from ...codemod.releases.pins import allowed
@@ -63,7 +64,6 @@ from ...codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_f
 from ...codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
 from ...codemod.torch.devices import is_cuda_or_other
 from ...codemod.torch.dtypes import BF16
-from ..hardware.deployment import is_test
 from .autocast_arguments import Mistake, mistakes
 from .guessed_device import device_beside_guess
 from .run_time_device import RegionDevice, device_around, torch_name, where_it_may_be

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Place, Span
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import (
@@ -23,7 +24,6 @@ from ...codemod.torch.autocast import (
 )
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
-from ..hardware.deployment import is_test
 
 _SETTING_WORDS = ("fp16", "mixed_precision", "bf16", "16-mixed")
 _TRAINING_FOLDERS = ("train", "engine", "runner", "solver", "script", "tool", "bin", "core", "task")

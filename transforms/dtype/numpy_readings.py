@@ -10,11 +10,11 @@ from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Application
 from ...codemod.flow.lattice import Kind, Value
 from ...codemod.model import Edit, ReplaceExpression
+from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 from .float_around import POSTFIX
 
 _FUNCTIONS = ("asarray", "array")

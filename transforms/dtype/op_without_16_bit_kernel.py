@@ -32,11 +32,11 @@ from collections.abc import Iterator
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Application, place_of
 from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.purpose.files import is_test
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype
 from ...codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ...codemod.torch.tables.operations import operation
-from ..hardware.deployment import is_test
 from .clashes import name_of
 from .float_around import float_around
 from .half_operands import HalfOperand, half_operand

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, Place, ReplaceExpression
-from ...codemod.purpose.training_code import training_modules
+from ...codemod.purpose.training import training_modules
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.trainers.writing.machine_choice import asks_machine, question
