@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement, Operation, ReplaceExpression
+from ...codemod.model import Applicability, Fix
+from ...codemod.python.bound import is_bound_at
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.releases.pins import allowed
@@ -47,25 +48,23 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     torch = _name_of_torch(module)
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-    span = module.document.span
     made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
-    operations: list[Operation] = [
-        InsertStatement(span(loop), made),
-        ReplaceExpression(span(loss), (f"{NAME}.scale(", span(loss), ")")),
-        ReplaceExpression(span(optimizer), (f"{NAME}.step(", span(receiver), ")")),
-        InsertStatement(span(module.statement_of(optimizer)), f"{NAME}.update()", "after"),
+    edits = [
+        module.insert(loop, made),
+        module.replace(loss, f"{NAME}.scale(", loss, ")"),
+        module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
+        module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
     ]
     if clips:
         unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
-        operations.append(InsertStatement(span(module.statement_of(clips[0])), unscale))
+        edits.append(module.insert(module.statement_of(clips[0]), unscale))
     if torch is None:
-        operations.append(AddImport("import torch"))
-    path = module.document.path
-    return Fix(
+        edits.append(module.add_import("import torch"))
+    return Fix.of(
         "scaler",
+        Applicability.safe_if(asked),
         "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
-        Applicability.SAFE if asked else Applicability.UNSAFE,
-        tuple(Edit(path, operation) for operation in operations),
+        *edits,
     )
 
 
@@ -109,7 +108,7 @@ def _arguments(step: LossStep, loop: LoopNode, condition: str | None) -> str | N
     for node in ast.walk(enabled):
         if isinstance(node, ast.Call):
             return None
-        if isinstance(node, ast.Name) and not _is_bound_before(step, node, loop):
+        if isinstance(node, ast.Name) and not is_bound_at(step.module, node.id, loop):
             return None
     switch = ast.unparse(enabled)
     if condition is not None:
@@ -124,16 +123,6 @@ def _class_of_scaler(project: Project, module: ModuleNames, torch: str, argument
     if versions is not None and versions.may_be_below("2.3"):
         return f"{torch}.cuda.amp.GradScaler({arguments.removeprefix(DEVICE).removeprefix(', ')})"
     return f"{torch}.amp.GradScaler({arguments})"
-
-
-def _is_bound_before(step: LossStep, name: ast.Name, loop: LoopNode) -> bool:
-    bindings = step.module.scope_of(name).lookup(name.id)
-    here = step.module.scope_of(step.backward)
-    if not bindings:
-        return False
-    if bindings[0].scope is not here:
-        return True
-    return all(item.kind == "parameter" or position(item.node) < position(loop) for item in bindings)
 
 
 def _name_of_torch(module: ModuleNames) -> str | None:
