@@ -12,11 +12,11 @@ from ...codemod.flow.lattice import Kind, Value
 from ...codemod.model import Edit, ReplaceExpression
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.editing import PRIMARIES
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
-from .float_around import POSTFIX
 
 _FUNCTIONS = ("asarray", "array")
 _HANDLES = ("TypeError", "Exception", "BaseException")
@@ -88,7 +88,7 @@ def float_edit(reading: Reading) -> Edit | None:
     document = reading.module.document
     target = _before_move(reading.tensor)
     span = document.span(target)
-    if isinstance(target, POSTFIX):
+    if isinstance(target, PRIMARIES):
         return Edit(document.path, ReplaceExpression(span, (span, ".float()")))
     if target is not reading.tensor or reading.call.keywords or len(reading.call.args) > 1:
         return None
@@ -102,5 +102,5 @@ def _before_move(tensor: ast.expr) -> ast.expr:
     """The tensor before it is moved to the CPU, where the cast is cheap and reads best."""
     if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr == "cpu":
         inner = tensor.func.value
-        return inner if isinstance(inner, POSTFIX) else tensor
+        return inner if isinstance(inner, PRIMARIES) else tensor
     return tensor
