@@ -52,6 +52,10 @@ class Editable:
         """The span of a node; a span stays as it is."""
         return where if isinstance(where, Span) else self.document.span(where)
 
+    def source(self, where: Where) -> str:
+        """What stands there, as it is written."""
+        return self.document.source(self.span(where))
+
     def place(self, where: Where, message: str) -> Place:
         """A place to report: the finding itself, or a piece of its evidence."""
         return Place(self.path, self.span(where), message)

@@ -27,9 +27,7 @@ def tolerant(module: ModuleNames, node: ast.Subscript) -> Edit:
     """``config.get("fp16", {}).get("enabled", False)`` instead."""
     section = node.value
     assert isinstance(section, ast.Subscript)
-    span, _document = module.document.span, module.document
-    parts = (span(section.value), ".get(", span(section.slice), ", {}).get(", span(node.slice), ", False)")
-    return module.replace(node, *parts)
+    return module.replace(node, section.value, ".get(", section.slice, ", {}).get(", node.slice, ", False)")
 
 
 def _may_read(text: str) -> bool:

@@ -149,7 +149,7 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
     """The float16 spelling of a framework that scales the loss by itself."""
     if device.support("fp16") is not Support.NATIVE or _loads_16_bit(module):
         return None
-    _document, span = module.document, module.document.span(call)
+    span = module.document.span(call)
     value = argument.value.value if isinstance(argument.value, ast.Constant) else None
     edits: tuple[Edit, ...]
     if argument.arg == "bf16":
@@ -183,7 +183,7 @@ def _loads_16_bit(module: ModuleNames) -> bool:
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str, fix: Fix | None = None) -> Finding:
-    fixes = [fix] if fix is not None else []
+    fixes = [fix]
     message = f"{said}, but {device.label} {_lack(device)}"
     return rule.at(module, node, message, (), fixes)
 
