@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 from ...codemod.model import Place
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.purpose.runs import region_dtypes, runs_of, uses
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts_in
 from ...codemod.torch.dtypes import Dtype
-from .half_runs import region_dtypes, runs_of
 from .origins import Origin, origin_of
-from .programs import runs_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,10 @@ def _under_autocast(project: Project, module: ModuleNames, origin: Origin, place
         return Half(dtypes, False, (place, why)) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
-    runs = runs_of(project, module.document.path)
-    using = tuple(run for run in runs if runs_code(project, run, module, origin.node))
-    runs = using or runs
+    runs = runs_of(project, module, origin.node)
+    used = any(uses(project, run, module, origin.node) for run in runs)
     dtypes = frozenset(dtype for run in runs for dtype in run.dtypes)
-    return Half(dtypes, False, (place, *(run.place for run in runs[:1])), bool(using)) if dtypes else None
+    return Half(dtypes, False, (place, *(run.place for run in runs[:1])), used) if dtypes else None
 
 
 def _keeps_float32(project: Project, module: ModuleNames) -> bool:

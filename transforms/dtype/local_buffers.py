@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Operation, Place, SetArgument
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.runs import runs_of
 from ...codemod.python.bindings import reaching
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, is_float32_island
-from .half_runs import runs_of
 from .role_flow import follow
 from .role_frame import Frame, Meeting
 from .role_tables import FACTORIES, IN_PLACE_PRODUCTS, WITH_OUT
@@ -76,7 +76,7 @@ def _starts_under_autocast(
     if function.name != "forward" or not isinstance(owner.node, ast.ClassDef):
         return False, ()
     is_module = any(resolve(project, module, base) == "torch.nn.Module" for base in owner.node.bases)
-    runs = runs_of(project, module.document.path) if is_module else ()
+    runs = runs_of(project, module, function) if is_module else ()
     return bool(runs), tuple(run.place for run in runs[:1])
 
 
