@@ -245,3 +245,13 @@ def test_a_librarys_own_kernels_run_in_what_the_project_trains_in(tmp_path: Path
     assert not runs_of_file(project, "a/kernels.py")
     assert [run.dtypes for run in runs_around(project, "a/kernels.py")] == [{BF16}]
     assert not runs_around(project, "b/kernels.py")
+
+
+@pytest.mark.parametrize(
+    ("importing", "found"), [("importlib.import_module(config.model)", True), ("print(config.model)", False)]
+)
+def test_a_program_that_imports_by_name_can_reach_the_whole_project(
+    importing: str, found: bool, tmp_path: Path
+) -> None:
+    project = open_tree(tmp_path, {"train.py": f"{STEP}{importing}\n", "lib/net.py": "class Net: ...\n"})
+    assert bool(runs_of_file(project, "lib/net.py")) is found

@@ -1,8 +1,8 @@
 """What runs a piece of code in 16 bits: which programs reach it, what states their precision, and whether they train.
 
 A program begins at a file in which a precision takes effect (an autocast region, a trainer's arguments, the script of a
-launch line), or at one that imports this file; it reaches what these import. What is imported by a computed name, or
-built by a registry, is not seen.
+launch line), or at one that imports this file; it reaches what these import. A program that imports by computed names
+can reach every file of its project.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..trainers.framework import FAMILIES
 from ..trainers.reading.runs import Member
 from ..trainers.reading.runs import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
-from .files import is_test
+from .files import is_test, purpose_of
 from .imports import importers_of, reached_from
 from .training import training_modules
 
@@ -30,6 +30,8 @@ MAX_IMPORTERS = 12
 """How many importers of the file where a precision takes effect count as beginnings: one with more is a library."""
 MAX_MODULES = 200
 """How many files of a program are followed, near ones first."""
+BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
+"""Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
 DTYPES = {"fp16": FP16, "bf16": BF16}
 INSTRUCTIONS = ("readme", "install", "dockerfile")
 """Beginnings of the names of files that name packages as a manifest does, but in any folder."""
@@ -47,17 +49,29 @@ class Run:
     """The files in which it can begin."""
     trains: bool
     """Whether what states the precision belongs to training."""
+    on_cpu: bool = False
+    """Whether it is a region of the CPU, whose autocast has lists of its own."""
 
 
 def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
-    """The runs that use the definition around ``node`` by name; where none is seen to, those that import its file."""
+    """The runs on an accelerator that use the definition around ``node`` by name, else those that import its file."""
     importing = runs_of_file(project, module.document.path)
     return tuple(run for run in importing if uses(project, run, module, node)) or importing
 
 
 def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:
-    """The runs that import the file at ``path``, or begin in it."""
-    return tuple(run for run in project.fact(_all_runs) if path in project.memo(_paths_reached, run.starts))
+    """The runs on an accelerator that import the file at ``path``, or begin in it."""
+    return tuple(run for run in _importing(project, path) if not run.on_cpu)
+
+
+def _importing(project: Project, path: str) -> tuple[Run, ...]:
+    return tuple(run for run in project.fact(_all_runs) if _may_import(project, run, path))
+
+
+def _may_import(project: Project, run: Run, path: str) -> bool:
+    paths, by_name = project.memo(_reached, run.starts)
+    folder = _project_folder(project, run.starts[0].document.path)
+    return path in paths or (by_name and path.startswith(folder) and not purpose_of(path).is_left_alone)
 
 
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
@@ -66,18 +80,21 @@ def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool
 
 
 def runs_around(project: Project, path: str) -> tuple[Run, ...]:
-    """The runs that import the file at ``path``; where none does, those that train in the same project of a repository.
+    """The runs on any device that import the file at ``path``; where none does, those that train in its project.
 
     A library's own kernels are imported by programs that are not part of the tree.
     """
     root = _project_folder(project, path)
-    return runs_of_file(project, path) or tuple(
+    return _importing(project, path) or tuple(
         run for run in project.fact(_all_runs) if run.trains and run.place.path.startswith(root)
     )
 
 
-def _paths_reached(project: Project, starts: tuple[ModuleNames, ...]) -> frozenset[str]:
-    return frozenset(module.document.path for module in reached_from(project, starts, MAX_MODULES))
+def _reached(project: Project, starts: tuple[ModuleNames, ...]) -> tuple[frozenset[str], bool]:
+    """The files that a program imports, and whether it imports others by computed names."""
+    modules = reached_from(project, starts, MAX_MODULES)
+    by_name = any(not BY_NAME.isdisjoint(module.calls_by_name) for module in modules)
+    return frozenset(module.document.path for module in modules), by_name
 
 
 def _definitions_reached(project: Project, starts: tuple[ModuleNames, ...]) -> Reached:
@@ -97,7 +114,7 @@ def _of_regions(project: Project) -> Iterator[Run]:
             place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(dtypes)} here")
             starts = project.memo(_starts, item.module)
             trains = not runs_without_gradients(item) and any(module in trained for module in starts)
-            yield Run(place, dtypes, starts, trains)
+            yield Run(place, dtypes, starts, trains, item.device == "cpu")
 
 
 def region_dtypes(project: Project, item: Autocast) -> frozenset[Dtype]:

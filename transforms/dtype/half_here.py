@@ -59,7 +59,7 @@ def _is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool
 def _under_autocast(project: Project, module: ModuleNames, origin: Origin, place: Place) -> Half | None:
     around = list(_regions_around(project, module, origin.node))
     if around:
-        dtypes = region_dtypes(project, around[0])
+        dtypes = frozenset() if around[0].device == "cpu" else region_dtypes(project, around[0])
         document = module.document
         why = Place(document.path, document.span(around[0].node), "the autocast around it")
         return Half(dtypes, False, (place, why)) if dtypes else None
