@@ -34,14 +34,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, EditRefused, Finding, Fix, ReplaceExpression, Rule, SetArgument
+from ...codemod.model import Edit, EditRefused, Finding, Fix, Rule
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guards
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts, dtype_scenarios
+from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, Scenario
 from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from ...codemod.trainers.framework import FAMILIES
@@ -117,7 +117,7 @@ def _text_fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:
     except EditRefused:
         return []
     said = f"{in_words(plan.steps)}: {device.name} has float16 natively; values above 65504 overflow"
-    return [Fix("fp16", said, Applicability.UNSAFE, edits)]
+    return [Fix.unsafe("fp16", said, *edits)]
 
 
 def _declares(project: Project, module: ModuleNames, call: ast.Call, argument: ast.keyword) -> str:
@@ -125,7 +125,7 @@ def _declares(project: Project, module: ModuleNames, call: ast.Call, argument: a
     name = (attribute_chain(call.func) or [""])[-1]
     value = argument.value
     if name in LOADERS and argument.arg in LOAD_KEYS:
-        found = values_of(project, module).scenarios(value)
+        found = scenarios_of(project, module, value)
         return "the weights are loaded in bfloat16" if tuple(found) == (Scenario(BF16),) else ""
     if not isinstance(value, ast.Constant):
         return ""
@@ -149,7 +149,7 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
     """The float16 spelling of a framework that scales the loss by itself."""
     if device.support("fp16") is not Support.NATIVE or _loads_16_bit(module):
         return None
-    document, span = module.document, module.document.span(call)
+    _document, span = module.document, module.document.span(call)
     value = argument.value.value if isinstance(argument.value, ast.Constant) else None
     edits: tuple[Edit, ...]
     if argument.arg == "bf16":
@@ -157,19 +157,16 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
         if None in others or not _is_off(others.get("fp16")) or "bf16_full_eval" in others:
             return None
         edits = (
-            Edit(document.path, SetArgument(span, "bf16", "False")),
-            Edit(document.path, SetArgument(span, "fp16", "True")),
+            module.set_argument(span, "bf16", "False"),
+            module.set_argument(span, "fp16", "True"),
         )
     elif value in ("bf16-mixed", "bf16") and not (argument.arg == "precision" and value == "bf16"):
         spelling = '"16-mixed"' if argument.arg == "precision" else '"fp16"'
-        edits = (Edit(document.path, ReplaceExpression(document.span(argument.value), (spelling,))),)
+        edits = (module.replace(argument.value, spelling),)
     else:
         return None
-    return Fix(
-        "fp16",
-        f"train in float16, which {device.name} has natively; values above 65504 overflow",
-        Applicability.UNSAFE,
-        edits,
+    return Fix.unsafe(
+        "fp16", f"train in float16, which {device.name} has natively; values above 65504 overflow", *edits
     )
 
 
@@ -186,10 +183,9 @@ def _loads_16_bit(module: ModuleNames) -> bool:
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str, fix: Fix | None = None) -> Finding:
-    document = module.document
     fixes = [fix] if fix is not None else []
     message = f"{said}, but {device.label} {_lack(device)}"
-    return rule.finding(message, document.path, document.span(node), (), fixes)
+    return rule.at(module, node, message, (), fixes)
 
 
 def _lack(device: Device) -> str:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, EditRefused, Fix, ReplaceText
+from ...codemod.model import Draft, Edit, EditRefused, ReplaceText
 from ...codemod.purpose.files import is_test, purpose_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from .fp16_danger import Danger, goes_to, other_precision
+from .fp16_danger import goes_to, other_precision
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
-SDXL_TRAINERS = (
-    "sdxl_train.py",
-    "sdxl_train_network.py",
-    "sdxl_train_textual_inversion.py",
-    "sdxl_train_control_net.py",
-)
-"""sd-scripts that train SDXL with its own VAE."""
 
 
-def unsafe_launches(project: Project) -> Iterator[Danger]:
+def unsafe_launches(project: Project) -> Iterator[Draft]:
     """Flags of one command, and keys of one mapping."""
     for config in config_files(project, containing=("fp16",)):
         if is_test(config.document.path):
@@ -52,7 +45,7 @@ def _model_in(entry: Entry) -> str | None:
 # --- command lines ----------------------------------------------------------------------------------------------------
 
 
-def _in_commands(project: Project, config: ConfigFile) -> Iterator[Danger]:
+def _in_commands(project: Project, config: ConfigFile) -> Iterator[Draft]:
     calls: dict[int, list[Entry]] = {}
     for entry in config.text.entries:
         if entry.kind == "flag" and entry.call is not None and not entry.inside:
@@ -60,9 +53,7 @@ def _in_commands(project: Project, config: ConfigFile) -> Iterator[Danger]:
     for entries in calls.values():
         script = next((entry.command for entry in entries if entry.owner == "script"), "")
         name = script.replace("\\", "/").rpartition("/")[2].lower()
-        if name in SDXL_TRAINERS:
-            yield from _half_vae(config, entries)
-        elif name and not purpose_of(name).is_left_alone and _trains(entries):
+        if name and not purpose_of(name).is_left_alone and _trains(entries):
             yield from _run(project, config, entries)
 
 
@@ -72,7 +63,7 @@ def _trains(entries: list[Entry]) -> bool:
     return "do_train" in names or names.isdisjoint({"do_eval", "do_predict", "eval_only"})
 
 
-def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
+def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Draft]:
     boxes: dict[tuple[object, ...], list[Entry]] = {}
     for entry in config.text.entries:
         if entry.kind == "pair" and entry.is_scalar and entry.key:
@@ -82,7 +73,7 @@ def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
             yield from _run(project, config, entries)
 
 
-def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
+def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Draft]:
     models = [entry for entry in entries if _model_in(entry) is not None]
     asking = [entry for entry in entries if _asks_fp16(entry)]
     others = [entry for entry in entries if _bare(entry.name) == "bf16"]
@@ -93,13 +84,13 @@ def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator
     said = f" ({family.name})" if family is not None else ""
     goal = goes_to(project)
     edits = _moves(config, entry, others, goal) if goal is not None and len(asking) == 1 else ()
-    yield Danger(
-        config.document.path,
-        config.span(entry),
+    yield Draft.at(
+        config,
+        entry,
         f"{model} overflows in float16: its activations exceed 65504{said}, the loss becomes nan or every step is "
         "skipped",
         (config.place(models[0], f"{model} is trained"),),
-        other_precision(goal, edits) if goal is not None and edits else None,
+        [other_precision(goal, edits) if goal is not None and edits else None],
     )
 
 
@@ -117,25 +108,3 @@ def _moves(config: ConfigFile, entry: Entry, others: list[Entry], goal: str) -> 
         return ()
     at = config.document.text.find("fp16", entry.key_start, entry.key_end)
     return (config.edit(ReplaceText(at, at + len("fp16"), "bf16")),) if at >= 0 else ()
-
-
-# --- the VAE of SDXL in sd-scripts ------------------------------------------------------------------------------------
-
-
-def _half_vae(config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
-    named = {_bare(entry.name): entry for entry in entries if entry.owner == "script"}
-    told = named.get("mixed_precision")
-    if told is None or not _asks_fp16(told) or not {"no_half_vae", "vae", "config_file"}.isdisjoint(named):
-        return
-    try:
-        edit = config.edit(config.text.insert(told, "--no_half_vae", None))
-        fix = Fix("no-half-vae", "keep the VAE in float32: it needs more memory", Applicability.UNSAFE, (edit,))
-    except EditRefused:
-        fix = None
-    yield Danger(
-        config.document.path,
-        config.span(told),
-        "the VAE of SDXL overflows in float16: latents become nan and images black",
-        (),
-        fix,
-    )

@@ -31,13 +31,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Place, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.bindings import attribute_assignments
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import calls_of, exclusive, function_of, guards, position
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import (
     Autocast,
@@ -88,10 +87,9 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
         return False
     if {item.value for item in dtype_scenarios(project, region)} != {FP16}:
         return False
-    values = values_of(project, region.module)
     tests = [guard.test for guard in guards(region.module, region.node)]
     tests += [region.enabled_node] if region.enabled_node is not None else []
-    return not any(speaks_of_precision(values, test) for test in tests)
+    return not any(speaks_of_precision(project, region.module, test) for test in tests)
 
 
 def training_step(project: Project, region: Autocast) -> LossStep | None:
@@ -186,18 +184,17 @@ def _identifiers(node: ast.AST) -> Iterator[str]:
 
 
 def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
-    document = region.module.document
     how = "float16" if region.dtype_node is not None else "float16 (autocast's default on CUDA)"
     evidence = [
-        Place(document.path, document.span(region.node), f"autocast computes in {how}"),
-        Place(document.path, document.span(step.backward), "the unscaled backward"),
-        Place(document.path, document.span(step.steps[0]), "the optimizer steps here"),
+        region.module.place(region.node, f"autocast computes in {how}"),
+        region.module.place(step.backward, "the unscaled backward"),
+        region.module.place(step.steps[0], "the optimizer steps here"),
     ]
     added = fix(project, step)
-    return rule.finding(
+    return rule.at(
+        region.module,
+        region.node,
         "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero",
-        document.path,
-        document.span(region.node),
         evidence,
         [added] if added is not None else [],
     )
