@@ -21,11 +21,12 @@ def is_idle(project: Project, scope: Scope) -> bool:
     """Whether a call or a command line serves no training: judged by the file's or the script's name and its code."""
     if scope.kind == "call":
         return _is_idle_code(project, scope.path)
-    if scope.kind != "command":
+    if scope.command is None:
         return False
-    if _says_train(scope.path) or _says_train(scope.script):
+    script = scope.command.script
+    if _says_train(scope.path) or _says_train(script):
         return False
-    return is_left_alone(scope.path) or (scope.script.endswith(".py") and is_left_alone(scope.script))
+    return is_left_alone(scope.path) or (script.endswith(".py") and is_left_alone(script))
 
 
 def _is_idle_code(project: Project, path: str) -> bool:
