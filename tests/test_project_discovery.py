@@ -144,6 +144,14 @@ def test_named_files_are_always_read(tmp_path: Path) -> None:
     assert paths(tmp_path / "ignored.py") == ["ignored.py"]
 
 
+def test_a_linked_work_tree_is_read_without_complaint(tmp_path: Path) -> None:
+    """There, and in a submodule, ``.git`` is a file."""
+    (tmp_path / ".git").write_text("gitdir: /nowhere/.git/worktrees/x\n")
+    (tmp_path / "train.py").write_text("import torch\n")
+    found = discover([tmp_path], (), Limits())
+    assert (list(found.paths), list(found.skipped)) == (["train.py"], [])
+
+
 def test_default_and_own_excludes(tmp_path: Path) -> None:
     tree(tmp_path, "a.py", "venv/a.py", "node_modules/x/a.py", "p.egg-info/a.py", "x/build/a.py", ".hidden/a.py")
     tree(tmp_path, "myenv/lib/a.py", "myenv/pyvenv.cfg", "third_party/a.py", "tests/a.py", "tests/keep/b.py")

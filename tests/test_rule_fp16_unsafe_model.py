@@ -104,9 +104,6 @@ SCRIPTS = {
     "python evaluate.py --model_name_or_path google/mt5-base --fp16": 0,
     "python train.py --model_name_or_path $MODEL --fp16": 0,
     "python train.py --teacher_model google/mt5-base --fp16": 0,
-    "accelerate launch sdxl_train_network.py --mixed_precision fp16": 1,
-    "accelerate launch --mixed_precision fp16 sdxl_train_network.py": 0,
-    "accelerate launch sdxl_train_network.py --mixed_precision fp16 --config_file a.toml": 0,
 }
 
 

@@ -80,29 +80,6 @@ def test_ids_made_integers_again_are_no_certain_error(tmp_path: Path) -> None:
     assert [fix.applicability.value for fix in finding.fixes] == ["unsafe"]
 
 
-LOADER = """
-import torch
-def set_tensor(module, name, value, dtype):
-    {test}:
-        value = value.to(dtype)
-    module._buffers[name] = value
-"""
-
-
-@pytest.mark.parametrize(
-    ("test", "count"),
-    [
-        ("if str(value.dtype).startswith(('torch.int', 'torch.uint', 'torch.bool'))", 1),
-        ("if not str(value.dtype).startswith(('torch.int', 'torch.uint', 'torch.bool'))", 0),
-        ("if not torch.is_floating_point(value)", 1),
-        ("if dtype is not None and value.is_floating_point()", 0),
-        ("if dtype is not None", 0),
-    ],
-)
-def test_loaders(test: str, count: int, tmp_path: Path) -> None:
-    assert len(findings(RULE, written(tmp_path, {"a.py": LOADER.format(test=test)}))) == count
-
-
 def test_what_torch_does() -> None:
     torch = pytest.importorskip("torch")
     assert torch.arange(4096, dtype=torch.bfloat16).unique().numel() == 769

@@ -82,10 +82,6 @@ WRONG = {
     "bool": 'def f(p): p.add_argument("--fp16", default=False, type=bool)',
     "mixed": 'def f(p): p.add_argument("--mixed-precision", type=bool)',
     "autocast": 'import torch\nx = torch.autocast("cuda", enabled="False")',
-    "scaler in a function": (
-        "import torch\ndef f(loss, opt):\n    scaler = torch.amp.GradScaler()\n"
-        "    scaler.scale(loss).backward()\n    scalar.step(opt)"
-    ),
     "swapped keywords": "def f(args, run): run(fp16=args.bf16, bf16=args.fp16)",
     "trl": 'from trl import SFTConfig\nx = SFTConfig("o", bf16="True")',
     "heir": (
@@ -123,16 +119,10 @@ RIGHT = {
     ),
     "tap": 'from tap import Tap\nclass A(Tap):\n    def f(self): self.add_argument("--fp16", type=bool)',
     "text": 'def f(run): run(fp16="False")',
-    "number": "class A:\n    scalar = 2\n    def f(self, scaler): return scaler.scale(self.scalar)",
-    "set from outside": (
-        "import torch\nclass A:\n    def __init__(self): self.scaler = torch.amp.GradScaler()\n"
-        "    def f(self, o): self.scalar.step(o)\ndef g(a, s): a.scalar = s"
-    ),
     "straight": "def f(args, run): run(fp16=args.fp16, bf16=args.bf16)",
     "not": "def f(args, run): run(fp16=not args.bf16, bf16=args.bf16)",
     "supported": "def f(s, run): run(fp16=s.bf16_supported, bf16=s.fp16_supported)",
     "declared": 'def f(p):\n    p.add_argument("--mix_precision")\n    return p.parse_args().mix_precision',
-    "star": "from mine import *\ndef f(scaler, o):\n    scalar.step(o)",
 }
 
 

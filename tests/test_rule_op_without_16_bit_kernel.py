@@ -219,56 +219,6 @@ def test_profile_of_a_cpu_knows_what_cuda_can(tmp_path: Path) -> None:
     assert with_profile(tmp_path / "cuda", files, profile("cuda")) == 0
 
 
-SIBLINGS = """
-import torch
-import torch.nn.functional as F
-
-def careful(table, size, antialias=True):
-    before = table.dtype
-    table = table.float()
-    return F.interpolate(table, size=size, mode="bicubic", antialias=antialias).to(before)
-
-def other(table, size, antialias={antialias}):
-    {first}
-    return F.interpolate(table, size=size, mode="bicubic", antialias=antialias)
-
-def load(model):
-    return model.{to}
-"""
-
-
-@pytest.mark.parametrize(
-    ("antialias", "first", "to", "expected"),
-    [
-        ("True", "table = table.reshape(1, 2, 3, 4)", "half()", [11]),
-        ("False", "table = table.reshape(1, 2, 3, 4)", "half()", []),
-        ("True", "table = table.float().reshape(1, 2, 3, 4)", "half()", []),
-        ("True", "table = table.reshape(1, 2, 3, 4)", "eval()", []),
-    ],
-)
-def test_sibling(antialias: str, first: str, to: str, expected: list[int], tmp_path: Path) -> None:
-    source = SIBLINGS.format(antialias=antialias, first=first, to=to)
-    assert found(tmp_path, {"resize.py": source}) == expected
-
-
-def test_sibling_that_calls_it(tmp_path: Path) -> None:
-    source = """
-        import torch
-
-        def orthonormal(basis):
-            return torch.linalg.qr(basis.contiguous())
-
-        def decompose(weight):
-            before = weight.dtype
-            weight = weight.float()
-            return torch.linalg.qr(orthonormal(weight).Q).Q.to(before)
-
-        def main(model):
-            return model.half()
-    """
-    assert found(tmp_path, {"basis.py": source}) == []
-
-
 def test_result_that_is_written_into_a_buffer_has_no_fix(tmp_path: Path) -> None:
     (finding,) = findings(RULE, written(tmp_path, cast("torch.linalg.inv(h, out=y)")))
     assert finding.fixes == ()

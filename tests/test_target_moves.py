@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from precfix.codemod.engine import Options, migrate
 from precfix.codemod.model import EditRefused, ReplaceExpression, ReplaceText, Report, Target
-from precfix.codemod.purpose.training_code import is_left_alone, is_retired, training_modules
 from precfix.codemod.python.names import ModuleNames, names_of
 from precfix.codemod.source.project import Project
 from precfix.codemod.torch.dtypes import BF16, FP16
@@ -149,38 +148,6 @@ def test_respelling_config_keeps_its_style(tmp_path: Path) -> None:
     operation = only.respelled("bf16").operation
     assert isinstance(operation, ReplaceText)
     assert operation.text == "'bf16'"
-
-
-# --- which code -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "alone"),
-    [
-        ("train.py", False),
-        ("tools/train_export.py", False),
-        ("inference.py", True),
-        ("a/third_party/train.py", True),
-        ("net/annotator/mmcv/runner.py", True),
-        ("src/transformers/trainer.py", False),
-        ("mmcv/runner.py", False),
-        ("serve/model.py", True),
-        ("latest.py", False),
-    ],
-)
-def test_left_alone_by_path(path: str, alone: bool) -> None:
-    assert is_left_alone(path) is alone
-
-
-def test_retired_by_path() -> None:
-    assert is_retired("old_train.py")
-    assert is_retired("archive/train.py")
-    assert not is_retired("gold/threshold.py")
-
-
-def test_comments_do_not_train(tmp_path: Path) -> None:
-    project = open_tree(tmp_path, {"a.py": "# loss.backward()\nx = 1\n", "b.py": "loss.backward()\n"})
-    assert [module.document.path for module in training_modules(project)] == ["b.py"]
 
 
 # --- moves ------------------------------------------------------------------------------------------------------------

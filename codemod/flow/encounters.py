@@ -11,6 +11,8 @@ import gc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ..purpose.files import purpose_of
+from ..purpose.words import Purpose
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
@@ -39,7 +41,6 @@ MAX_CALLERS = 3
 """How far a float32 value, or weights, are followed to callers."""
 SEGMENT = 400
 """How many files are held at a time: what they parse to is let go before the next ones are read."""
-SKIPPED_PARTS = ("test", "tests", "testing", "docs", "examples_tests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def encounters(project: Project) -> Encounters:
 
 
 def _all(project: Project) -> Encounters:
-    paths = [path for path in project.python_paths(("torch",), _is_worth_reading) if not _is_test(path)]
+    paths = [path for path in project.python_paths(("torch",), _is_worth_reading) if not _is_skipped(path)]
     if len(paths) <= SEGMENT:
         return _within(project, paths)
     found = []
@@ -90,9 +91,8 @@ def _is_worth_reading(text: str) -> bool:
     return "import torch" in text or "from torch" in text
 
 
-def _is_test(path: str) -> bool:
-    *folders, name = path.split("/")
-    return any(part in SKIPPED_PARTS for part in folders) or name.startswith("test_") or name == "conftest.py"
+def _is_skipped(path: str) -> bool:
+    return purpose_of(path) in (Purpose.TEST, Purpose.DOCUMENTATION)
 
 
 def _records(

@@ -139,14 +139,18 @@ def read_rules(file: str, base: str, folder: str, skip: SkipRecorder) -> list[Ig
 
 
 def outer_rules(start: str, skip: SkipRecorder) -> tuple[str, tuple[IgnoreRules, ...]]:
-    """The git work tree that ``start`` lies in (or itself), and the rules that hold from outside ``start``."""
+    """The git work tree that ``start`` lies in (or itself), and the rules that hold from outside ``start``.
+
+    In a linked work tree or a submodule ``.git`` is a file that points elsewhere: its exclude file is not followed.
+    """
     top = start
     while not os.path.lexists(os.path.join(top, ".git")):
         parent = os.path.dirname(top)
         if parent == top:
             return start, ()
         top = parent
-    rules = read_rules(os.path.join(top, ".git", "info", "exclude"), "", ".git/info/", skip)
+    git = os.path.join(top, ".git")
+    rules = read_rules(os.path.join(git, "info", "exclude"), "", ".git/info/", skip) if os.path.isdir(git) else []
     folders: list[str] = []
     folder = start
     while folder != top:

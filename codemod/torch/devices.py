@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from ..purpose.files import is_test
 from ..python.bindings import default_of, reaching, self_stores
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function, method_of, returns_of
@@ -125,7 +126,7 @@ class DeviceValues:
         callers = callers_of(self.project, self.module, function)
         if not callers.complete:
             yield DeviceValue(form=form)
-        sites = [site for site in callers.sites if not _is_test(site.module.document.path)] or callers.sites
+        sites = [site for site in callers.sites if not is_test(site.module.document.path)] or callers.sites
         relies_on_default = not sites
         for site in sites:
             passed = site.target.arguments(site.call).get(binding.name)
@@ -250,12 +251,6 @@ def is_cuda_or_other(values: Iterable[DeviceValue]) -> bool:
     """Whether the source says that the device can be a CUDA GPU and can be another one."""
     kinds = {value.kind for value in values}
     return OPEN in kinds or ("cuda" in kinds and bool(kinds - {"cuda", ""}))
-
-
-def _is_test(path: str) -> bool:
-    """What tests pass says nothing of how the program is used."""
-    *folders, name = path.lower().split("/")
-    return name.startswith("test_") or name.endswith("_test.py") or any("test" in folder for folder in folders)
 
 
 def _constant(value: object) -> DeviceValue:

@@ -16,9 +16,6 @@ Wrong arguments stop the run: `torch.autocast(dtype=...)` (`TypeError: ... missi
 argument 'dtype' (position 2) must be torch.dtype, not str`), and before PyTorch 2.4 a device with an index
 (`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
 
-`@torch.cuda.amp.autocast(torch.cuda.is_available())` asks for CUDA once, when the file is imported, before the program
-has chosen its GPU with `CUDA_VISIBLE_DEVICES` or started its workers.
-
 ## Why
 
 autocast acts on the operations of one device type and leaves the others alone (checked with PyTorch 2.13).
@@ -58,6 +55,7 @@ from ...codemod.model import (
     Rule,
     SetArgument,
 )
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames
 from ...codemod.releases.gates import is_gated
 from ...codemod.releases.pins import allowed
@@ -66,9 +64,8 @@ from ...codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_f
 from ...codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
 from ...codemod.torch.devices import is_cuda_or_other
 from ...codemod.torch.dtypes import BF16
-from ..hardware.deployment import is_test
 from .autocast_arguments import Mistake, mistakes
-from .guessed_device import device_beside_guess, model_of_wrapper
+from .guessed_device import device_beside_guess
 from .run_time_device import RegionDevice, device_around, torch_name, where_it_may_be
 
 MPS_SINCE = "2.5"
@@ -84,8 +81,6 @@ def check(project: Project) -> Iterator[Finding]:
         yield from (_finding_of(region, mistake) for mistake in wrong)
         if region.form in _MADE and region.understood and not wrong:
             yield from _on_another_device(project, region)
-        if region.form == "decorator" and region.call is not None:
-            yield from _asks_at_import(region, region.call)
 
 
 def _finding_of(region: Autocast, mistake: Mistake) -> Finding:
@@ -124,29 +119,6 @@ def _guessed(project: Project, region: Autocast) -> Iterator[Finding]:
     device = device_beside_guess(project, region)
     if device is not None:
         yield _device_finding(project, region, device, f"{message} are on {device.text} and not reached")
-        return
-    model = model_of_wrapper(project, region)
-    if model is None or region.device_node is None:
-        return
-    document = region.module.document
-    wanted = f"next({model}.parameters()).device.type"
-    edit = Edit(document.path, ReplaceExpression(document.span(region.device_node), (wanted,)))
-    fix = Fix("device-type", "take the device of the model itself", Applicability.UNSAFE, (edit,))
-    span = document.span(region.node)
-    yield rule.finding(f"{message} are not reached; {model} knows its device", document.path, span, (), (fix,))
-
-
-def _asks_at_import(region: Autocast, call: ast.Call) -> Iterator[Finding]:
-    document, module = region.module.document, region.module
-    message = (
-        "the decorator's argument asks for CUDA once, when the file is imported: before the program has chosen its "
-        "GPU, and not again"
-    )
-    asked = [node for node in ast.walk(call) if isinstance(node, ast.Call) and node is not call]
-    for node in asked:
-        if (module.qualified(node.func) or "").startswith("torch.cuda."):
-            yield rule.finding(message, document.path, document.span(node))
-            return
 
 
 def _is_meant_for_cuda(project: Project, region: Autocast) -> bool:

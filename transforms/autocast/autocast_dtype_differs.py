@@ -44,8 +44,8 @@ from ...codemod.model import (
     Rule,
     SetArgument,
 )
+from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regions import function_scope
-from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts, dtype_scenarios
 from ...codemod.torch.dtypes import FP16
@@ -80,14 +80,11 @@ def check(project: Project) -> Iterator[Finding]:
 def _computes_in_default(project: Project, region: Autocast) -> bool:
     if region.dtype_node is not None or region.switched_off or region.device not in ("cuda", None):
         return False
-    if not region.understood or region.form not in ("with", "value", "decorator", "partial") or _is_test(region.module):
+    if not region.understood or region.form not in ("with", "value", "decorator", "partial"):
+        return False
+    if is_test(region.module.document.path):
         return False
     return {item.value for item in dtype_scenarios(project, region)} == {FP16}
-
-
-def _is_test(module: ModuleNames) -> bool:
-    *folders, name = module.document.path.split("/")
-    return name.startswith("test_") or any(folder in ("test", "tests", "testing") for folder in folders)
 
 
 def _may_inherit(region: Autocast) -> bool:

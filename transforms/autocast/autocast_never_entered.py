@@ -8,8 +8,7 @@
 (before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
 `enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`. A bare `@torch.autocast` stops
 at once: `ValueError: Expected device_type of type str`.
-`context.__exit__()` by hand stops with `TypeError: autocast.__exit__() missing 3 required positional arguments`, and an
-`__enter__()` by hand in a function that nothing undoes leaves autocast on for the rest of the program.
+`context.__exit__()` by hand stops with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
 
 ## Why
 
@@ -20,8 +19,7 @@ autocast does its work in `__enter__` and `__exit__`; making the object changes 
 `call` [safe]: `autocast` becomes `autocast()` where the bare name is a certain crash and the device is part of the API.
 For `torch.autocast` the device cannot be told; the finding has no fix.
 
-`exit` [safe]: `__exit__()` becomes `__exit__(None, None, None)`: a certain crash. An `__enter__` without its end is
-reported.
+`exit` [safe]: `__exit__()` becomes `__exit__(None, None, None)`: a certain crash.
 
 `with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself. From then
 on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where the rest of the
@@ -30,8 +28,8 @@ block runs `backward` or an optimizer, which belong outside.
 ## Not flagged
 
 `return autocast(...)`, autocast stored in a variable or handed to `enter_context`, `autocast(...).__enter__()`, a
-generator that is no context manager, `__enter__()` at the top of a script or notebook, in `main` or on an attribute
-(for the whole run, on purpose), a test that expects the constructor to raise.
+generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
+test that expects the constructor to raise.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ from ...codemod.model import (
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts
-from .autocast_by_hand import HandCall, wrong_hand_calls
+from .autocast_by_hand import exits_without_arguments
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
 """Calls that do not belong under autocast."""
@@ -74,17 +72,14 @@ def check(project: Project) -> Iterator[Finding]:
             yield _bare(autocast, "autocast is not called: with needs an object, not the class")
         elif autocast.form == "value":
             yield from _yielded(project, autocast)
-    yield from map(_by_hand, wrong_hand_calls(project))
+    for module, call in exits_without_arguments(project):
+        yield _exit(module, call)
 
 
-def _by_hand(item: HandCall) -> Finding:
-    document = item.module.document
-    span = document.span(item.call)
-    if not item.crashes:
-        return rule.finding(
-            "this autocast is entered by hand and never left: it stays on after the function", document.path, span
-        )
-    operation = ReplaceExpression(span, (document.span(item.call.func), "(None, None, None)"))
+def _exit(module: ModuleNames, call: ast.Call) -> Finding:
+    document = module.document
+    span = document.span(call)
+    operation = ReplaceExpression(span, (document.span(call.func), "(None, None, None)"))
     edits = (Edit(document.path, operation),)
     fix = Fix("exit", "pass the three arguments that it needs", Applicability.SAFE, edits)
     message = "__exit__ of autocast needs three arguments: this stops with a TypeError"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.python.names import attribute_chain
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast
@@ -35,27 +34,3 @@ def _is_tested(region: Autocast, device: RegionDevice) -> bool:
     tests = [guard.test for guard in guards(region.module, region.node)]
     tests += [region.enabled_node] if region.enabled_node is not None else []
     return any(device.text in ast.unparse(test) for test in tests)
-
-
-def model_of_wrapper(project: Project, region: Autocast) -> str | None:
-    """The parameter ``model`` of a function that wraps ``model.forward`` in a region for a guessed device."""
-    node, module = region.device_node, region.module
-    block = module.statement_of(region.node)
-    if node is None or not isinstance(block, ast.With) or not _is_guess(project, region, node):
-        return None
-    called = {
-        item.func.id
-        for statement in block.body
-        for item in ast.walk(statement)
-        if isinstance(item, ast.Call) and isinstance(item.func, ast.Name)
-    }
-    scope = module.scope_of(region.node)
-    for name in sorted(called):
-        values = [binding.value for binding in scope.lookup(name)]
-        chain = attribute_chain(values[0]) if len(values) == 1 and values[0] is not None else None
-        if chain is None or len(chain) != 2 or chain[1] != "forward":
-            continue
-        owners = scope.lookup(chain[0])
-        if len(owners) == 1 and owners[0].kind == "parameter" and owners[0].scope is not scope:
-            return chain[0]
-    return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...codemod.model import Edit, EditRefused, Place, ReplaceExpression
+from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import default_of, reaching
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.options import options_named
@@ -17,7 +18,6 @@ from ...codemod.source.project import Project
 from ...codemod.torch.device_tests import asks_for_device, depends_on_device
 from ...codemod.torch.dtypes import Constant, Unknown
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from ..hardware.deployment import is_test
 from .fast_path_runs import OFF_CUDA, Respelling, Run
 
 PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")

@@ -47,12 +47,12 @@ from itertools import groupby
 
 from ...codemod.model import Finding, Place, Rule
 from ...codemod.profiles.profile import Device
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.reach import Reached
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts
 from ...codemod.torch.device_tests import needs_cuda
-from ..hardware.deployment import is_test
 from .evaluation_runs import autocast_runs
 from .fast_path_encoders import Encoder, encoders, padded_call
 from .fast_path_fixes import SWITCH, switch_off, true_precision

@@ -31,8 +31,6 @@ class Accumulation:
 
     node: ast.expr | ast.stmt
     description: str
-    wait: Guard | str | None
-    """The test around the optimizer's step, or the text of accelerate's own; None where neither can be copied."""
 
 
 def accumulation_of(site: CastSite) -> Accumulation | None:
@@ -50,18 +48,16 @@ def _by_accelerate(site: CastSite) -> Accumulation | None:
         if not isinstance(parent, ast.With) or parent not in set(module.ancestors(site.backward)):
             continue
         for item in parent.items:
-            owner = _accelerator(item.context_expr)
-            if owner is not None:
-                return Accumulation(item.context_expr, "accelerate accumulates here", f"{owner}.sync_gradients")
+            if _is_accelerator(item.context_expr):
+                return Accumulation(item.context_expr, "accelerate accumulates here")
     return None
 
 
-def _accelerator(node: ast.expr) -> str | None:
-    """``self.accelerator`` of ``self.accelerator.accumulate(model)``."""
+def _is_accelerator(node: ast.expr) -> bool:
+    """Whether it is ``self.accelerator.accumulate(model)``."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "accumulate":
-        return None
-    owner = ast.unparse(node.func.value)
-    return owner if "accelerator" in owner.lower() else None
+        return False
+    return "accelerator" in ast.unparse(node.func.value).lower()
 
 
 def _by_waiting_step(site: CastSite) -> Accumulation | None:
@@ -75,8 +71,7 @@ def _by_waiting_step(site: CastSite) -> Accumulation | None:
         waiting = [guard for guard in extra if _tells_last(guard.test)]
         if not waiting or _clears_every_pass(site):
             return None
-        own = waiting[0] if len(extra) == 1 else None
-        return Accumulation(waiting[0].test, "the optimizer waits for the last micro-batch", own)
+        return Accumulation(waiting[0].test, "the optimizer waits for the last micro-batch")
     return None
 
 
@@ -91,7 +86,7 @@ def _by_inner_loop(site: CastSite) -> Accumulation | None:
     for call in _steps(site):
         around = loops(site.module, call)
         if outer[0] in around and site.loop not in around and position(call) > position(site.node):
-            return Accumulation(site.loop.iter, "the micro-batches of one step", None)
+            return Accumulation(site.loop.iter, "the micro-batches of one step")
     return None
 
 

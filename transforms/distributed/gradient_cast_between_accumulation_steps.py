@@ -21,10 +21,8 @@ this (bghira/SimpleTuner#854).
 
 ## Fix
 
-`after-the-last` [unsafe]: the cast waits for the condition that the optimizer's step waits for. The micro-batches are
-then added up in the dtype of the parameters, also in a single process, where they were added up in float32 so far.
-Offered where the condition is written around the step (or accelerate keeps it), `zero_grad` sets to None, and no
-optimizer of the Adam family is in sight, which does not take such gradients. Other places are reported.
+Reported only: casting once, after the last micro-batch, means that the micro-batches are added up in the dtype of the
+parameters, and optimizers of the Adam family do not take gradients of another dtype than their parameters'.
 
 ## Not flagged
 
@@ -35,21 +33,17 @@ parameter as well, or sets `grad_dtype`.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, WrapStatements
+from ...codemod.model import Finding, Place, Rule
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.paths import Guard, calls_of, loops, name_parts, position
-from ...codemod.python.visible import means_the_same
+from ...codemod.python.paths import loops
 from ...codemod.source.project import Project
 from .accumulation import Accumulation, accumulation_of
 from .gradient_casts import CastSite, GradientCast, gradient_casts, sites_of
 from .replicas import Replicas, replicas_of
 
 HALF_WORDS = ("float16", "fp16", "bf16", "half")
-ADAM = ("Adam", "AdamW", "AdamW8bit", "Adam8bit", "NAdam", "RAdam", "FusedAdam")
-"""Optimizers that interpolate between a gradient and a state of the parameter's dtype, and raise where they differ."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -90,10 +84,7 @@ def _finding(site: CastSite, accumulation: Accumulation, replicas: Replicas | No
     if replicas is not None:
         where = replicas.module.document
         evidence.append(Place(where.path, where.span(replicas.node), replicas.description))
-    fix = _fix(site, accumulation)
-    return rule.finding(
-        _message(cast), document.path, document.span(site.node), evidence, [fix] if fix is not None else []
-    )
+    return rule.finding(_message(cast), document.path, document.span(site.node), evidence)
 
 
 def _message(cast: GradientCast) -> str:
@@ -101,90 +92,6 @@ def _message(cast: GradientCast) -> str:
     if cast.through_data:
         return f"{said}: DistributedDataParallel fails at the next one where the parameters have another dtype"
     return f"{said}: autograd refuses a gradient of another dtype than its parameter's"
-
-
-# --- the fix ----------------------------------------------------------------------------------------------------------
-
-
-def _fix(site: CastSite, accumulation: Accumulation) -> Fix | None:
-    condition = _condition(site, accumulation)
-    statement = _only_casts(site)
-    if condition is None or statement is None or not site.cast.through_data:
-        return None
-    if not _is_set_to_none(site) or _hides_trouble(site.module):
-        return None
-    document = site.module.document
-    span = document.span(statement)
-    return Fix(
-        "after-the-last",
-        "cast once, when all micro-batches are in: they are then added up in the dtype of the parameters",
-        Applicability.UNSAFE,
-        (Edit(document.path, WrapStatements(span, span, f"if {condition}:")),),
-    )
-
-
-def _condition(site: CastSite, accumulation: Accumulation) -> str | None:
-    """What to wait for: the test around the optimizer's step, as far as it reads the same at the cast."""
-    if isinstance(accumulation.wait, str):
-        return accumulation.wait
-    guard = accumulation.wait
-    if not isinstance(guard, Guard) or not guard.holds or guard.leaving is not None:
-        return None
-    if any(isinstance(item, ast.Call) for item in ast.walk(guard.test)) or _changes_between(site, guard):
-        return None
-    return ast.unparse(guard.test) if means_the_same(site.module, guard.test, site.node) else None
-
-
-def _changes_between(site: CastSite, guard: Guard) -> bool:
-    """Whether something that the test reads is assigned between the cast and the test."""
-    names = name_parts(guard.test)
-    for node in site.module.nodes:
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            inside = position(site.node) < position(node) < position(guard.test)
-            if inside and _words_written(node) & names:
-                return True
-    return False
-
-
-def _words_written(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> set[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return {part for target in targets for part in name_parts(target)}
-
-
-def _only_casts(site: CastSite) -> ast.stmt | None:
-    """The outermost statement around the cast that does nothing else: the loop over the parameters."""
-    statement = site.module.statement_of(site.node)
-    if isinstance(site.node, ast.Call):
-        return statement if isinstance(statement, ast.Expr) and statement.value is site.node else None
-    for parent in site.module.ancestors(statement):
-        if not isinstance(parent, ast.For | ast.If) or parent is site.loop or len(parent.body) != 1 or parent.orelse:
-            break
-        if isinstance(parent, ast.If) and "grad" not in name_parts(parent.test):
-            break
-        statement = parent
-    return statement
-
-
-def _is_set_to_none(site: CastSite) -> bool:
-    """Whether every ``zero_grad`` in sight sets the gradients to None, as it does unless told otherwise."""
-    found = [call for call in calls_of(site.module, site.function) if _last(call) == "zero_grad"]
-    given = [item.value for call in found for item in call.keywords if item.arg in ("set_to_none", None)]
-    given += [value for call in found for value in call.args]
-    return bool(found) and all(isinstance(value, ast.Constant) and value.value is True for value in given)
-
-
-def _hides_trouble(module: ModuleNames) -> bool:
-    """Bucket views fail for casts after the last micro-batch as well; the Adam family fails in its step."""
-    views = any(
-        item.arg == "gradient_as_bucket_view"
-        for call in module.calls_by_name.get("DistributedDataParallel", []) + module.calls_by_name.get("DDP", [])
-        for item in call.keywords
-    )
-    return views or any(name in module.calls_by_name for name in ADAM)
-
-
-def _last(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 rule = Rule.of("PF702", check)

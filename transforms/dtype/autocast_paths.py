@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Place
+from ...codemod.purpose.files import is_test
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function, class_of, returns_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
@@ -14,7 +15,6 @@ from ...codemod.source.project import Project
 from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.autocast import Autocast, autocasts_in
 from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, as_dtype
-from ..hardware.deployment import is_test
 from .lightning_steps import lightning_precision
 from .object_calls import calls_of_object
 

@@ -34,9 +34,9 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Place, Rule
+from ...codemod.purpose.files import is_test
 from ...codemod.python.paths import guard_facts
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 from .autocast_paths import Inside, PathFinder
 from .bce_calls import BceCall, bce_calls
 from .bce_fixes import fixes_of

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 from .amp_decorators import AmpDecorator, amp_decorator
 
 _BASES = {

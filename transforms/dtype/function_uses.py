@@ -6,13 +6,13 @@ import ast
 import re
 from collections.abc import Sequence
 
+from ...codemod.purpose.files import is_test
 from ...codemod.python.arguments import bind
 from ...codemod.python.bindings import default_of, self_stores
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import APIS
-from ..hardware.deployment import is_test
 from .custom_functions import CustomFunction, custom_functions
 
 _APPLY = re.compile(r"\b(\w+)\.apply\b")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Place, Span
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
@@ -23,7 +24,6 @@ from ...codemod.torch.autocast import (
     is_float32_island,
 )
 from ...codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
-from ..hardware.deployment import is_test
 
 _SETTING_WORDS = ("fp16", "mixed_precision", "bf16", "16-mixed")
 _TRAINING_FOLDERS = ("train", "engine", "runner", "solver", "script", "tool", "bin", "core", "task")

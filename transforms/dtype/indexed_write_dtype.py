@@ -30,39 +30,19 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting, place_of
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import cast_operation
 from .clashes import WRITE, clashes, evidence, name_of
-from .restored_rows import RestoredRows, restored_rows
 
 INDEXED = ("index_", "scatter", "masked_scatter", "put")
 """How the names of the operations begin; ``addmm_`` and ``lerp_`` need one dtype as well, without an index."""
 
 
 def check(project: Project) -> Iterator[Finding]:
-    known = [meeting for meeting in clashes(project, WRITE) if meeting.operation.startswith(INDEXED)]
-    yield from (_finding(project, meeting) for meeting in known)
-    found = {(meeting.module.document.path, meeting.node.lineno) for meeting in known}
-    for rows in restored_rows(project):
-        if (rows.module.document.path, rows.target.lineno) not in found:
-            yield _restored(rows)
-
-
-def _restored(rows: RestoredRows) -> Finding:
-    """Rows of an embedding that are written back after each step, from a copy in the dtype of before."""
-    document = rows.module.document
-    text = f"{ast.unparse(rows.target.value)}.dtype"
-    edit = Edit(document.path, cast_operation(rows.module, rows.value, text))
-    fix = Fix(
-        "cast", "cast the rows to the weight's dtype; nothing changes where they agree", Applicability.SAFE, (edit,)
-    )
-    evidence = (
-        Place(document.path, document.span(rows.copied), "the copy is taken here"),
-        Place(document.path, document.span(rows.cast), "the module is cast after that"),
-    )
-    message = "these rows are written back in the dtype that the weight had before it was cast: this raises"
-    return rule.finding(message, document.path, document.span(rows.target), evidence, (fix,))
+    for meeting in clashes(project, WRITE):
+        if meeting.operation.startswith(INDEXED):
+            yield _finding(project, meeting)
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:

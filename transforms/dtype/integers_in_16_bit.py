@@ -35,14 +35,13 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, Dtype
 from ...codemod.torch.weights import cast_dtype
-from ..hardware.deployment import is_test
 from .batch_casts import BatchCast, batch_casts
-from .integer_buffers import BufferCast, buffer_casts
 from .integer_tensors import integer_source, named_ids
 from .numbers import number_of
 
@@ -61,9 +60,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield _cast_batch(batch)
         yield from _cast_integers(project, module)
         yield from _counted(project, module)
-    for document in project.python_documents(("_buffers",), where=lambda text: ".to(" in text and "dtype" in text):
-        for cast in buffer_casts(names_of(project, document)):
-            yield _cast_buffer(cast)
 
 
 def _casts_integers(text: str) -> bool:
@@ -193,15 +189,6 @@ def _in_float32(module: ModuleNames, call: ast.Call) -> Fix:
     edit = Edit(document.path, SetArgument(document.span(call), "dtype", f"{torch}.float32"))
     text = "count in float32; cast what is computed from the positions, where 16-bit tensors meet it"
     return Fix("count-in-float32", text, Applicability.DISPLAY_ONLY, (edit,))
-
-
-# --- buffers ----------------------------------------------------------------------------------------------------------
-
-
-def _cast_buffer(cast: BufferCast) -> Finding:
-    document = cast.module.document
-    evidence = (Place(document.path, document.span(cast.evidence), cast.why),)
-    return rule.finding(cast.message, document.path, document.span(cast.call), evidence)
 
 
 rule = Rule.of("PF214", check)

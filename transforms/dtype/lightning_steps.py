@@ -6,10 +6,10 @@ import ast
 from collections.abc import Collection, Iterator
 
 from ...codemod.model import Place
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 MIXED = {"16", "16-mixed", "bf16", "bf16-mixed"}

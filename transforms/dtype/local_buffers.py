@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Operation, Place, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, is_float32_island
-from ..hardware.deployment import is_test
 from .half_runs import runs_of
 from .role_flow import follow
 from .role_frame import Frame, Meeting

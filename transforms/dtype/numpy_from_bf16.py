@@ -15,16 +15,12 @@ take no bfloat16 tensor, and no array can be made with `dtype="bfloat16"`; `.ite
 
 `float` [safe] inserts `.float()`: where it crashed there is an array now; where the tensor is float32 already, nothing
 changes. `float` [unsafe] where the tensor is not known to be a floating one, as integers would become floats.
-`guard` [safe], for functions that take any tensor: only bfloat16 tensors are cast. A dtype that is read from a record
-in which the project stores the word "bfloat16" is only reported: the bytes must be read as int16 and viewed.
 
 ## Not flagged
 
 Float16 and float32; tensors that are cast before; class numbers, masks, token ids and other integers; results that
 autocast computes in float32 (softmax, losses, a norm at the end of a model whose source is known); models prepared by
-accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests. Functions that
-take any tensor are named only where they log what training hands them, build a module from what a checkpoint holds, or
-are handed a model's bfloat16 result.
+accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests.
 """
 
 from __future__ import annotations
@@ -35,13 +31,11 @@ from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP64
-from .any_tensor import converter_of
 from .atom_places import atom_places
 from .clashes import name_of
 from .model_outputs import output_of
 from .model_results import is_floating, region_of
-from .numpy_dtype_names import NamedDtype, named_dtypes
-from .numpy_readings import Reading, float_edit, guarded_edit, is_told_apart, readings
+from .numpy_readings import Reading, float_edit, is_told_apart, readings
 
 RAISES = "NumPy has no bfloat16, and this raises TypeError"
 
@@ -50,11 +44,9 @@ def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(("bfloat16", "bf16", "autocast"))):
         return
     for reading in readings(project):
-        finding = _of_dtype(project, reading) or _of_model(project, reading) or _of_converter(project, reading)
+        finding = _of_dtype(project, reading) or _of_model(project, reading)
         if finding is not None:
             yield finding
-    for item in named_dtypes(project):
-        yield _of_name(item)
 
 
 def _of_dtype(project: Project, reading: Reading) -> Finding | None:
@@ -108,27 +100,6 @@ def _float_fix(reading: Reading, *, safe: bool) -> list[Fix]:
     integers = "" if safe else "; integers and float64 would become float32"
     message = f"cast to float32 first; nothing changes for a float32 tensor{integers}"
     return [Fix("float", message, Applicability.SAFE if safe else Applicability.UNSAFE, (edit,))]
-
-
-def _of_converter(project: Project, reading: Reading) -> Finding | None:
-    """A function that takes any tensor, in a project that uses bfloat16."""
-    found = converter_of(project, reading)
-    if found is None or is_told_apart(project, reading.module, reading.call):
-        return None
-    when = "is handed a model's bfloat16 result" if found.is_handed_output else "takes any tensor"
-    message = f"{found.name} {when}, and {reading.text} raises TypeError for bfloat16, which NumPy has not"
-    edit = guarded_edit(reading, found.parameter)
-    text = "cast bfloat16 tensors to float32 first; nothing changes for others"
-    fixes = [Fix("guard", text, Applicability.SAFE, (edit,))] if edit is not None else []
-    document = reading.module.document
-    return rule.finding(message, document.path, document.span(reading.call), found.why, fixes)
-
-
-def _of_name(item: NamedDtype) -> Finding:
-    """An array of the dtype that a record names."""
-    document = item.module.document
-    message = f'{name_of(item.node)} can be "bfloat16", and NumPy knows no type of that name: this raises TypeError'
-    return rule.finding(message, document.path, document.span(item.node), (item.stored,))
 
 
 rule = Rule.of("PF208", check)

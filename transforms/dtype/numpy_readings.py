@@ -10,12 +10,12 @@ from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Application
 from ...codemod.flow.lattice import Kind, Value
 from ...codemod.model import Edit, ReplaceExpression
+from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 from .float_around import POSTFIX
 
 _FUNCTIONS = ("asarray", "array")
@@ -104,15 +104,3 @@ def _before_move(tensor: ast.expr) -> ast.expr:
         inner = tensor.func.value
         return inner if isinstance(inner, POSTFIX) else tensor
     return tensor
-
-
-def guarded_edit(reading: Reading, name: str) -> Edit | None:
-    """``(x.float() if x.dtype == torch.bfloat16 else x)`` where the reading starts from the name ``x``."""
-    module = reading.module
-    imported = any(item.qualified == "torch" for item in module.scope_of(reading.call).lookup("torch"))
-    start = next((node for node in ast.walk(reading.tensor) if isinstance(node, ast.Name) and node.id == name), None)
-    if not imported or start is None:
-        return None
-    span = module.document.span(start)
-    text = f"({name}.float() if {name}.dtype == torch.bfloat16 else {name})"
-    return Edit(module.document.path, ReplaceExpression(span, (text,)))

@@ -31,18 +31,17 @@ from collections.abc import Iterator
 
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Application, place_of
-from ...codemod.model import Applicability, Finding, Fix, Place, Rule
+from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.purpose.files import is_test
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype
 from ...codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ...codemod.torch.tables.operations import operation
-from ..hardware.deployment import is_test
 from .clashes import name_of
 from .float_around import float_around
-from .half_operands import HalfOperand, half_operand, operand_of
+from .half_operands import HalfOperand, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
 from .numpy_readings import is_told_apart
-from .sibling_casts import careful_sibling
 
 _CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like")
 
@@ -52,9 +51,6 @@ def check(project: Project) -> Iterator[Finding]:
     for item in items:
         operand = half_operand(project, item)
         if operand is None:
-            sibling = careful_sibling(project, item, items)
-            if sibling is not None and gaps_on(project, item, "cpu"):
-                yield _forgotten(item, sibling)
             continue
         hit = operand.dtypes & _missing(project, item, operand)
         if hit and not (operand.origin != "cast" and is_told_apart(project, item.module, item.node)):
@@ -86,15 +82,6 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     certain = next(iter(hit)) if operand.origin == "cast" and len(operand.dtypes) == 1 else None
     fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
     return rule.finding(message, document.path, document.span(item.node), evidence, fixes)
-
-
-def _forgotten(item: Application, sibling: Place) -> Finding:
-    found = operand_of(item)
-    node = found[0] if found is not None else item.node
-    document = item.module.document
-    name, called = name_of(node), item.operation
-    message = f"{name} comes in the dtype of the weights: where that is 16-bit, {called} raises on the CPU"
-    return rule.finding(message, document.path, document.span(item.node), (sibling,), _fixes(item, node))
 
 
 def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...codemod.purpose.files import is_test
 from ...codemod.releases.manifests import directory_of, is_manifest
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import dtype_scenarios, is_float32_island, training_autocasts
 from ...codemod.torch.dtypes import BF16, FP16, Dtype
-from ..hardware.deployment import is_test
 from .half_runs import Run, runs_of
 
 _INSTRUCTIONS = ("readme", "install", "dockerfile")

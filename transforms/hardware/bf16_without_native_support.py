@@ -36,6 +36,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, ReplaceExpression, Rule, SetArgument
 from ...codemod.profiles.profile import Device, Profile, Support
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
@@ -47,7 +48,7 @@ from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.scopes import Scope
 from ...codemod.trainers.writing.edits import change_of
-from .deployment import devices_meant, is_test, weakest
+from .deployment import devices_meant, weakest
 
 LACKING = (Support.EMULATED, Support.ABSENT)
 WORDS = ("bf16", "bfloat16")

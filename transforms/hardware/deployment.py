@@ -1,4 +1,4 @@
-"""Where code runs: which files are tests, and which devices of a profile a piece of code means."""
+"""Which devices of a profile a piece of code means."""
 
 from __future__ import annotations
 
@@ -9,14 +9,6 @@ from ...codemod.profiles.profile import Device, Profile, Support
 BACKENDS = {"cuda": ("cuda", "rocm"), "cpu": ("cpu",), "mps": ("mps",), "xpu": ("xpu",)}
 """What torch's device types are called in a profile."""
 _WEAKEST_FIRST = (Support.ABSENT, Support.EMULATED, Support.UNKNOWN, Support.NATIVE)
-
-
-def is_test(path: str) -> bool:
-    """Whether the file is a test: it asks what a machine can do in order to skip, not to train."""
-    *folders, name = path.lower().split("/")
-    return (
-        name.startswith(("test_", "conftest")) or name.endswith("_test.py") or not {"tests", "test"}.isdisjoint(folders)
-    )
 
 
 def devices_meant(profile: Profile, device_type: str | None) -> Sequence[Device]:

@@ -33,12 +33,12 @@ from collections.abc import Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, SetArgument
 from ...codemod.profiles.profile import Support
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of, resolve
 from ...codemod.python.paths import function_of
 from ...codemod.releases.gates import is_gate, is_gated
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
-from .deployment import is_test
 
 ASKS = "torch.cuda.is_bf16_supported"
 COUNTS_EMULATION, HAS_ARGUMENT = "2.3", "2.4"

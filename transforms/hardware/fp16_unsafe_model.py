@@ -3,7 +3,7 @@
 ## What goes wrong
 
 The loss becomes nan, or the gradient scaler skips step after step while the loss stays where it is; generation returns
-empty or repeated tokens; images are black ("A tensor with all NaNs was produced in VAE"). Nothing is raised.
+empty or repeated tokens. Nothing is raised.
 
 ## Why
 
@@ -16,16 +16,12 @@ range:
   casts the layer again, and `.half()` casts what was kept.
 - Pegasus: float16 "is not supported" by transformers' own page.
 - Gemma 3: huggingface/transformers#36822.
-- the VAE of SDXL: `force_upcast` in its configuration. Pipelines of diffusers obey it; a direct `vae.encode` does not,
-  and sd-scripts do only with `--no_half_vae`.
 
 ## Fix
 
 - `bf16` [unsafe]: the trainer's arguments, the flag, the key or the cast asks for bfloat16. Offered unless the profile
   of the machine says that it has no native bfloat16.
 - `fp32` [unsafe]: they ask for float32, where that profile says so or `--to fp32` was given.
-- `no-half-vae` [unsafe]: sd-scripts get `--no_half_vae`.
-- `mended-vae` [unsafe]: `madebyollin/sdxl-vae-fp16-fix` is loaded instead of the original VAE.
 
 Loops of the project's own and Lightning trainers are reported.
 
@@ -33,8 +29,7 @@ Loops of the project's own and Lightning trainers are reported.
 
 bfloat16 and float32; a precision that is chosen at run time; T5-small and T5-base, which train in float16; weights
 loaded with `torch_dtype=torch.float16` and only run; tokenizers and lone text encoders; quantised weights; Unsloth,
-which trains Gemma 3 in float32 on such GPUs; checkpoints that were or are rescaled for float16; projects that use the
-branch `t5-fp16-no-nans` of transformers; tests.
+which trains Gemma 3 in float32 on such GPUs; checkpoints that were rescaled for float16; tests.
 """
 
 from __future__ import annotations
@@ -42,22 +37,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
-from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
-from .sdxl_vae import half_vaes
 from .unsafe_launches import unsafe_launches
 from .unsafe_training import unsafe_training
 
-CHECKS = (unsafe_training, unsafe_launches, half_vaes)
-
-
-MENDED_FORK = "t5-fp16-no-nans"
-"""A branch of transformers that computes the layers in question in float32."""
+CHECKS = (unsafe_training, unsafe_launches)
 
 
 def check(project: Project) -> Iterator[Finding]:
-    if any(True for kind in FileKind for _ in project.documents(kind, (MENDED_FORK,))):
-        return
     for search in CHECKS:
         for danger in search(project):
             fixes = [danger.fix] if danger.fix is not None else []

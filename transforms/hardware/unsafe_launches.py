@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, EditRefused, Fix, ReplaceText
+from ...codemod.model import Edit, EditRefused, ReplaceText
+from ...codemod.purpose.files import is_test, purpose_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from .deployment import is_test
 from .fp16_danger import Danger, goes_to, other_precision
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
-NOT_TRAINING = ("infer", "predict", "generate", "eval", "test", "export", "convert", "serve", "demo", "merge")
-SDXL_TRAINERS = (
-    "sdxl_train.py",
-    "sdxl_train_network.py",
-    "sdxl_train_textual_inversion.py",
-    "sdxl_train_control_net.py",
-)
-"""sd-scripts that train SDXL with its own VAE."""
 
 
 def unsafe_launches(project: Project) -> Iterator[Danger]:
@@ -61,9 +53,7 @@ def _in_commands(project: Project, config: ConfigFile) -> Iterator[Danger]:
     for entries in calls.values():
         script = next((entry.command for entry in entries if entry.owner == "script"), "")
         name = script.replace("\\", "/").rpartition("/")[2].lower()
-        if name in SDXL_TRAINERS:
-            yield from _half_vae(config, entries)
-        elif name and not any(word in name for word in NOT_TRAINING) and _trains(entries):
+        if name and not purpose_of(name).is_left_alone and _trains(entries):
             yield from _run(project, config, entries)
 
 
@@ -79,7 +69,7 @@ def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
         if entry.kind == "pair" and entry.is_scalar and entry.key:
             boxes.setdefault((entry.document, *entry.key[:-1]), []).append(entry)
     for entries in boxes.values():
-        if not any(word in config.document.path.lower().rpartition("/")[2] for word in NOT_TRAINING):
+        if not purpose_of(config.document.path).is_left_alone:
             yield from _run(project, config, entries)
 
 
@@ -118,25 +108,3 @@ def _moves(config: ConfigFile, entry: Entry, others: list[Entry], goal: str) -> 
         return ()
     at = config.document.text.find("fp16", entry.key_start, entry.key_end)
     return (config.edit(ReplaceText(at, at + len("fp16"), "bf16")),) if at >= 0 else ()
-
-
-# --- the VAE of SDXL in sd-scripts ------------------------------------------------------------------------------------
-
-
-def _half_vae(config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
-    named = {_bare(entry.name): entry for entry in entries if entry.owner == "script"}
-    told = named.get("mixed_precision")
-    if told is None or not _asks_fp16(told) or not {"no_half_vae", "vae", "config_file"}.isdisjoint(named):
-        return
-    try:
-        edit = config.edit(config.text.insert(told, "--no_half_vae", None))
-        fix = Fix("no-half-vae", "keep the VAE in float32: it needs more memory", Applicability.UNSAFE, (edit,))
-    except EditRefused:
-        fix = None
-    yield Danger(
-        config.document.path,
-        config.span(told),
-        "the VAE of SDXL overflows in float16: latents become nan and images black",
-        (),
-        fix,
-    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Edit, PythonOperation, RemoveArgument, ReplaceExpression, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.paths import function_of
 from ...codemod.python.values import values_of
@@ -16,15 +17,12 @@ from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.weights import LOADERS, cast_dtype
 from ..trainer.trainer_precision import Compute
 from ..trainer.training_runs import Run, training_runs
-from .deployment import is_test
 from .fp16_danger import Danger, goes_to, other_precision, place
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
 HALF_WORDS = ("float16", "fp16", "half()", "autocast", "16")
 LIGHTNING = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer", "lightning.Fabric")
-MENDING = ("search_and_reset_layers", "scale_down_factor")
-"""Names from a recipe that scales the weights in question down before they are trained in float16."""
 IN_HALF = (16, "16", "16-mixed")
 ONLY_FP16 = ("fp16_full_eval", "fp16_opt_level", "fp16_backend", "half_precision_backend")
 """Arguments that lose their sense, or raise, without ``fp16``."""
@@ -46,7 +44,6 @@ def unsafe_training(project: Project) -> Iterator[Danger]:
     for run in training_runs(project) if _names_any(project) else ():
         checkpoint = checkpoint_at(project, run.load.module, run.load.call)
         plain = run.precision.compute is Compute.FP16 and not run.load.quantised and not run.load.unsloth
-        plain = plain and not any(word in run.load.module.document.text for word in MENDING)
         if checkpoint is not None and plain and checkpoint.call not in seen:
             seen.add(checkpoint.call)
             yield _of_run(project, run, checkpoint)
@@ -85,8 +82,7 @@ def _some_document_loads(project: Project) -> bool:
 def _may_load(text: str) -> bool:
     lowered = text.lower()
     half = any(word in lowered for word in HALF_WORDS)
-    mended = any(word in text for word in MENDING)
-    return half and not mended and "from_pretrained" in text and any(word in lowered for word in WORDS)
+    return half and "from_pretrained" in text and any(word in lowered for word in WORDS)
 
 
 # --- trainers that are told fp16 --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ...codemod.model import Place
-from ...codemod.purpose.training_code import connected_modules, imported_modules
+from ...codemod.purpose.imports import connected_modules, imported_modules
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 

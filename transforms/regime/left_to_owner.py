@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...codemod.model import Place
-from ...codemod.purpose.training_code import is_retired, training_modules
+from ...codemod.purpose.files import purpose_of
+from ...codemod.purpose.training import training_modules
+from ...codemod.purpose.words import Purpose
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
@@ -21,7 +23,7 @@ def reserved(project: Project, move: Move) -> Move:
     """``move``, without its edits where the file is kept for another purpose than the next run."""
     if not move.edits:
         return move
-    if any(is_retired(edit.path) for edit in move.edits):
+    if any(purpose_of(edit.path) is Purpose.RETIRED for edit in move.edits):
         return move.only_reported(OLD)
     if any(edit.path.endswith(".ipynb") for edit in move.edits) and project.fact(_trains_in_scripts):
         return move.only_reported(COPY)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Edit, EditRefused, Place
-from ...codemod.purpose.training_code import reached_modules, training_modules
+from ...codemod.purpose.training import reached_modules, training_modules
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, Scope
 from ...codemod.python.values import values_of

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, Operation, ReplaceExpression, SetArgument
+from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.regimes import regime_of
 from ...codemod.purpose.regions import regions_of
-from ...codemod.purpose.training_code import is_foreign, training_modules
+from ...codemod.purpose.training import training_modules
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
@@ -46,7 +47,7 @@ def moves(project: Project) -> Iterator[Move]:
             message += f"{TARGET}; left to you: a dtype written into model code may be meant"
             yield Move(document.path, document.span(item.node), message)
     for scaler in scalers(project):
-        if not is_foreign(scaler.module.document.path) and scaler.is_used:
+        if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
             yield from _scaler_moves(project, scaler)
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, Place, ReplaceExpression
-from ...codemod.purpose.training_code import training_modules
+from ...codemod.purpose.training import training_modules
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.writing.machine_choice import asks_machine, question

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Place
-from ...codemod.purpose.training_code import training_modules
+from ...codemod.purpose.training import training_modules
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import calls_of, function_of, position
 from ...codemod.source.project import Project

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.regions import EVALUATION_NAMES, Region, entry_givens, function_scope, regions_beside
-from ...codemod.purpose.training_code import is_foreign, reached_modules, training_modules
+from ...codemod.purpose.training import reached_modules, training_modules
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import exclusive
 from ...codemod.source.project import Project
@@ -63,7 +64,7 @@ def training_regions(project: Project) -> tuple[TrainingRegion, ...]:
 
 def _training_regions(project: Project) -> tuple[TrainingRegion, ...]:
     trained = {*training_modules(project), *(item for scaler in scalers(project) for item in scaler.modules)}
-    trained = {module for module in trained if not is_foreign(module.document.path)}
+    trained = {module for module in trained if not purpose_of(module.document.path).is_foreign}
     return tuple(_described(project, item) for item in _entered(project, trained))
 
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, Fix, Operation, RemoveArgument, ReplaceExpression
+from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.regions import regions_of
-from ...codemod.purpose.training_code import is_foreign
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts
 from ...codemod.torch.dtypes import FP16, FP32
@@ -24,7 +24,7 @@ def moves(project: Project) -> Iterator[Move]:
     if wanted not in (FP32, FP16):
         return
     for scaler in scalers(project):
-        if not is_foreign(scaler.module.document.path) and scaler.is_used:
+        if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
             yield from _pointless(project, scaler) if wanted == FP32 else _missing(project, scaler)
 
 

@@ -37,7 +37,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule
-from ...codemod.purpose.training_code import connected_modules, imported_modules, is_foreign
+from ...codemod.purpose.files import purpose_of
+from ...codemod.purpose.imports import connected_modules, imported_modules
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.accelerators import accelerator_at
@@ -70,7 +71,7 @@ class Read:
 
 def check(project: Project) -> Iterator[Finding]:
     for document in project.python_documents(("mixed_precision",), where=lambda text: "Accelerator(" in text):
-        if not is_foreign(document.path):
+        if not purpose_of(document.path).is_foreign:
             for forwarded in _forwarded(project, names_of(project, document)):
                 yield from _checked(project, forwarded)
 

@@ -33,13 +33,13 @@ from collections.abc import Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Operation, Place, RemoveArgument, Rule, SetArgument
 from ...codemod.profiles.profile import Device
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32, FP64
-from ..hardware.deployment import is_test
 from .attention_uses import first_float32_use, is_cast_on_the_way
 from .load_dtype_fixes import to_bf16
 from .loads import LOADERS, Load, is_of_transformers, load_at

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import ReplaceExpression, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, names_of, resolve
 from ...codemod.python.scopes import attribute_chain
 from ...codemod.source.project import Project
-from .slips import Slip, fix_of, is_test, place_of, slip_at
+from .slips import Slip, fix_of, place_of, slip_at
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
 """A command-line switch with one of these words in its name is about precision."""

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guard_facts, position
 from ...codemod.python.values import values_of
 from ...codemod.python.visible import means_the_same
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
-from ..hardware.deployment import is_test
 from .births import births_of
 from .keywords import keywords_of
 from .loads import LOADERS, Load, literal_of, load_at

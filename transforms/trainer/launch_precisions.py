@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...codemod.formats import CommandLine
 from ...codemod.model import Place
-from ...codemod.purpose.training_code import is_left_alone
+from ...codemod.purpose.files import purpose_of
 from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
@@ -38,7 +38,7 @@ def stated_for(project: Project, programs: set[str], flags: Iterable[str]) -> St
     """
     launched = False
     for config in config_files(project, ("accelerate",), (FileKind.SHELL,)):
-        if is_left_alone(config.document.path):
+        if purpose_of(config.document.path).is_left_alone:
             continue
         for index, command in enumerate(config.text.commands):
             if command.script and runs_one_of(command.script, programs):
@@ -109,7 +109,8 @@ def _of_file(config: ConfigFile) -> Stated | None:
 def _accelerate_files(project: Project) -> Iterator[ConfigFile]:
     for config in config_files(project, ("mixed_precision",), (FileKind.YAML, FileKind.JSON)):
         names = {entry.name for entry in config.text.entries if len(entry.key) == 1}
-        if not names.isdisjoint(MARKS) and "mixed_precision" in names and not is_left_alone(config.document.path):
+        is_accelerates = not names.isdisjoint(MARKS) and "mixed_precision" in names
+        if is_accelerates and not purpose_of(config.document.path).is_left_alone:
             yield config
 
 

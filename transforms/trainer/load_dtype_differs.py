@@ -27,7 +27,6 @@ asks for bfloat16 and Unsloth refuses to train float16 weights in it.
 `float32-adapters` [safe]: PEFT makes the adapters float32 again, its default; without it the first step fails.
 `computed-dtype` [unsafe]: the dtype that was chosen for this model is passed to the load, or to the 4-bit weights.
 `bfloat16-too` [unsafe]: a choice that takes float16 where bfloat16 is asked for takes bfloat16.
-`none-stays-none` [unsafe]: a loader that is given no dtype leaves the choice to the function that makes the model.
 `old-keyword` [safe]: `torch_dtype=`, which the pinned transformers knows.
 
 Two of the cases have names of their own: `hf-fp16-weights-fp16-amp`, a float16 model that a scaler unscales, and
@@ -49,12 +48,11 @@ from ...codemod.source.project import Project
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
 from .load_keywords import unknown_keywords
-from .lost_none import lost_nones
 from .reports import Report
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for find in (load_clashes, forgotten_dtypes, lost_nones, unknown_keywords):
+    for find in (load_clashes, forgotten_dtypes, unknown_keywords):
         for report in find(project):
             yield _finding(report)
 

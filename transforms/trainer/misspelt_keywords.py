@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Operation, RemoveArgument, ReplaceExpression, SetArgument
+from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, Scope, names_of, resolve
 from ...codemod.source.project import Project
 from .misspellings import respelled
-from .slips import Slip, fix_of, is_test, place_of, slip_at
+from .slips import Slip, fix_of, place_of, slip_at
 
 CLASSES = {
     "accelerate.Accelerator": ("mixed_precision",),

@@ -4,8 +4,8 @@
 
 `module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
 'mix_precision'`, `'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no
-error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, a scaler that is put into
-`self.scalar` scales nothing, and `train(args.bf16, args.fp16)` runs the other precision.
+error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, and
+`train(args.bf16, args.fp16)` runs the other precision.
 
 ## Why
 
@@ -22,7 +22,7 @@ or the project's own options do not have) or where the new value means the same.
 `spelling` [unsafe]: the same where the run changes: a text that is compared, a value in a configuration file, an
 attribute of an object that may allow missing names, a text for a truth value, `type=bool` (the project's own `str2bool`
 where the file has one, else a function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on
-existing command lines keeps working), a scaler that is used from now on.
+existing command lines keeps working).
 
 `swap` [unsafe]: the two arguments change places.
 
@@ -44,7 +44,6 @@ from .boolean_flags import wrong_truth_values
 from .misspelt_keywords import unknown_keywords
 from .misspelt_torch_names import misspelt_torch_names
 from .misspelt_words import misspelt_words
-from .scaler_names import misspelt_scalers
 from .swapped_flags import swapped_flags
 
 KINDS = (
@@ -52,7 +51,6 @@ KINDS = (
     misspelt_words,
     unknown_keywords,
     wrong_truth_values,
-    misspelt_scalers,
     swapped_flags,
 )
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Applicability, EditRefused, Fix
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
-from .slips import SPELLING, Slip, fix_of, is_test, place_of, renamed_attribute, respelt_string, slip_at
+from .slips import SPELLING, Slip, fix_of, place_of, renamed_attribute, respelt_string, slip_at
 
 SPEAKING = ("dtype", "precision", "float_type", "amp")
 """Words in the name of a setting whose value is a dtype."""

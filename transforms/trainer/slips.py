@@ -54,9 +54,3 @@ def respelt_string(module: ModuleNames, node: ast.Constant, wrong: str, right: s
     if source.count(wrong) != 1 or len(source) > len(wrong) + 4:
         return None
     return ReplaceExpression(span, (source.replace(wrong, right),))
-
-
-def is_test(path: str) -> bool:
-    """Whether a file only tests others: what it spells wrong may be wrong on purpose."""
-    *folders, name = path.split("/")
-    return name.startswith(("test_", "conftest")) or any(part in ("test", "tests", "testing") for part in folders)

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 
 from ...codemod.model import Place, ReplaceExpression
+from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, names_of, parameters_of
 from ...codemod.source.project import Project
-from .slips import Slip, fix_of, is_test, place_of, slip_at
+from .slips import Slip, fix_of, place_of, slip_at
 
 KINDS = {"fp16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 _PAIR = re.compile(

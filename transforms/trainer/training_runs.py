@@ -10,10 +10,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
-from ..hardware.deployment import is_test
 from .births import Birth, Sight, births_of
 from .keywords import keywords_of
 from .loads import Load, initial_load, load_at, loads_in

@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...purpose.training_code import connected_modules, is_left_alone
+from ...purpose.files import purpose_of
+from ...purpose.imports import connected_modules
 from ...python.names import FunctionNode, ModuleNames
 from ...source.project import Project
 from .launch_flags import flags_given
@@ -53,7 +54,7 @@ def declared_options(
     if function is not None:
         return tuple(item for item in _of(project, module).get(name, ()) if item.node in function.decorator_list)
     for other in connected_modules(project, module):
-        if other is module or not is_left_alone(other.document.path):
+        if other is module or not purpose_of(other.document.path).is_left_alone:
             found = _of(project, other).get(name, ())
             if found:
                 return found

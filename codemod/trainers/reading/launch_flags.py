@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ...formats import Entry
-from ...purpose.training_code import connected_modules, is_left_alone
+from ...purpose.files import purpose_of
+from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -21,7 +22,7 @@ def flags_given(project: Project, module: ModuleNames, flags: Sequence[str]) -> 
     programs = {item.document.path for item in connected_modules(project, module)}
     words = tuple(flag.lstrip("-") for flag in flags)
     for config in config_files(project, words, (FileKind.SHELL, FileKind.ENV)):
-        if is_left_alone(config.document.path):
+        if purpose_of(config.document.path).is_left_alone:
             continue
         for entry in config.text.entries:
             if entry.kind == "flag" and entry.name in flags and runs_one_of(entry.command, programs):

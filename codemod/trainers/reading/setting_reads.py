@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...formats import Entry
-from ...purpose.training_code import connected_modules, is_left_alone
+from ...purpose.files import purpose_of
+from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames
 from ...source.documents import Document, FileKind
 from ...source.project import Project
@@ -80,7 +81,7 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
     """The entries of the project's configuration files that ``read`` may read."""
     kinds = (FileKind.SHELL, FileKind.ENV) if read.of_environment else (*MAPPINGS, FileKind.SHELL)
     for config in config_files(project, (read.name,), kinds):
-        if is_left_alone(config.document.path):
+        if purpose_of(config.document.path).is_left_alone:
             continue
         for entry in config.text.entries:
             if _names(entry, read) and entry.is_scalar and (read.of_environment or _fits(project, config, entry, read)):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...model import Applicability, Fix, Place
-from ...purpose.training_code import is_foreign
+from ...purpose.files import purpose_of
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
@@ -54,7 +54,7 @@ class Clash:
 def clashes_of(project: Project, code: str) -> Iterator[Clash]:
     """The contradictions that the rule ``code`` reports, over the whole project."""
     for scope in scopes_of(project):
-        if is_foreign(scope.path):
+        if purpose_of(scope.path).is_foreign:
             continue
         for contradiction in scope.framework.contradictions:
             if contradiction.rule == code and all_hold(project, scope, contradiction.when) is True:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule, Span
-from ...purpose.idle import is_idle
-from ...purpose.training_code import is_foreign
+from ...purpose.files import purpose_of
+from ...purpose.training import only_infers, only_launches_inference
 from ...source.project import Project
 from ..framework import by_machine
 from ..reading.declarations import scopes_of
@@ -69,10 +69,17 @@ def _siblings(scope: Scope) -> tuple[str, str]:
 def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
     for scope in scopes_of(project):
         actions = scope.framework.actions(target)
-        if actions and not is_foreign(scope.path) and not is_idle(project, scope):
+        if actions and not purpose_of(scope.path).is_foreign and not _is_idle(project, scope):
             move = _move(project, scope, _by_machine(project, scope, plan_of(project, scope, actions)), target)
             if move is not None:
                 yield scope, move
+
+
+def _is_idle(project: Project, scope: Scope) -> bool:
+    """Whether a call or a command line serves no training."""
+    if scope.kind == "call":
+        return only_infers(project, scope.path)
+    return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
 
 
 def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:

@@ -1,0 +1,89 @@
+"""Which of the project's modules import which: read from the import statements, followed both ways."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from ..python.names import ModuleNames, names_of, project_module
+from ..source.project import Project
+from .files import purpose_of
+
+MAX_REACHED = 600
+"""How many modules are followed from the first ones before the rest counts as not reached."""
+MAX_IMPORTERS, MAX_CONNECTED, MAX_SEARCHED = 8, 80, 120
+"""Bounds of the search for what has to do with a module: a project that needs more has no single source of a value."""
+
+
+def imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """The project's own modules that ``module`` imports, anywhere in it."""
+    return project.memo(_imported_modules, module)
+
+
+def _imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    path = module.document.path
+    documents = [project_module(project, name, path) for name in dict.fromkeys(_imported_names(module))]
+    modules = (names_of(project, item) for item in documents if item is not None)
+    return tuple(dict.fromkeys(item for item in modules if item is not module))
+
+
+def _imported_names(module: ModuleNames) -> Iterator[str]:
+    yield from module.star_imports
+    bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
+    for binding in bindings:
+        if binding.kind == "import" and binding.qualified:
+            yield binding.qualified
+            if isinstance(binding.node, ast.ImportFrom):
+                yield binding.qualified.rpartition(".")[0]
+            elif isinstance(binding.node, ast.Import):  # ``import a.b`` binds ``a``, and imports both
+                yield from (alias.name for alias in binding.node.names)
+
+
+def importers_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """The project's modules that import ``module``."""
+    return project.memo(_importers, module)
+
+
+def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    path = module.document.path
+    stem = path.rpartition("/")[2].removesuffix(".py")
+    name = path.split("/")[-2] if stem == "__init__" and "/" in path else stem
+    if not path.endswith(".py") or len(name) < 2:
+        return ()
+    spellings = (f"import {name}", f".{name}", f"{name} import", f", {name}")
+    others = (names_of(project, item) for item in islice(project.python_documents(spellings), MAX_SEARCHED))
+    return tuple(other for other in others if module in imported_modules(project, other))
+
+
+def reached_from(project: Project, starts: Iterable[ModuleNames], limit: int = MAX_REACHED) -> tuple[ModuleNames, ...]:
+    """``starts`` and what they import, directly or through others, near ones first; code left alone is not entered."""
+    found = dict.fromkeys(starts)
+    waiting = list(found)
+    while waiting and len(found) < limit:
+        for module in imported_modules(project, waiting.pop(0)):
+            if module not in found and not purpose_of(module.document.path).is_left_alone:
+                found[module] = None
+                waiting.append(module)
+    return tuple(found)
+
+
+def connected_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """``module``, what it imports, and what imports it: where an object that it reads can come from."""
+    return project.memo(_connected_modules, module)
+
+
+def _connected_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    found = [module, *imported_modules(project, module)]
+    near = importers_of(project, module)
+    for importer in [*near, *(other for item in near[:MAX_IMPORTERS] for other in importers_of(project, item))]:
+        found += [importer, *_named_by(project, importer)]
+    return tuple(dict.fromkeys(found))[:MAX_CONNECTED]
+
+
+def _named_by(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
+    """What ``module`` imports; a package stands for the modules that its ``__init__`` takes in."""
+    for other in imported_modules(project, module):
+        yield other
+        if other.document.path.endswith("__init__.py"):
+            yield from imported_modules(project, other)

@@ -1,0 +1,95 @@
+"""Which Python code a training run uses: files that train, and what these import.
+
+Inference, export, tests, benchmarks and other people's code in the tree keep their precision when a project moves.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..python.names import ModuleNames, names_of
+from ..source.project import Project
+from .files import purpose_of, says_training
+from .imports import imported_modules, reached_from
+
+WORDS = ("backward(", "def training_step", "def train_step", "loss_scaler(", "trainer(")
+"""A file without any of these runs no training step."""
+STEPS = frozenset({"training_step", "train_step"})
+"""Methods that hold a training step: Lightning's and Keras's names, which other trainers took over."""
+RUNS_STEP = frozenset({"backward", "loss_scaler"})
+"""What a training step calls: ``loss_scaler(loss, optimizer)`` is timm's NativeScaler, which runs ``backward``."""
+FITS = frozenset({"step", "fit", "train_model"})
+"""Methods with which another library trains."""
+NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
+
+
+def training_modules(project: Project) -> tuple[ModuleNames, ...]:
+    """The files that run a training step, foreign ones aside."""
+    return project.fact(_training_modules)
+
+
+def _training_modules(project: Project) -> tuple[ModuleNames, ...]:
+    documents = project.python_documents(WORDS)
+    modules = (names_of(project, item) for item in documents if not purpose_of(item.path).is_foreign)
+    return tuple(module for module in modules if trains(module) and _may_train(module))
+
+
+def _may_train(module: ModuleNames) -> bool:
+    return not purpose_of(module.document.path).is_left_alone or "step" in module.calls_by_name
+
+
+def trains(module: ModuleNames) -> bool:
+    """Whether the code of a file runs or holds a training step."""
+    if any(name in RUNS_STEP or name.endswith("Trainer") for name in module.calls_by_name):
+        return True
+    return any(name in STEPS or name.endswith("Trainer") for name in _defined(module))
+
+
+def _defined(module: ModuleNames) -> Iterator[str]:
+    for node in module.scopes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def reached_modules(project: Project) -> frozenset[ModuleNames]:
+    """The files that train and what these import, directly or through others."""
+    return project.fact(_reached_modules)
+
+
+def _reached_modules(project: Project) -> frozenset[ModuleNames]:
+    return frozenset(reached_from(project, training_modules(project)))
+
+
+def only_infers(project: Project, path: str) -> bool:
+    """Whether nothing in a file trains, and its name says what it does instead, or that it holds no gradients."""
+    document = next(project.python_documents_at([path]), None)
+    module = names_of(project, document) if document is not None else None
+    if module is None or trains(module) or _fits(module):
+        return False
+    return purpose_of(path).is_left_alone or (_has_no_gradients(module) and not _belongs_to_training(project, module))
+
+
+def only_launches_inference(path: str, script: str) -> bool:
+    """Whether neither a launch line's file nor its script is for training, and one is for something else."""
+    if any(says_training(each.rpartition("/")[2].lower()) for each in (path, script)):
+        return False
+    return purpose_of(path).is_left_alone or (script.endswith(".py") and purpose_of(script).is_left_alone)
+
+
+def _fits(module: ModuleNames) -> bool:
+    """Whether another library trains here; ``model.train()`` and ``model.train(False)`` only switch a mode."""
+    if not FITS.isdisjoint(module.calls_by_name):
+        return True
+    arguments = (item for call in module.calls_by_name.get("train", []) for item in (*call.args, *call.keywords))
+    return any(not isinstance(item, ast.Constant) for item in arguments)
+
+
+def _has_no_gradients(module: ModuleNames) -> bool:
+    read = (module.name_loads, module.attribute_loads)
+    return "generate" in module.calls_by_name or any(not NO_GRADIENTS.isdisjoint(names) for names in read)
+
+
+def _belongs_to_training(project: Project, module: ModuleNames) -> bool:
+    trained = training_modules(project)
+    return module in reached_modules(project) or any(item in trained for item in imported_modules(project, module))

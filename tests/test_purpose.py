@@ -1,0 +1,154 @@
+"""What files are for, which of them train, and what runs a piece of code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.purpose.files import purpose_of
+from precfix.codemod.purpose.imports import connected_modules, importers_of
+from precfix.codemod.purpose.training import only_infers, only_launches_inference, reached_modules, training_modules
+from precfix.codemod.purpose.words import Purpose
+from precfix.codemod.python.names import ModuleNames, names_of
+from precfix.codemod.source.project import Project
+
+from .project_tree import open_tree
+
+
+def module_of(project: Project, path: str) -> ModuleNames:
+    document = project.document(path)
+    assert document is not None
+    return names_of(project, document)
+
+
+# --- by path ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "purpose"),
+    [
+        ("tests/train.py", Purpose.TEST),
+        ("pkg/testing/net.py", Purpose.TEST),
+        ("examples_tests/run.py", Purpose.TEST),
+        ("test_net.py", Purpose.TEST),
+        ("net_test.py", Purpose.TEST),
+        ("pkg/conftest.py", Purpose.TEST),
+        ("third_party/tests/net.py", Purpose.TEST),
+        ("docs/conf.py", Purpose.DOCUMENTATION),
+        ("benchmarks/train.py", Purpose.BENCHMARK),
+        ("bench_attention.py", Purpose.BENCHMARK),
+        ("a/third_party/train.py", Purpose.VENDORED),
+        ("net/annotator/mmcv/runner.py", Purpose.VENDORED),
+        ("tools/test.py", Purpose.EVALUATION),
+        ("evaluate.py", Purpose.EVALUATION),
+        ("inference.py", Purpose.INFERENCE),
+        ("serve/model.py", Purpose.INFERENCE),
+        ("merge_lora.py", Purpose.EXPORT),
+        ("tools/export.py", Purpose.EXPORT),
+        ("old_train.py", Purpose.RETIRED),
+        ("archive/train.py", Purpose.RETIRED),
+        ("train.py", Purpose.TRAINING),
+        ("tools/train_export.py", Purpose.TRAINING),
+        ("demo/finetuning.py", Purpose.TRAINING),
+        ("net.py", Purpose.UNSTATED),
+    ],
+)
+def test_purpose_by_path(path: str, purpose: Purpose) -> None:
+    assert purpose_of(path) is purpose
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "latest/net.py",
+        "contest/net.py",
+        "attestation.py",
+        "latest.py",
+        "test_time_adaptation/net.py",
+        "mmcv/runner.py",
+        "src/mmcv/runner.py",
+        "gold/threshold.py",
+        "constraints.py",
+        "ops/token_merge.py",
+        "documents/net.py",
+        "happy.py",
+    ],
+)
+def test_words_that_only_look_alike(path: str) -> None:
+    assert purpose_of(path) is Purpose.UNSTATED
+
+
+def test_a_split_of_data_is_no_test() -> None:
+    assert purpose_of("train_test_split.py") is Purpose.TRAINING
+
+
+@pytest.mark.parametrize(
+    ("path", "script", "idle"),
+    [
+        ("run.sh", "predict.py", True),
+        ("serve/run.sh", "-m pkg.cli", True),
+        ("train.sh", "tools/generate.py", False),
+        ("run.sh", "train.py", False),
+        ("run.sh", "", False),
+    ],
+)
+def test_launch_lines_that_only_infer(path: str, script: str, idle: bool) -> None:
+    assert only_launches_inference(path, script) is idle
+
+
+# --- by code ----------------------------------------------------------------------------------------------------------
+
+
+def test_comments_and_strings_do_not_train(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {"a.py": "# loss.backward()\nx = 'Trainer()'\n", "b.py": "loss.backward()\n", "c.py": "def backward(): pass\n"},
+    )
+    assert [module.document.path for module in training_modules(project)] == ["b.py"]
+
+
+def test_code_that_training_imports_is_reached(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {
+            "train.py": "from lib import net\nloss.backward()\n",
+            "lib/__init__.py": "",
+            "lib/net.py": "from .layers import Layer\n",
+            "lib/layers.py": "class Layer: ...\n",
+            "lib/unused.py": "x = 1\n",
+            "lib/inference.py": "from .net import x\n",
+        },
+    )
+    reached = {module.document.path for module in reached_modules(project)}
+    assert reached == {"train.py", "lib/__init__.py", "lib/net.py", "lib/layers.py"}
+
+
+def test_a_file_that_trains_and_evaluates_does_not_only_infer(tmp_path: Path) -> None:
+    evaluation = "import torch\nwith torch.no_grad():\n    model(x)\n"
+    project = open_tree(
+        tmp_path,
+        {
+            "both.py": f"{evaluation}loss.backward()\n",
+            "run.py": evaluation,
+            "fit.py": f"{evaluation}model.train(data)\n",
+            "mode.py": f"{evaluation}model.train(False)\n",
+            "named.py": "# no_grad\nmodel(x)\n",
+        },
+    )
+    assert [path for path in project.paths if only_infers(project, path)] == ["mode.py", "run.py"]
+
+
+def test_importers_by_every_spelling(tmp_path: Path) -> None:
+    spellings = {
+        "a.py": "import lib.net\n",
+        "b.py": "from lib import net\n",
+        "c.py": "from lib import layers, net\n",
+        "d.py": "from lib.net import Net\n",
+        "lib/e.py": "from .net import Net\n",
+        "lib/f.py": "from . import net\n",
+    }
+    others = {"g.py": "net = 1\n# import lib.net\n", "lib/__init__.py": "", "lib/net.py": "", "lib/layers.py": ""}
+    project = open_tree(tmp_path, {**spellings, **others})
+    net = module_of(project, "lib/net.py")
+    assert {module.document.path for module in importers_of(project, net)} == set(spellings)
+    assert "lib/layers.py" in {module.document.path for module in connected_modules(project, net)}
