@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from .source.project import Project
@@ -41,6 +41,11 @@ class Applicability(str, Enum):
     """Numerics, memory or speed may change; written only with ``--unsafe-fixes``."""
     DISPLAY_ONLY = "display-only"
     """Printed for the reader, never written."""
+
+    @classmethod
+    def safe_if(cls, proved: bool) -> Applicability:
+        """Safe where that is proved, else unsafe."""
+        return cls.SAFE if proved else cls.UNSAFE
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,8 +88,8 @@ class UnwrapBlock:
     """Replace a ``with`` or ``if`` statement by the statements of its body, or of its ``else`` branch."""
 
     span: Span
-    branch: str = "body"
-    """``"body"`` or ``"orelse"``; for ``orelse`` an ``elif`` chain becomes the ``if``."""
+    branch: Literal["body", "orelse"] = "body"
+    """For ``orelse`` an ``elif`` chain becomes the ``if``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +139,7 @@ class InsertStatement:
 
     span: Span
     text: str
-    where: str = "before"
-    """``"before"`` or ``"after"``."""
+    where: Literal["before", "after"] = "before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +209,29 @@ class Fix:
     name: str
     """Short kebab-case word that tells alternatives apart (``drop``, ``disable``); ``--fix PF101=disable``."""
     message: str
-    """What will be done, and plainly what changes in behaviour."""
+    """What will be done, and plainly what changes in behavior."""
     applicability: Applicability
     edits: tuple[Edit, ...]
+
+    @classmethod
+    def of(cls, name: str, applicability: Applicability, message: str, *edits: Edit) -> Fix:
+        """A fix with ``edits``, each of them once."""
+        return cls(name, message, applicability, tuple(dict.fromkeys(edits)))
+
+    @classmethod
+    def safe(cls, name: str, message: str, *edits: Edit) -> Fix:
+        """A fix after which every run computes the same, or no longer crashes."""
+        return cls.of(name, Applicability.SAFE, message, *edits)
+
+    @classmethod
+    def unsafe(cls, name: str, message: str, *edits: Edit) -> Fix:
+        """A fix that may change numerics, memory or speed."""
+        return cls.of(name, Applicability.UNSAFE, message, *edits)
+
+    @classmethod
+    def shown(cls, name: str, message: str, *edits: Edit) -> Fix:
+        """A fix that is printed and never written."""
+        return cls.of(name, Applicability.DISPLAY_ONLY, message, *edits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +241,17 @@ class Place:
     path: str
     span: Span
     message: str
+
+
+Where = TypeVar("Where", contravariant=True)
+
+
+class Pointable(Protocol[Where]):
+    """A file that can point at its parts: nodes of a syntax tree, entries of a configuration."""
+
+    def place(self, where: Where, message: str, /) -> Place:
+        """The place where ``where`` stands."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +265,27 @@ class Finding:
     span: Span
     evidence: tuple[Place, ...] = ()
     fixes: tuple[Fix, ...] = ()
+
+
+class Draft(NamedTuple):
+    """What a part of a rule has found; the rule makes it a finding: ``rule.found(*draft)``."""
+
+    place: Place
+    evidence: tuple[Place, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+
+    @classmethod
+    def at(
+        cls,
+        source: Pointable[Where],
+        where: Where,
+        message: str,
+        evidence: Iterable[Place] = (),
+        fixes: Iterable[Fix | None] = (),
+    ) -> Draft:
+        """What was found where ``where`` stands in ``source``; a fix that could not be made (None) is left out."""
+        offered = tuple(fix for fix in fixes if fix is not None)
+        return cls(source.place(where, message), tuple(evidence), offered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +404,21 @@ class Rule:
     def title(self) -> str:
         """The first line of the manual."""
         return self.docs.partition("\n")[0]
+
+    def at(
+        self,
+        source: Pointable[Where],
+        where: Where,
+        message: str,
+        evidence: Iterable[Place] = (),
+        fixes: Iterable[Fix | None] = (),
+    ) -> Finding:
+        """A finding of this rule where ``where`` stands in ``source``; a fix that is None is left out."""
+        return self.found(*Draft.at(source, where, message, evidence, fixes))
+
+    def found(self, place: Place, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()) -> Finding:
+        """A finding of this rule at ``place``."""
+        return Finding(self.code, self.name, place.message, place.path, place.span, tuple(evidence), tuple(fixes))
 
     def finding(
         self, message: str, path: str, span: Span, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()

@@ -17,6 +17,7 @@ from precfix.codemod.flow.lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
+    Made,
     Role,
     Value,
     clash,
@@ -127,7 +128,7 @@ def test_too_many_ways_are_unknown() -> None:
     assert value.atoms == ()
 
 
-FOLLOWED = Atom(symbol="x.dtype", role=Role.EXPRESSION, made="followed")
+FOLLOWED = Atom(symbol="x.dtype", role=Role.EXPRESSION, made=Made.FOLLOWED)
 
 
 @pytest.mark.parametrize(

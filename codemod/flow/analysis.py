@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..python.functions import FunctionTarget, method_of
@@ -12,15 +13,8 @@ from ..torch.tables.halves import weights_can_be_half
 from . import statements
 from .classes import ProjectClass, constructed, is_torch_module, stored_elsewhere, weights_atom
 from .contexts import decorated
-from .frame import Autocasting, AutocastState, Frame, Record, TooLarge
-from .lattice import (
-    HALVES,
-    UNKNOWN_VALUE,
-    Atom,
-    Role,
-    Value,
-    join,
-)
+from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
+from .lattice import HALVES, UNKNOWN_VALUE, Atom, Made, Role, Source, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
 
@@ -48,7 +42,9 @@ class FlowAnalysis:
     def __init__(self, project: Project) -> None:
         self.project = project
         self._functions: dict[FunctionNode | ModuleNames, Interpretation] = {}
-        self._under: dict[tuple[FunctionNode, Atom, str], Interpretation] = {}
+        self._observed: dict[tuple[FunctionNode, AutocastState], Interpretation] = {}
+        self._scripts: dict[ModuleNames, Interpretation] = {}
+        self._under: dict[tuple[FunctionNode, AutocastState, Source | None], Interpretation] = {}
         self._attributes: dict[ProjectClass, dict[str, Value]] = {}
         self._weights: dict[ProjectClass, Atom] = {}
         self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
@@ -74,25 +70,58 @@ class FlowAnalysis:
         """The interpretation of the statements of a module: a script."""
         if module not in self._functions:
             self._functions[module] = NOTHING
-            record = Record()
-            frame = Frame(self, module, None, record, AutocastState(Autocasting.OFF))
-            self._functions[module] = self._run(frame, module.tree.body)
+            self._functions[module] = self._script(module, Record())
         return self._functions[module]
 
-    def under(self, state: AutocastState, module: ModuleNames, node: FunctionNode) -> Interpretation:
-        """The interpretation of a function that a caller runs in ``state``; not kept."""
-        return self._interpret(module, node, state)
+    def observed(
+        self, module: ModuleNames, node: FunctionNode, state: AutocastState, names: Mapping[str, Value] | None = None
+    ) -> Interpretation:
+        """The interpretation of a function in ``state``, with what each expression and product in it was.
+
+        ``names``: what parameters hold, where more is known of them than the function tells. A decorator that opens a
+        region counts more than ``state``.
+        """
+        own = decorated(self.project, module, node)
+        state = state if own.state is Autocasting.MAYBE else own
+        if names is not None:
+            return self._interpret(module, node, state, Record(observed=True), names)
+        key = (node, state)
+        if key not in self._observed:
+            self._observed[key] = self._interpret(module, node, state, Record(observed=True))
+        return self._observed[key]
+
+    def value_at(self, module: ModuleNames, node: ast.expr, state: AutocastState) -> Value:
+        """What ``node`` is, where its function runs in ``state``; a script's own statements run in none."""
+        holder = module.scope_of(node).function.node
+        if isinstance(holder, FunctionNode):
+            return self.observed(module, holder, state).record.values.get(node, UNKNOWN_VALUE)
+        if not isinstance(holder, ast.Module):
+            return UNKNOWN_VALUE
+        if module not in self._scripts:
+            self._scripts[module] = self._script(module, Record(observed=True))
+        return self._scripts[module].record.values.get(node, UNKNOWN_VALUE)
 
     # --- interpretation ---------------------------------------------------------------------------------------------
 
-    def _interpret(self, module: ModuleNames, node: FunctionNode, state: AutocastState | None = None) -> Interpretation:
+    def _script(self, module: ModuleNames, record: Record) -> Interpretation:
+        return self._run(Frame(self, module, None, record, OUTSIDE), module.tree.body)
+
+    def _interpret(
+        self,
+        module: ModuleNames,
+        node: FunctionNode,
+        state: AutocastState | None = None,
+        record: Record | None = None,
+        names: Mapping[str, Value] | None = None,
+    ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
         owner = self._owner(module, node)
-        frame = Frame(self, module, node, Record(), state)
+        frame = Frame(self, module, node, record or Record(), state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
         frame.names.update(self._closed_over(module, node))
         for parameter in parameters_of(node):
             frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
+        frame.names.update(names or {})
         return self._run(frame, node.body)
 
     def _run(self, frame: Frame, body: list[ast.stmt]) -> Interpretation:
@@ -202,7 +231,7 @@ class FlowAnalysis:
         known, state = self.function(target.module, target.node), frame.autocast
         if state.state is not Autocasting.ON:
             return known
-        key = (target.node, state.atom, state.device)
+        key = (target.node, state, state.region)
         if key not in self._under:
             self._under[key] = known  # a recursive call finds this
             if decorated(self.project, target.module, target.node).state is Autocasting.MAYBE:
@@ -255,9 +284,9 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
         mixture = replace(atom.mixture, meant=kept) if kept is not None else None
         return (replace(atom, mixture=mixture),)
     if atom.symbol in bindings:
-        made_by_layer = atom.made == "layer"
+        made_by_layer = atom.made is Made.LAYER
         return tuple(
-            replace(item, made="layer") if made_by_layer and item.role is Role.WEIGHTS else item
+            replace(item, made=Made.LAYER) if made_by_layer and item.role is Role.WEIGHTS else item
             for item in bindings[atom.symbol]
         )
     if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):
@@ -268,7 +297,7 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
 def _names_are_asked_for(frame: Frame) -> bool:
     """Whether somebody looks at the names a function leaves: its class, or a function nested in it."""
     function = frame.function
-    if function is None or function.name == "__init__":
+    if function is None or function.name == "__init__" or frame.record.observed:
         return True
     return any(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in function.body)
 

@@ -7,7 +7,7 @@ import ast
 from ..torch.dtypes import FP32
 from .classes import attribute_value, model_by_name
 from .frame import Frame
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, named_by
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, named_by
 
 SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
 OUTPUT_ATTRIBUTES = {
@@ -20,8 +20,10 @@ OUTPUT_ATTRIBUTES = {
     "image_embeds",
     "text_embeds",
     "pred_original_sample",
+    "hidden_states",
+    "embeddings",
 }
-"""Attributes of what a model returns that hold a tensor of its dtype."""
+"""Attributes of what a model returns that hold a tensor of its dtype: floating ones all."""
 NUMBER_ATTRIBUTES = {"shape", "ndim", "device", "requires_grad", "is_cuda", "layout", "names"}
 SCHEDULER_TABLES = ("alphas_cumprod", "betas", "sigmas")
 """Tables of a diffusers scheduler, float32 whatever the model computes in (``SchedulerMixin``, diffusers 0.35)."""
@@ -39,8 +41,10 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
     if name in SCHEDULER_TABLES and _names_scheduler(node.value):
         source = frame.source(node, f"the scheduler keeps {name} in float32")
-        return Value(Kind.TENSOR, (Atom(FP32, source=source, made="table"),))
-    if base.kind is Kind.TENSOR and (name in SAME_DTYPE_ATTRIBUTES or name in OUTPUT_ATTRIBUTES):
+        return Value(Kind.TENSOR, (Atom(FP32, source=source, made=Made.TABLE),))
+    if base.kind is Kind.TENSOR and name in OUTPUT_ATTRIBUTES:
+        return as_floating(base)
+    if base.kind is Kind.TENSOR and name in SAME_DTYPE_ATTRIBUTES:
         return base
     return model_by_name(node) if base.kind is Kind.UNKNOWN else UNKNOWN_VALUE
 
@@ -69,5 +73,5 @@ def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return UNKNOWN_VALUE
     text = ast.unparse(node)
     source = frame.source(node, f"{text} is followed")
-    made = "" if base.kind is Kind.MODULE else "followed"
+    made = Made.PLAIN if base.kind is Kind.MODULE else Made.FOLLOWED
     return Value(Kind.DTYPE, (Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node, made=made),))

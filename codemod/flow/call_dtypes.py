@@ -8,16 +8,16 @@ from dataclasses import replace
 from ..torch.dtypes import FP32
 from .dtype_expressions import dtype_atoms
 from .frame import Frame
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Value
 from .meetings import NodeValue
 
 Named = list[tuple[str, ast.expr, Value]]
 """The keyword arguments of a call: name (``**`` for an unpacked one), expression, value."""
 
 
-def default_atom(frame: Frame, node: ast.expr, text: str, made: str) -> Atom:
+def default_atom(frame: Frame, node: ast.expr, text: str, made: Made) -> Atom:
     """The atom of the default dtype; unknown where the project changes it."""
-    source = frame.source(node, f"{text} in float32, the default dtype" if made == "module" else text)
+    source = frame.source(node, f"{text} in float32, the default dtype" if made is Made.MODULE else text)
     return Atom(FP32, source=source, made=made)
 
 
@@ -32,7 +32,7 @@ def given_atoms(frame: Frame, named: Named) -> tuple[Atom, ...] | None:
 def atoms_of_dtype(frame: Frame, node: ast.expr, value: Value) -> tuple[Atom, ...]:
     """The atoms a dtype-valued argument stands for, made by a cast from now on."""
     atoms = value.atoms if value.kind is Kind.DTYPE and value.atoms else dtype_atoms(frame, node)
-    return tuple(replace(atom, made="cast") if atom.dtype is not None else atom for atom in atoms)
+    return tuple(replace(atom, made=Made.CAST) if atom.dtype is not None else atom for atom in atoms)
 
 
 def as_tensor(value: Value) -> Value:

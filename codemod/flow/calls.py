@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
+from ..torch.tables.libraries import DEQUANTIZERS
 from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
 from .classes import ProjectClass
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, promote
+from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, promote
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
+from .results import result_of
 
 LOADERS = ("from_pretrained", "from_single_file", "from_config")
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
 GROWING = ("append", "extend", "insert", "pop", "clear", "remove")
+CONVERTERS = ("prepare", "prepare_model", "setup_module")
+"""Methods of accelerate's Accelerator and of Fabric: the modules that they return give float32 results."""
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
 SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_input": (0,)}
@@ -29,6 +34,32 @@ SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_i
 def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
     """The value of a call whose receiver and arguments are evaluated."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    given = [value for _, value in positional] + [value for _, _, value in named]
+    if name == "save_for_backward":
+        if not any(isinstance(item, ast.Starred) for item in node.args):
+            frame.record.saved[node] = tuple(given)
+        return NUMBER_VALUE
+    value = _called(frame, node, name, receiver, positional, named)
+    if not value.atoms and name in DEQUANTIZERS and all(item.kind is not Kind.DTYPE for item in given):
+        source = frame.source(node, f"{name} gives the dtype that the quantization remembers")
+        return Value(Kind.TENSOR, (Atom(symbol="quantized", role=Role.QUANTIZED, can_be_half=False, source=source),))
+    return of_gradient(value, [*given, *([receiver] if receiver is not None else [])])
+
+
+def of_gradient(value: Value, operands: list[Value]) -> Value:
+    """In a backward pass: what is computed from the gradient, by whatever kernel, follows it."""
+    if not any(item.is_of_gradient for item in operands):
+        return value
+    if value.kind is Kind.UNKNOWN:
+        atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
+        return Value(Kind.TENSOR, (atom,), label="any")
+    lowered = (replace(atom, made=Made.GRADIENT) if atom.role is Role.AUTOCAST else atom for atom in value.atoms)
+    return value.with_atoms(lowered)
+
+
+def _called(
+    frame: Frame, node: ast.Call, name: str, receiver: Value | None, positional: list[NodeValue], named: Named
+) -> Value:
     if not isinstance(node.func, ast.Attribute | ast.Name):
         if receiver is None or receiver.kind is not Kind.MODULE:
             return UNKNOWN_VALUE
@@ -82,7 +113,8 @@ def _method(
     if receiver.kind in (Kind.SEQUENCE, Kind.ARRAY):
         place = place_of(node.func.value) if name in GROWING else None
         if place is not None:
-            frame.put(place, Value(receiver.kind))
+            only = positional[0][1] if name == "append" and len(positional) == 1 else UNKNOWN_VALUE
+            frame.put(place, _grown(receiver, only))
         return UNKNOWN_VALUE
     known = operation(name)
     told = name in TENSOR_ONLY or name == "to" or (known is not None and known.result == "array")
@@ -94,6 +126,17 @@ def _method(
         cast = moved(frame, node, [(node.func.value, receiver), *positional], named)
         return cast if cast.atoms else UNKNOWN_VALUE
     return apply_operation(frame, node, name, [(node.func.value, receiver), *positional], named, method=True)
+
+
+def _converts(func: ast.Attribute) -> bool:
+    of_fabric = func.attr == "setup" and "fabric" in ast.unparse(func.value).lower()
+    return func.attr in CONVERTERS or of_fabric
+
+
+def _grown(listed: Value, item: Value) -> Value:
+    """``outputs.append(x)``: all that are gathered are alike, or nothing is known of them."""
+    alike = listed.items in ((), (item,)) and item.kind is Kind.TENSOR
+    return Value(listed.kind, items=(item,), label="each") if alike else Value(listed.kind)
 
 
 def _random_result(receiver: Value, name: str) -> Value | None:
@@ -114,7 +157,7 @@ def _other_call(
 ) -> Value:
     if name in LOADERS and isinstance(node.func, ast.Attribute):
         return loaded(frame, node, named)
-    if name == "prepare" and isinstance(node.func, ast.Attribute):
+    if isinstance(node.func, ast.Attribute) and _converts(node.func):
         return prepared(positional)
     if (
         name in ("unwrap_model", "compile", "DistributedDataParallel", "DataParallel", "deepcopy", "get_peft_model")
@@ -135,4 +178,4 @@ def _other_call(
                 frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
             )
         return ARRAY_VALUE
-    return ARRAY_VALUE if (qualified or "").startswith("numpy.") else UNKNOWN_VALUE
+    return ARRAY_VALUE if (qualified or "").startswith("numpy.") else result_of(frame, node)

@@ -11,7 +11,7 @@ from ..python.names import FunctionNode, ModuleNames, Scope, resolve
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from .frame import Frame
-from .lattice import FLOATING, UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
+from .lattice import FLOATING, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
@@ -147,7 +147,7 @@ def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Va
 
 def _is_kept_wide(value: Value) -> bool:
     """``nn.Linear(4, 4, dtype=torch.float32)``, ``self.head.float()``: float32 is asked for."""
-    return bool(value.atoms) and all(atom.dtype == FP32 and atom.made == "cast" for atom in value.atoms)
+    return bool(value.atoms) and all(atom.dtype == FP32 and atom.made is Made.CAST for atom in value.atoms)
 
 
 def has_parts_with_weights(analysis: FlowAnalysis, found: ProjectClass) -> bool:

@@ -9,7 +9,7 @@ from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, dtype_scenarios
 from ..torch.dtypes import Dtype
 from .frame import Autocasting, AutocastState, Frame
-from .lattice import Atom, Role, Source
+from .lattice import Atom, Made, Role, Source
 
 OWN_METHODS = ("autocast", "autocast_smart_context_manager", "compute_loss_context_manager", "forward_context")
 """Methods of trainers (accelerate, fabric, transformers, Lightning plugins) that open a region."""
@@ -89,7 +89,11 @@ def opened(project: Project, autocast: Autocast) -> AutocastState:
         return AutocastState(Autocasting.OFF)  # refused there with a warning; CUDA casts weights and inputs to it
     symbol = "" if dtype is not None else "autocast"
     role = None if dtype is not None else Role.AUTOCAST
-    return AutocastState(Autocasting.ON, Atom(dtype, symbol, role, made="autocast", candidates=named), device)
+    how = "computes" if dtype is not None else "can compute"
+    types = " or ".join(sorted(item.name for item in named)) or "the low precision"
+    source = Source(autocast.module.document.path, autocast.node, f"autocast {how} in {types}")
+    atom = Atom(dtype, symbol, role, made=Made.AUTOCAST, candidates=named, source=source)
+    return AutocastState(Autocasting.ON, atom, device, source)
 
 
 def decorated(project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef) -> AutocastState:

@@ -10,7 +10,7 @@ from ..python.values import values_of
 from ..source.project import Project
 from ..torch.dtypes import TORCH_DTYPES, Dtype, as_dtype
 from .frame import Frame
-from .lattice import BOOL, HALVES, INT64, Atom, Role, Source
+from .lattice import BOOL, HALVES, INT64, Atom, Made, Role, Source
 
 INTEGER_NAMES = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "short", "int", "long",
@@ -49,15 +49,15 @@ def dtype_atoms(frame: Frame, node: ast.expr) -> tuple[Atom, ...]:
     text = ast.unparse(node)[:MAX_TEXT]
     source = Source(frame.module.document.path, node, f"{text} is given")
     if written is not None:
-        return (Atom(written, source=source, made="cast"),)
+        return (Atom(written, source=source, made=Made.CAST),)
     if isinstance(node, ast.Constant):
         word = as_dtype(node.value) if isinstance(node.value, str) else None
-        return (Atom(word, source=source, made="cast"),) if isinstance(word, Dtype) else ()
+        return (Atom(word, source=source, made=Made.CAST),) if isinstance(word, Dtype) else ()
     if _is_complex(frame, node):
         return ()
     named, complete = named_dtypes(frame.project, frame.module, node)
     if complete and len(named) == 1:
-        return (Atom(next(iter(named)), source=source, made="cast"),)
+        return (Atom(next(iter(named)), source=source, made=Made.CAST),)
     can_be_half = not complete or not named.isdisjoint(HALVES)
     symbol = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=can_be_half, source=source, expression=node)
     return (replace(symbol, candidates=named),)

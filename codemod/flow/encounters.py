@@ -20,7 +20,7 @@ from ..torch.tables.halves import speaks_of_half_weights
 from .analysis import FlowAnalysis, flow_of
 from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
-from .lattice import Kind
+from .lattice import Kind, Made
 from .prepared import named_as_prepared
 
 MAKERS = (
@@ -192,7 +192,7 @@ def _readers(
         if function is None or function.name != "__init__":
             continue
         for place, value in analysis.function(module, function).names.items():
-            wide = any(atom.dtype == FP32 and atom.made in ("factory", "cast") for atom in value.atoms)
+            wide = any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)
             if wide and value.kind is Kind.TENSOR and place.startswith("self."):
                 owner = module.scope_of(function).enclosing_class
                 loads = module.attribute_loads.get(place[5:], [])
@@ -203,7 +203,8 @@ def _readers(
 def _called_as(analysis: FlowAnalysis, module: ModuleNames, function: FunctionNode) -> list[str]:
     """The names by which others call a function whose result, or whose input, is worth to follow."""
     done = analysis.function(module, function)
-    gives = any(atom.dtype == FP32 and atom.made in ("factory", "cast", "module") for atom in done.returned.atoms)
+    makers = (Made.FACTORY, Made.CAST, Made.MODULE)
+    gives = any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms)
     if function.name.startswith("__") or not (gives or done.record.inputs):
         return []
     if function.name != "forward":

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .attributes import attribute_of
-from .calls import call
+from .calls import call, of_gradient
 from .classes import model_by_name
 from .containers import one_of
 from .dtype_expressions import dtype_atoms, written_dtype
 from .frame import Frame, joined_names, place_of, speaks_of_precision
-from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, promote
-from .operation_calls import apply_operation
+from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, join
+from .operation_calls import apply_operation, promoted_operands
 
+MAX_ITEMS = 16
+"""Longer displays are taken as one thing of unknown parts."""
 MAX_DEPTH = 60
 """Deeper nested expressions count as unknown."""
 
@@ -23,8 +25,11 @@ def evaluate(frame: Frame, node: ast.expr, depth: int = 0) -> Value:
     """What is known of ``node``; operands are evaluated once, in order, and meetings are recorded on the way."""
     if depth > MAX_DEPTH:
         return UNKNOWN_VALUE
-    handler = _HANDLERS.get(type(node))
-    return handler(frame, node, depth + 1) if handler is not None else _other(frame, node, depth + 1)
+    handler = _HANDLERS.get(type(node), _other)
+    value = handler(frame, node, depth + 1)
+    if frame.record.observed:
+        frame.record.values[node] = value
+    return value
 
 
 def _constant(frame: Frame, node: ast.expr, depth: int) -> Value:
@@ -44,7 +49,7 @@ def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
     dtype = written_dtype(frame, node)
     if dtype is not None:
         source = frame.source(node, f"{ast.unparse(node)} is given")
-        return Value(Kind.DTYPE, (Atom(dtype, source=source, made="cast"),))
+        return Value(Kind.DTYPE, (Atom(dtype, source=source, made=Made.CAST),))
     return model_by_name(node)
 
 
@@ -76,7 +81,7 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
     if base.kind is Kind.MODULE:
         return one_of(base)
     if base.kind is Kind.TENSOR:
-        of_table = any(atom.made == "table" for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
+        of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base
     return UNKNOWN_VALUE
 
@@ -105,13 +110,14 @@ def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.BinOp)
     left, right = evaluate(frame, node.left, depth), evaluate(frame, node.right, depth)
     if isinstance(node.op, ast.MatMult):
-        return apply_operation(frame, node, "matmul", [(node.left, left), (node.right, right)])
+        product = apply_operation(frame, node, "matmul", [(node.left, left), (node.right, right)])
+        return of_gradient(product, [left, right])
     if Kind.SEQUENCE in (left.kind, right.kind):
         return _repeated(node, left, right)
     if Kind.TENSOR not in (left.kind, right.kind):
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
-    result = promote([left, right], node)
+    result = promoted_operands(frame, [(node.left, left), (node.right, right)], node)
     return _true_division(node, result)
 
 
@@ -119,7 +125,9 @@ def _true_division(node: ast.BinOp, result: Value) -> Value:
     """Integers divide, and meet Python floats, in the default dtype: which dtype is not told."""
     integral = any(atom.dtype == INT64 for atom in result.atoms)
     floats = any(isinstance(item, ast.Constant) and isinstance(item.value, float) for item in (node.left, node.right))
-    return result.with_atoms(()) if integral and (floats or isinstance(node.op, ast.Div | ast.Pow)) else result
+    if not floats and not isinstance(node.op, ast.Div | ast.Pow):
+        return result
+    return result.with_atoms(()) if integral else as_floating(result)
 
 
 def _repeated(node: ast.BinOp, left: Value, right: Value) -> Value:
@@ -173,7 +181,7 @@ def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Tuple | ast.List)
     values = tuple(evaluate(frame, item, depth) for item in node.elts)
     starred = any(isinstance(item, ast.Starred) for item in node.elts)
-    return Value(Kind.SEQUENCE, items=None if starred or not 0 < len(values) <= 16 else values)
+    return Value(Kind.SEQUENCE, items=None if starred or len(values) > MAX_ITEMS else values)
 
 
 def _call(frame: Frame, node: ast.expr, depth: int) -> Value:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
-from .lattice import Atom, Role, Source, Value, join
+from .lattice import Atom, Made, Role, Source, Value, join
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
@@ -40,6 +40,16 @@ class AutocastState:
     atom: Atom = field(default_factory=lambda: Atom(symbol="autocast", role=Role.AUTOCAST))
     """What ``lower`` operations compute in."""
     device: str = "cuda"
+    region: Source | None = field(default=None, compare=False)
+    """Where it was opened, if that is known."""
+
+
+ASSUMED = AutocastState(
+    Autocasting.ON, Atom(symbol="autocast of the callers", role=Role.AUTOCAST, made=Made.AUTOCAST, can_be_half=True)
+)
+"""What a function runs in whose callers are taken to have opened a region."""
+OUTSIDE = AutocastState(Autocasting.OFF)
+"""What a backward pass runs in: ``loss.backward()`` belongs behind the region."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +95,23 @@ class Application:
     function: FunctionNode | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """An operation whose operands must have one dtype, with what was known of them."""
+
+    node: ast.expr
+    operation: str
+    operands: tuple[tuple[ast.expr, Value], ...]
+    target: tuple[ast.expr, Value] | None
+    """What is written into: the ``out=`` buffer, or the tensor that a sum in place adds to."""
+    autocast: bool
+    """Whether a region is open for certain."""
+
+    @property
+    def in_place(self) -> bool:
+        return self.operation.endswith("_")
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """A parameter that the function hands to weights as it is."""
@@ -100,6 +127,13 @@ class Record:
     meetings: list[Meeting] = field(default_factory=list)
     applications: dict[ast.AST, Application] = field(default_factory=dict)
     inputs: set[Input] = field(default_factory=set)
+    saved: dict[ast.AST, tuple[Value, ...]] = field(default_factory=dict)
+    """What each ``ctx.save_for_backward(...)`` saves."""
+    observed: bool = False
+    """Whether the next two are kept."""
+    values: dict[ast.expr, Value] = field(default_factory=dict)
+    """What each expression was, the last time it was evaluated."""
+    products: dict[ast.AST, Product] = field(default_factory=dict)
     _seen: set[tuple[ast.AST, ast.AST, Atom, Atom]] = field(default_factory=set)
 
     def meet(self, meeting: Meeting) -> None:

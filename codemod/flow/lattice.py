@@ -33,8 +33,39 @@ class Kind(Enum):
     """A Python number, string, shape, None: nothing that takes part in promotion."""
     ARRAY = "array"
     SEQUENCE = "sequence"
+    SAVED = "saved"
+    """One of several sequences: what ``ctx.save_for_backward`` was given in several places."""
     BATCH = "batch"
     """What a data loader yields, or a parameter called ``batch``: its floating items are float32 unless cast."""
+
+
+class Made(Enum):
+    """How a tensor came by its dtype."""
+
+    PLAIN = "plain"
+    """As it came, with nothing to tell."""
+    FACTORY = "factory"
+    """By a factory that no dtype was given: the default one."""
+    CAST = "cast"
+    """By a cast, or a dtype that was asked for."""
+    TABLE = "table"
+    """As a table that a library keeps in float32."""
+    AUTOCAST = "autocast"
+    """By autocast's own policy."""
+    MODULE = "module"
+    """As the weights of a module that was made or loaded in the default dtype."""
+    OUTPUT = "output"
+    """As what such a module gives."""
+    MIXED_HALVES = "mixed-halves"
+    """By promotion of float16 with bfloat16."""
+    FOLLOWED = "followed"
+    """For symbols: it is the dtype of another value of which nothing is known."""
+    LAYER = "layer"
+    """For symbols: by a layer that autocast lowers."""
+    FLOAT = "float"
+    """For results of models: by an operation that gives floating tensors only."""
+    GRADIENT = "gradient"
+    """As the gradient of an output, whose dtype it has."""
 
 
 class Role(Enum):
@@ -52,6 +83,12 @@ class Role(Enum):
     """The dtype of what a model returns that the project hands to ``accelerator.prepare``: float32 from then on."""
     AUTOCAST = "autocast"
     """What an autocast region computes in."""
+    RESULT = "result"
+    """The dtype of what a model gave in an open region: 16-bit, unless the model ends in a float32 operation."""
+    GRADIENT = "gradient"
+    """What a backward pass computed from the gradient it was given, in ways that are not known."""
+    QUANTIZED = "quantized"
+    """What a quantization remembers as the dtype of the weight it packed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +121,7 @@ class Atom:
     """For symbols: whether the project lets it be a 16-bit type."""
     source: Source | None = field(default=None, compare=False)
     mixture: Mixture | None = field(default=None, compare=False)
-    made: str = field(default="", compare=False)
-    """What made a dtype: ``factory``, ``cast``, ``table``, ``autocast``, ``module``, ``output`` of one.
-
-    For symbols: ``followed`` when it is the dtype of another value of which nothing is known; ``layer`` when a layer
-    that autocast lowers gave it.
-    """
+    made: Made = field(default=Made.PLAIN, compare=False)
     expression: ast.expr | None = field(default=None, compare=False)
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
     candidates: frozenset[Dtype] = field(default=frozenset(), compare=False)
@@ -98,7 +130,18 @@ class Atom:
     @property
     def is_floating(self) -> bool:
         """Whether it is a floating type for certain."""
-        return self.dtype in FLOATING or self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION)
+        certain = self.role in (Role.WEIGHTS, Role.AUTOCAST, Role.EXPRESSION) or self.made is Made.FLOAT
+        return self.dtype in FLOATING or certain
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether it is float32 for certain; weights are, where nothing in the project makes them 16-bit."""
+        return self.dtype == FP32 or (self.role is Role.WEIGHTS and not self.can_be_half)
+
+    @property
+    def is_of_gradient(self) -> bool:
+        """Whether it comes from the gradient that a backward pass is given."""
+        return self.made is Made.GRADIENT or self.role is Role.GRADIENT
 
     @property
     def is_half(self) -> bool:
@@ -128,6 +171,15 @@ class Value:
     detail: object = None
     """For modules: what `modules.ModuleFact` knows."""
 
+    @property
+    def only(self) -> Atom | None:
+        """The one way in which the tensor can have got its dtype."""
+        return self.atoms[0] if self.kind is Kind.TENSOR and len(self.atoms) == 1 else None
+
+    @property
+    def is_of_gradient(self) -> bool:
+        return self.kind is Kind.TENSOR and any(atom.is_of_gradient for atom in self.atoms)
+
     def with_atoms(self, atoms: Iterable[Atom]) -> Value:
         return replace(self, atoms=tuple(atoms))
 
@@ -148,7 +200,7 @@ def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
     return frozenset(found)
 
 
-def concrete(dtype: Dtype, made: str = "", source: Source | None = None) -> Atom:
+def concrete(dtype: Dtype, made: Made = Made.PLAIN, source: Source | None = None) -> Atom:
     """The atom of a dtype that is written down."""
     return Atom(dtype, made=made, source=source)
 
@@ -165,15 +217,16 @@ def join(first: Value, second: Value) -> Value:
         label = first.label if first.label == second.label else ""
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
-    items = None
-    if first.items is not None and second.items is not None and len(first.items) == len(second.items):
+    items = _parts(first.items, second.items)
+    if items is None and first.items and second.items and len(first.items) == len(second.items):
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
+    labels = {value.label for value in (first, second) if value.items != ()}
     return Value(
         first.kind,
         _union(first.atoms, second.atoms),
         items,
         first.scalar and second.scalar,
-        first.label if first.label == second.label else "",
+        labels.pop() if len(labels) == 1 else "",
         first.detail,
     )
 
@@ -232,12 +285,12 @@ def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr)
 def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
     """What two atoms promote to; None when it cannot be told."""
     if one == other:
-        first, second = (other, one) if one.made == "layer" else (one, other)
+        first, second = (other, one) if one.made is Made.LAYER else (one, other)
         return first if first.mixture is not None else second if second.mixture is not None else first
     if one.dtype is not None and other.dtype is not None:
         return _promoted_concrete(one, other, node)
     if one.dtype is None and other.dtype is None:
-        return one if one.role is not Role.DATA else other
+        return _promoted_symbols(one, other)
     known, symbol = (one, other) if one.dtype is not None else (other, one)
     if known.dtype not in FLOATING:
         return symbol
@@ -249,26 +302,46 @@ def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
     return symbol if symbol.role is not Role.PARAMETER else None
 
 
+def _promoted_symbols(one: Atom, other: Atom) -> Atom | None:
+    """What autocast computed takes the dtype of what it meets: that is float32, or the same 16-bit type."""
+    for first, second in ((one, other), (other, one)):
+        if first.role is Role.AUTOCAST:
+            return second
+    for atom in (one, other):
+        if atom.role is Role.GRADIENT:
+            return atom
+    if Role.RESULT in (one.role, other.role):
+        return None
+    return one if one.role is not Role.DATA else other
+
+
 def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
     order = (BOOL, INT64, FP16, BF16, FP32, FP64)
     ranks = [order.index(item.dtype) if item.dtype in order else 1 for item in (one, other)]
     wider, narrower = (one, other) if ranks[0] >= ranks[1] else (other, one)
     if {one.dtype, other.dtype} == {FP16, BF16}:
-        return Atom(FP32, made="mixed-halves", source=one.source, mixture=Mixture(node, one, other))
+        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(node, one, other))
     if wider.dtype == FP32 and narrower.dtype in HALVES:
         return replace(wider, mixture=wider.mixture or Mixture(node, wider, narrower))
     return wider
 
 
+def as_floating(value: Value) -> Value:
+    """The same value, after an operation that gives floating tensors only."""
+    return value.with_atoms(
+        replace(atom, made=Made.FLOAT) if atom.role is Role.RESULT else atom for atom in value.atoms
+    )
+
+
 def of_weights_only(value: Value) -> Value:
     """The same value, where autocast, if it is open, does not give it the low precision."""
-    return value.with_atoms(replace(atom, made="") if atom.made == "layer" else atom for atom in value.atoms)
+    return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)
 
 
 def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
     """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
     for wide, meant in ((one, other), (other, one)):
-        if wide.dtype == FP32 and wide.made == "factory" and meant.made == "layer":
+        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
             return wide, replace(meant, source=region)
     return None
 
@@ -284,7 +357,7 @@ def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
             return wide, meant
     if one.dtype is None and other.dtype is None:
         for data, fixed in ((one, other), (other, one)):
-            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made != "followed"
+            stated = fixed.role is Role.EXPRESSION and fixed.can_be_half and fixed.made is not Made.FOLLOWED
             if data.role is Role.DATA and stated:
                 return data, fixed
         return None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS, Layer
 from .frame import Autocasting, Frame
-from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Role, Value, of_weights_only
+from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
 
 
@@ -43,10 +43,10 @@ def _result(
 ) -> Value:
     path = frame.module.document.path
     if policy in ("lower", "agree-lower"):
-        return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this layer"),))
+        return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this in 16 bits"),))
     if policy in ("fp32", "set_opt_dtype"):
         source = frame.source(node, f"autocast runs {layer.name} in float32")
-        return Value(Kind.TENSOR, (Atom(FP32, made="autocast", source=source),))
+        return Value(Kind.TENSOR, (Atom(FP32, made=Made.AUTOCAST, source=source),))
     if layer.result == "int64":
         return INT_TENSOR
     if layer.result == "weights":
@@ -63,14 +63,14 @@ def _result(
 
 def of_weights(module: Value) -> tuple[Atom, ...]:
     """The dtype of what a module gives, where it is that of its weights."""
-    return tuple(replace(atom, made="output") if atom.made == "module" else atom for atom in module.atoms)
+    return tuple(replace(atom, made=Made.OUTPUT) if atom.made is Made.MODULE else atom for atom in module.atoms)
 
 
 def _given_by(layer: Layer, module: Value) -> tuple[Atom, ...]:
     """The same, marked where an open region would give its low precision: not for an embedding, which looks up."""
     lowered = layer.autocast("cuda") in ("lower", "agree-lower")
     return tuple(
-        replace(atom, made="layer") if lowered and atom.role is Role.WEIGHTS else atom for atom in of_weights(module)
+        replace(atom, made=Made.LAYER) if lowered and atom.role is Role.WEIGHTS else atom for atom in of_weights(module)
     )
 
 

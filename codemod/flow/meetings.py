@@ -9,7 +9,7 @@ from ..torch.dtypes import FP32, FP64
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import HALVES, Atom, Kind, Role, Value, clash, clash_under_autocast
+from .lattice import HALVES, Atom, Kind, Made, Role, Value, clash, clash_under_autocast
 from .prepared import may_be_prepared
 
 JOINS = ("cat", "concat", "concatenate")
@@ -49,7 +49,9 @@ def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.
     for index, one in enumerate(value.atoms):
         for other in value.atoms[index + 1 :]:
             found = clash(one, other)
-            if found is not None and found[1].role is Role.EXPRESSION and found[0].made in ("cast", "factory", ""):
+            if found is None or found[1].role is not Role.EXPRESSION:
+                continue
+            if found[0].made in (Made.CAST, Made.FACTORY, Made.PLAIN):
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
 
 
@@ -168,7 +170,7 @@ def _is_output(frame: Frame, node: ast.Call, atom: Atom, model: str) -> bool:
 
 def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
     """What was computed from a scheduler's float32 table enters a model as it is."""
-    if atom.made != "table" or not isinstance(node.func, ast.Attribute | ast.Name):
+    if atom.made is not Made.TABLE or not isinstance(node.func, ast.Attribute | ast.Name):
         return False
     model = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS else node.func
     text = f"{ast.unparse(model)}.dtype"

@@ -21,14 +21,14 @@ from .classes import (
 )
 from .containers import held, meets_first, of_container
 from .frame import Frame, Record, place_of
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_bypass, report_input
 from .prepared import may_be_prepared
+from .results import FORWARD, result_of
 
 CAST_METHODS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
 SAME_MODULE = {"cuda", "cpu", "eval", "train", "requires_grad_", "xpu", "npu", "to_empty", "share_memory"}
-FORWARD = {"forward", "encode", "decode", "__call__", "encode_image", "encode_text"}
 
 
 def on_module(
@@ -93,7 +93,7 @@ def _cast_module(
         cast = moved(frame, node, [(node, Value(Kind.TENSOR, receiver.atoms)), *positional], named)
         atoms = cast.atoms
     else:
-        atoms = (Atom(CAST_METHODS[name], made="cast", source=frame.source(node, f".{name}() casts the module")),)
+        atoms = (Atom(CAST_METHODS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
     result = receiver.with_atoms(atoms)
     place = _cast_place(node)
     if place is not None and place != "self":
@@ -114,16 +114,17 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     detail = module.detail
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward")
-        if target is not None:
-            return frame.analysis.applied(frame, node, target, positional, named, module)
-        return UNKNOWN_VALUE
+        if target is None:
+            return UNKNOWN_VALUE
+        known = frame.analysis.applied(frame, node, target, positional, named, module)
+        return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":
         return _sequence(frame, node, module, positional)
     if isinstance(detail, TorchLayer):
         return layer_forward(frame, node, detail.name, module, positional)
     if isinstance(detail, LibraryModel) and detail.prepared:
         source = frame.source(node, "a prepared model returns float32")
-        return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made="autocast", source=source),))
+        return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made=Made.AUTOCAST, source=source),))
     for item, value in [*positional, *((item, value) for _, item, value in named)]:
         if not _is_time(item) and not _is_tokens(node, module, value):
             report_bypass(frame, node, item, value, module)
@@ -151,7 +152,8 @@ def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
         source = frame.source(node, f"{module.label} is prepared by accelerate, which returns float32")
         return Value(Kind.TENSOR, (Atom(symbol=f"output of {module.label}", role=Role.OUTPUT, source=source),))
-    return Value(Kind.TENSOR, of_weights(module))
+    known = of_weights(module)
+    return Value(Kind.TENSOR, known) if known else result_of(frame, node)
 
 
 def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
@@ -179,7 +181,7 @@ def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeVal
     if layer is not None and layer.role in ("loss", "passing"):
         return Value(Kind.MODULE, (), detail=TorchLayer(name))
     given = any(key == "dtype" for key, _, _ in named)
-    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", "module"),)
+    atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", Made.MODULE),)
     return Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
 
 
@@ -188,7 +190,7 @@ def made_object(frame: Frame, node: ast.Call, found: ProjectClass) -> Value:
         return Value(Kind.MODULE, (), detail=found)
     if frame.analysis.changes_default_dtype or not has_parts_with_weights(frame.analysis, found):
         return Value(Kind.MODULE, (), detail=found)
-    return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", "module"),), detail=found)
+    return Value(Kind.MODULE, (default_atom(frame, node, f"{found.name} is made", Made.MODULE),), detail=found)
 
 
 def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
@@ -204,7 +206,7 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
     atoms = given_atoms(frame, named)
     splat = any(key == "**" for key, _, _ in named)
     if atoms is None and known is not None and known.loaded == "float32" and not splat:
-        atoms = (default_atom(frame, node, f"{name} is loaded", "module"),)
+        atoms = (default_atom(frame, node, f"{name} is loaded", Made.MODULE),)
     return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name), label=name)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from ..python.scalars import is_scalar
 from ..torch.dtypes import BF16, FP16, FP32, FP64, Dtype
 from ..torch.tables.kernels import WITHOUT_KERNELS
 from ..torch.tables.operations import Operation, operation
 from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
-from .frame import Application, Autocasting, Frame
+from .frame import Application, Autocasting, Frame, Product
 from .lattice import (
     ARRAY_VALUE,
     BOOL_TENSOR,
@@ -19,7 +20,9 @@ from .lattice import (
     UNKNOWN_VALUE,
     Atom,
     Kind,
+    Made,
     Value,
+    as_floating,
     of_weights_only,
     promote,
 )
@@ -49,12 +52,14 @@ def apply_operation(
     policy = known.autocast(frame.autocast.device) if frame.autocast.state is Autocasting.ON else ""
     writes_out = any(key == "out" for key, _, _ in named)
     helped = policy in ("lower", "agree-lower", "fp32", "promote", "set_opt_dtype") and not writes_out
+    if frame.record.observed and known.mix.startswith("raises"):
+        _note_product(frame, node, known, taking, named)
     if policy in ("lower", "agree-lower") and not writes_out and known.mix != "raises-destination":
         return Value(Kind.TENSOR, (_autocast_atom(frame, node),))
     if known.mix not in ("none", "keeps-destination") and not helped:
         _meet(frame, node, known, taking)
     if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
-        atom = Atom(FP32, made="autocast", source=frame.source(node, f"autocast runs {known.name} in float32"))
+        atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
     result = _result(frame, node, known, operands, taking, named)
     wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
@@ -62,7 +67,15 @@ def apply_operation(
 
 
 def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
-    return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in the low precision")
+    return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in 16 bits")
+
+
+def _note_product(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue], named: Named) -> None:
+    out = next(((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER), None)
+    in_place = known.name.endswith("_") and bool(taking)
+    target, operands = (taking[0], taking[1:]) if in_place else (out, taking)
+    on = frame.autocast.state is Autocasting.ON
+    frame.record.products[node] = Product(node, known.name, tuple(operands), target, on)
 
 
 def _meet(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue]) -> None:
@@ -108,7 +121,7 @@ def _taking(known: Operation, operands: list[NodeValue], named: Named, *, method
 def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
     if value.kind is not Kind.SEQUENCE:
         return [(node, value)]
-    if value.items is None:
+    if not value.items:
         return [(node, UNKNOWN_VALUE)]
     nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(value.items) else None
     return [(nodes[index] if nodes else node, item) for index, item in enumerate(value.items)]
@@ -154,12 +167,23 @@ def _result(
         return Value(Kind.TENSOR, given, scalar=scalar)
     if rule in ("promote", "promote-float", "where"):
         branches = taking[-2:] if rule == "where" else taking
-        return replace(promote([value for _, value in branches], node), scalar=scalar and len(taking) == 1)
+        return replace(promoted_operands(frame, branches, node), scalar=scalar and len(taking) == 1)
     if known.name == "view" and (given is not None or any(value.kind is Kind.DTYPE for _, value in operands[1:])):
         return moved(frame, node, operands, named)  # the same bytes, read as another dtype
     if rule in ("first", "first-float", "softmax-like", "sum-like", "like", "max-like", "complex", "real"):
         return _like_first(known, first, operands, named, scalar=scalar)
     return _special_result(frame, node, rule, operands, named, first)
+
+
+def promoted_operands(frame: Frame, operands: list[NodeValue], node: ast.expr) -> Value:
+    """Promotion, where operands that are numbers for certain widen nothing."""
+    values = [value for _, value in operands]
+    if any(value.atoms for value in values if value.kind is Kind.TENSOR):
+        values = [
+            NUMBER_VALUE if value.kind is Kind.UNKNOWN and is_scalar(frame.project, frame.module, item) else value
+            for item, value in operands
+        ]
+    return promote(values, node)
 
 
 def _special_result(
@@ -196,6 +220,7 @@ def _like_first(known: Operation, first: Value, operands: list[NodeValue], named
     integral = any(atom.dtype is not None and atom.dtype not in (BF16, FP16, FP32, FP64) for atom in value.atoms)
     if rule == "first-float" and integral:
         return Value(Kind.TENSOR)
+    value = as_floating(value) if rule in ("first-float", "softmax-like") else value
     return replace(value, scalar=scalar or first.scalar)
 
 
@@ -207,7 +232,7 @@ def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:
     if dtype.name == "bool":
         return BOOL_TENSOR
     source = frame.source(node, f"{ast.unparse(node)[:60]} casts to {dtype.name}")
-    return Value(Kind.TENSOR, (Atom(dtype, made="cast", source=source),), scalar=first.scalar)
+    return Value(Kind.TENSOR, (Atom(dtype, made=Made.CAST, source=source),), scalar=first.scalar)
 
 
 def _born(
@@ -228,7 +253,7 @@ def _born(
     if frame.analysis.changes_default_dtype:
         return Value(Kind.TENSOR)
     text = f"{known.name}(...) without dtype makes float32"
-    return Value(Kind.TENSOR, (default_atom(frame, node, text, "factory"),), scalar=scalar)
+    return Value(Kind.TENSOR, (default_atom(frame, node, text, Made.FACTORY),), scalar=scalar)
 
 
 def _floats_given(known: Operation, operands: list[NodeValue]) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from ..torch.dtypes import FP32
 from .contexts import entered
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started
 from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, named_by, promote
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by, promote
 from .meetings import clash_of_write, dtype_of, record
 
 MAX_NESTED_LOOPS = 2
@@ -72,7 +73,10 @@ def _forget_weights(frame: Frame, target: ast.expr, value: Value) -> None:
 
 
 def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value: Value) -> None:
-    each = value.items[0] if value.label == "each" and value.items else None
+    if value.kind is Kind.SAVED:
+        fitting = [item for item in value.items or () if item.items is not None and len(item.items) == len(target.elts)]
+        value = reduce(join, fitting) if fitting else UNKNOWN_VALUE
+    each = value.items[0] if value.label == "each" and value.items else value if value.label == "any" else None
     for index, item in enumerate(target.elts):
         if isinstance(item, ast.Starred):
             _bind(frame, item.value, source, UNKNOWN_VALUE)

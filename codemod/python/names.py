@@ -13,6 +13,7 @@ from functools import cached_property
 from ..source.documents import Document
 from ..source.parsing import Unparsable
 from ..source.project import Project
+from .editing import Editable
 from .scopes import (
     BINDING_NODES,
     AttributeStore,
@@ -47,11 +48,11 @@ MAX_ALIAS_HOPS = 8
 """How many re-exports and aliases are followed before a name counts as unknown."""
 
 
-class ModuleNames:
-    """Scopes, parents and imports of one Python document."""
+class ModuleNames(Editable):
+    """Scopes, parents and imports of one Python document, with its places and edits (`Editable`)."""
 
     def __init__(self, document: Document) -> None:
-        self.document = document
+        super().__init__(document)
         self.tree = document.tree
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scopes: dict[ast.AST, Scope] = {}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from types import UnionType
-from typing import Union, get_args, get_origin, get_type_hints
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
-from ..model import Finding, InsertStatement, Operation, ReplaceText, Rule, Span, UnwrapBlock
+from ..model import Finding, Operation, ReplaceText, Rule, Span
 from .documents import Document
 from .project import Project
 
@@ -49,6 +49,8 @@ def _misfit(value: object, hint: object, where: str) -> str:
         if not isinstance(value, tuple):
             return f"{where} is {_kind(value)}, not a tuple"
         return _first(_misfit(item, arguments[0], f"{where}[{index}]") for index, item in enumerate(value))
+    if origin is Literal:
+        return "" if value in arguments else f"{where} is {value!r}, not one of {', '.join(map(repr, arguments))}"
     assert isinstance(hint, type)
     if not isinstance(value, hint):
         return f"{where} is {_kind(value)}, not {hint.__name__}"
@@ -110,10 +112,6 @@ def _operation_flaw(document: Document, operation: Operation) -> str:
     if isinstance(operation, ReplaceText):
         inside = 0 <= operation.start <= operation.end <= len(document.text)
         return "" if inside else f"{document.path} has no characters {operation.start} to {operation.end}"
-    if isinstance(operation, UnwrapBlock) and operation.branch not in ("body", "orelse"):
-        return f"branch is {operation.branch!r}"
-    if isinstance(operation, InsertStatement) and operation.where not in ("before", "after"):
-        return f"where is {operation.where!r}"
     return _first(_span_flaw(document, span) for span in _spans(operation))
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Finding, Place, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts
@@ -88,14 +88,13 @@ def _names(test: ast.expr) -> Iterator[str]:
 
 
 def _finding(module: ModuleNames, uses: Sequence[tuple[str, ast.Name | ast.Attribute]]) -> Finding:
-    document = module.document
     name, node = next((use for use in uses if use[0] == "apex.amp.initialize"), uses[0])
     evidence = [
-        Place(document.path, document.span(other), f"{qualified} is used here")
+        module.place(other, f"{qualified} is used here")
         for qualified, other in uses[:MAX_EVIDENCE]
         if other is not node
     ]
-    return rule.finding(_message(module, name, node), document.path, document.span(node), evidence)
+    return rule.at(module, node, _message(module, name, node), evidence)
 
 
 def _message(module: ModuleNames, name: str, node: ast.expr) -> str:

@@ -11,18 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import (
-    AddImport,
     Applicability,
-    DropImport,
     Edit,
     Fix,
-    Operation,
-    RemoveArgument,
-    ReplaceExpression,
-    SetArgument,
-    Span,
 )
 from ...codemod.python.bindings import reaching
+from ...codemod.python.editing import Where
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.values import values_of
 from ...codemod.releases.pins import allowed
@@ -69,14 +63,9 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Mistake]:
     yield from _wrong_switch(region)
 
 
-def _fix(region: Autocast, message: str, *operations: Operation, certain: bool = True) -> Fix:
-    applicability = Applicability.SAFE if certain else Applicability.UNSAFE
-    edits = tuple(Edit(region.module.document.path, operation) for operation in operations)
-    return Fix("argument", message, applicability, edits)
-
-
-def _span(region: Autocast, node: ast.AST) -> Span:
-    return region.module.document.span(node)
+def _fix(region: Autocast, message: str, *edits: Edit, certain: bool = True) -> Fix:
+    applicability = Applicability.safe_if(certain)
+    return Fix.of("argument", applicability, message, *edits)
 
 
 # --- the device -------------------------------------------------------------------------------------------------------
@@ -87,21 +76,19 @@ def _device_for_old_api(region: Autocast, call: ast.Call) -> Mistake:
     if call.args:
         return Mistake(call, message)
     module, torch = region.module, torch_name(region.module, call)
-    operations: list[Operation] = [
-        ReplaceExpression(_span(region, region.reference), (f"{torch or 'torch'}.amp.autocast",))
-    ]
+    edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
     if torch is None:
-        operations.append(AddImport("import torch"))
-    operations += _dropped_import(module, region.reference)
-    return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *operations),))
+        edits.append(module.add_import("import torch"))
+    edits += _dropped_import(module, region.reference)
+    return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *edits),))
 
 
-def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Operation]:
+def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
     """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
     if not isinstance(reference, ast.Name):
         return []
     imports = [item for item in module.scope_of(reference).lookup(reference.id) if item.kind == "import"]
-    return [DropImport(module.document.span(item.node), item.name) for item in imports]
+    return [module.drop_import(item.node, item.name) for item in imports]
 
 
 def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mistake:
@@ -114,7 +101,7 @@ def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mista
         wanted = '"cuda"'
     else:
         return Mistake(call, message)
-    fix = _fix(region, f"give it {wanted}", SetArgument(_span(region, call), "device_type", wanted))
+    fix = _fix(region, f"give it {wanted}", region.module.set_argument(call, "device_type", wanted))
     return Mistake(call, message, (fix,))
 
 
@@ -124,9 +111,9 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
     values = devices_of(project, region.module, node)
     if all(value.form == "object" for value in values):
         message = "autocast wants the type of the device, a string; a torch.device stops it with a ValueError"
-        span = _span(region, node)
-        parts = (span, ".type") if isinstance(node, ast.Name | ast.Attribute | ast.Call) else ("(", span, ").type")
-        yield Mistake(node, message, (_fix(region, "give it the type", ReplaceExpression(span, parts)),))
+        is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
+        parts = (node, ".type") if is_atom else ("(", node, ").type")
+        yield Mistake(node, message, (_fix(region, "give it the type", region.module.replace(node, *parts)),))
     elif all(value.kind for value in values) and any(value.indexed for value in values):
         if not _may_lack_index(project, region):
             return
@@ -142,12 +129,12 @@ def _may_lack_index(project: Project, region: Autocast) -> bool:
 def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceValue]) -> tuple[Fix, ...]:
     torch = torch_name(region.module, node)
     if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
-        wanted: tuple[str | Span, ...] = (f'"{next(iter(values)).kind}"',)
+        wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
     elif torch is not None:
-        wanted = (f"{torch}.device(", _span(region, node), ").type")
+        wanted = (f"{torch}.device(", node, ").type")
     else:
         return ()
-    return (_fix(region, "give it the type alone", ReplaceExpression(_span(region, node), wanted)),)
+    return (_fix(region, "give it the type alone", region.module.replace(node, *wanted)),)
 
 
 # --- the dtype and the switch -----------------------------------------------------------------------------------------
@@ -182,7 +169,7 @@ def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
     name = text.removeprefix("torch.")
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:
         return ()
-    operation = ReplaceExpression(_span(region, node), (f"{torch}.{name}",))
+    operation = region.module.replace(node, f"{torch}.{name}")
     return (_fix(region, "give it the dtype", operation, certain=_on_cuda(region)),)
 
 
@@ -199,7 +186,7 @@ def _wrong_switch(region: Autocast) -> Iterator[Mistake]:
         yield Mistake(node, f"a text stands in the place of the switch; {message}", _without_text(region, call, node))
     elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):
         right = _SWITCHES.get(node.value) if isinstance(node.value, int) else None
-        operation = ReplaceExpression(_span(region, node), (right or "",))
+        operation = region.module.replace(node, right or "")
         yield Mistake(node, message, _if(right is not None, (_fix(region, f"write {right}", operation),)))
 
 
@@ -210,7 +197,7 @@ def _without_text(region: Autocast, call: ast.Call, node: ast.Constant) -> tuple
     argument: str | int = call.args.index(node) if node in call.args else "enabled"
     if argument == 1 or (argument == "enabled" and region.is_old_api):
         return ()
-    return (_fix(region, "leave it out", RemoveArgument(_span(region, call), argument), certain=_on_cuda(region)),)
+    return (_fix(region, "leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
 
 
 def _if(holds: bool, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
@@ -221,15 +208,15 @@ def _on_cuda(region: Autocast) -> bool:
     return region.device == "cuda"
 
 
-def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Operation:
+def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
     """The call with the argument ``node`` passed as keyword ``name``."""
-    parts: list[str | Span] = [_span(region, call.func), "("]
+    parts: list[str | Where] = [call.func, "("]
     separator = ""
     for argument in call.args:
-        parts += [f"{separator}{name}=" if argument is node else separator, _span(region, argument)]
+        parts += [f"{separator}{name}=" if argument is node else separator, argument]
         separator = ", "
     for keyword in call.keywords:
         kept = name if keyword.value is node else keyword.arg
-        parts += [f"{separator}{kept}=", _span(region, keyword.value)]
+        parts += [f"{separator}{kept}=", keyword.value]
         separator = ", "
-    return ReplaceExpression(_span(region, call), (*parts, ")"))
+    return region.module.replace(call, *parts, ")")

@@ -44,16 +44,11 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from ...codemod.model import (
-    AddImport,
     Applicability,
     Edit,
     Finding,
     Fix,
-    Operation,
-    Place,
-    ReplaceExpression,
     Rule,
-    SetArgument,
 )
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames
@@ -84,8 +79,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding_of(region: Autocast, mistake: Mistake) -> Finding:
-    document = region.module.document
-    return rule.finding(mistake.message, document.path, document.span(mistake.node), (), mistake.fixes)
+    return rule.at(region.module, mistake.node, mistake.message, (), mistake.fixes)
 
 
 def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
@@ -103,10 +97,9 @@ def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
 
 
 def _device_finding(project: Project, region: Autocast, device: RegionDevice, message: str) -> Finding:
-    document = region.module.document
-    place = Place(document.path, document.span(device.node), "the device that is chosen when the program runs")
+    place = region.module.place(device.node, "the device that is chosen when the program runs")
     fixes = [_follow(project, region, device)] if _is_written_in_place(region) else []
-    return rule.finding(message, document.path, document.span(region.node), (place,), fixes)
+    return rule.at(region.module, region.node, message, (place,), fixes)
 
 
 def _is_written_in_place(region: Autocast) -> bool:
@@ -154,13 +147,12 @@ def _follow(project: Project, region: Autocast, device: RegionDevice) -> Fix:
         message += "; without a dtype it is bfloat16 on a CPU, float16 on mps and xpu"
     operations = _operations(region, wanted, half) if not region.is_old_api else [_respelled(region, wanted, half)]
     if torch is None and "torch." in wanted:
-        operations.append(AddImport("import torch"))
+        operations.append(region.module.add_import("import torch"))
     applicability = Applicability.DISPLAY_ONLY if region.is_old_api else Applicability.UNSAFE
     if "mps" in device.kinds and _may_lack_mps(project, region):
         applicability = Applicability.DISPLAY_ONLY
         message += f"; before PyTorch {MPS_SINCE}, which the project allows, autocast stops on mps"
-    path = region.module.document.path
-    return Fix("device-type", message, applicability, tuple(Edit(path, item) for item in operations))
+    return Fix.of("device-type", applicability, message, *operations)
 
 
 def _may_be_half(project: Project, region: Autocast) -> bool:
@@ -172,13 +164,12 @@ def _may_lack_mps(project: Project, region: Autocast) -> bool:
     return versions is not None and versions.may_be_below(str(Version(MPS_SINCE)))
 
 
-def _operations(region: Autocast, wanted: str, half: bool) -> list[Operation]:
-    document = region.module.document
+def _operations(region: Autocast, wanted: str, half: bool) -> list[Edit]:
     assert region.device_node is not None
     assert region.call is not None
-    operations: list[Operation] = [ReplaceExpression(document.span(region.device_node), (wanted,))]
+    operations: list[Edit] = [region.module.replace(region.device_node, wanted)]
     if half:
-        operations.append(SetArgument(document.span(region.call), "enabled", _not_on_cpu(region, wanted)))
+        operations.append(region.module.set_argument(region.call, "enabled", _not_on_cpu(region, wanted)))
     return operations
 
 
@@ -189,8 +180,8 @@ def _not_on_cpu(region: Autocast, wanted: str) -> str:
     return f'({ast.unparse(node)}) and {wanted} != "cpu"'
 
 
-def _respelled(region: Autocast, wanted: str, half: bool) -> Operation:
-    document, call = region.module.document, region.call
+def _respelled(region: Autocast, wanted: str, half: bool) -> Edit:
+    _document, call = region.module.document, region.call
     assert call is not None
     given = [wanted]
     if region.dtype_node is not None:
@@ -198,7 +189,7 @@ def _respelled(region: Autocast, wanted: str, half: bool) -> Operation:
     if half or region.enabled_node is not None:
         given.append("enabled=" + (_not_on_cpu(region, wanted) if half else ast.unparse(region.enabled_node or call)))
     given += [f"{item.arg}={ast.unparse(item.value)}" for item in call.keywords if item.arg == "cache_enabled"]
-    return ReplaceExpression(document.span(call), (f"torch.amp.autocast({', '.join(given)})",))
+    return region.module.replace(call, f"torch.amp.autocast({', '.join(given)})")
 
 
 rule = Rule.of("PF303", check)

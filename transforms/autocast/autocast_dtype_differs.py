@@ -32,18 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import (
-    Applicability,
-    DropImport,
-    Edit,
-    Finding,
-    Fix,
-    Operation,
-    Place,
-    ReplaceExpression,
-    Rule,
-    SetArgument,
-)
+from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regions import function_scope
 from ...codemod.source.project import Project
@@ -111,38 +100,26 @@ def _stands_behind_another(region: Autocast) -> bool:
 
 
 def _finding(region: Autocast, declared: Declared) -> Finding:
-    document = region.module.document
     message = f"without a dtype this autocast computes in float16 on CUDA, while {declared.what}"
-    return rule.finding(message, document.path, document.span(region.node), declared.places, _fixes(region, declared))
+    return rule.at(region.module, region.node, message, declared.places, _fixes(region, declared))
 
 
 def _fixed(fixed: Fixed) -> Finding:
-    document = fixed.region.module.document
     message = f"this evaluation always computes in {fixed.dtype.name}, its training step in {fixed.others}"
-    place = Place(document.path, document.span(fixed.training.node), "the training step's region")
-    return rule.finding(message, document.path, document.span(fixed.region.node), [place])
+    place = fixed.region.module.place(fixed.training.node, "the training step's region")
+    return rule.at(fixed.region.module, fixed.region.node, message, [place])
 
 
 def _fixes(region: Autocast, declared: Declared) -> list[Fix]:
-    found = []
-    span = region.module.document.span(region.node)
+    module, found = region.module, list[Fix]()
     if declared.context is not None and _can_be_replaced(region):
         text = f"{declared.context}.autocast()"
         message = f"{text} follows the precision that is chosen"
-        found.append(_fix(region, "accelerator", message, ReplaceExpression(span, (text,))))
+        found.append(Fix.unsafe("accelerator", message, module.replace(region.node, text), *_import_of(region)))
     if declared.dtype is not None and region.call is not None:
         message = f"pass dtype={declared.dtype}; results change where that is not float16"
-        found.append(_fix(region, "dtype", message, SetArgument(span, "dtype", declared.dtype)))
+        found.append(Fix.unsafe("dtype", message, module.set_argument(region.node, "dtype", declared.dtype)))
     return found
-
-
-def _fix(region: Autocast, name: str, message: str, operation: Operation) -> Fix:
-    path = region.module.document.path
-    edits = [Edit(path, operation)]
-    imported = _import_of(region) if isinstance(operation, ReplaceExpression) else None
-    if imported is not None:
-        edits.append(Edit(path, imported))
-    return Fix(name, message, Applicability.UNSAFE, tuple(edits))
 
 
 def _can_be_replaced(region: Autocast) -> bool:
@@ -159,15 +136,13 @@ def _can_be_replaced(region: Autocast) -> bool:
     return on and "cache_enabled" not in given
 
 
-def _import_of(region: Autocast) -> DropImport | None:
+def _import_of(region: Autocast) -> list[Edit]:
     """The import of ``autocast`` by name, which nothing may need any more."""
     if not isinstance(region.reference, ast.Name):
-        return None
+        return []
     module, name = region.module, region.reference.id
-    for binding in module.scope_of(region.reference).lookup(name):
-        if binding.kind == "import" and isinstance(binding.node, ast.ImportFrom):
-            return DropImport(module.document.span(binding.node), name)
-    return None
+    bindings = module.scope_of(region.reference).lookup(name)
+    return [module.drop_import(item.node, name) for item in bindings[:1] if isinstance(item.node, ast.ImportFrom)]
 
 
 rule = Rule.of("PF302", check)

@@ -38,16 +38,10 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import (
-    Applicability,
     Edit,
     Finding,
     Fix,
-    InsertStatement,
-    Operation,
-    RemoveStatement,
-    ReplaceExpression,
     Rule,
-    WrapStatements,
 )
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
@@ -79,20 +73,19 @@ def check(project: Project) -> Iterator[Finding]:
 def _exit(module: ModuleNames, call: ast.Call) -> Finding:
     document = module.document
     span = document.span(call)
-    operation = ReplaceExpression(span, (document.span(call.func), "(None, None, None)"))
-    edits = (Edit(document.path, operation),)
-    fix = Fix("exit", "pass the three arguments that it needs", Applicability.SAFE, edits)
+    operation = module.replace(span, call.func, "(None, None, None)")
+    edits = (operation,)
+    fix = Fix.safe("exit", "pass the three arguments that it needs", *edits)
     message = "__exit__ of autocast needs three arguments: this stops with a TypeError"
-    return rule.finding(message, document.path, span, (), (fix,))
+    return rule.at(module, span, message, (), (fix,))
 
 
 def _finding(autocast: Autocast, message: str, fixes: list[Fix]) -> Finding:
-    document = autocast.module.document
-    return rule.finding(message, document.path, document.span(autocast.node), (), fixes)
+    return rule.at(autocast.module, autocast.node, message, (), fixes)
 
 
-def _edits(autocast: Autocast, *operations: Operation) -> tuple[Edit, ...]:
-    return tuple(Edit(autocast.module.document.path, operation) for operation in operations)
+def _edits(autocast: Autocast, *operations: Edit) -> tuple[Edit, ...]:
+    return tuple(operations)
 
 
 # --- the bare class ---------------------------------------------------------------------------------------------------
@@ -102,8 +95,8 @@ def _bare(autocast: Autocast, message: str) -> Finding:
     if not autocast.is_old_api:
         return _finding(autocast, message, [])
     span = autocast.module.document.span(autocast.node)
-    edits = _edits(autocast, ReplaceExpression(span, (span, "()")))
-    return _finding(autocast, message, [Fix("call", "call autocast", Applicability.SAFE, edits)])
+    edits = _edits(autocast, autocast.module.replace(span, span, "()"))
+    return _finding(autocast, message, [Fix.safe("call", "call autocast", *edits)])
 
 
 # --- a statement ------------------------------------------------------------------------------------------------------
@@ -129,11 +122,11 @@ def _dropped(autocast: Autocast) -> Finding:
     header = f"with {document.source(document.span(autocast.node))}:"
     edits = _edits(
         autocast,
-        RemoveStatement(document.span(autocast.module.statement_of(autocast.node))),
-        WrapStatements(document.span(rest[0]), document.span(rest[-1]), header),
+        autocast.module.remove(autocast.module.statement_of(autocast.node)),
+        autocast.module.wrap(rest[0], rest[-1], header),
     )
     text = "enter it around the rest of the block, which then runs in mixed precision"
-    return _finding(autocast, message, [Fix("with", text, Applicability.UNSAFE, edits)])
+    return _finding(autocast, message, [Fix.unsafe("with", text, *edits)])
 
 
 def _rest_of_block(module: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
@@ -206,9 +199,9 @@ def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -
         return []
     span = document.span(statement)
     text = f"with {document.source(document.span(yielded))}:\n    yield"
-    edits = _edits(autocast, InsertStatement(span, text), RemoveStatement(span))
+    edits = _edits(autocast, autocast.module.insert(span, text), autocast.module.remove(span))
     message = "enter it around the yield; what callers do then runs in mixed precision"
-    return [Fix("with", message, Applicability.UNSAFE, edits)]
+    return [Fix.unsafe("with", message, *edits)]
 
 
 rule = Rule.of("PF305", check)

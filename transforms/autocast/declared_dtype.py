@@ -46,7 +46,7 @@ def declared_near(project: Project, region: Autocast) -> Declared | None:
 
 
 def _place(module: ModuleNames, node: ast.AST, message: str) -> Place:
-    return Place(module.document.path, module.document.span(node), message)
+    return module.place(node, message)
 
 
 # --- a library's object -----------------------------------------------------------------------------------------------

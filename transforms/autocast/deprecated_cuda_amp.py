@@ -42,13 +42,13 @@ from itertools import groupby
 
 from packaging.version import Version
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Operation, Place, Rule
+from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.python.names import names_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
-from .import_groups import Group, groups_of, import_operations
+from .import_groups import Group, groups_of, import_edits
 
 MAX_EVIDENCE = 40
 DEPRECATED_SINCE = "2.4"
@@ -100,11 +100,10 @@ def _blocked(project: Project, group: Group) -> _Verdict | None:
     kinds = {use.entry.kind for use in group.warning}
     for kind, use in class_tests(project).items():
         if kind in kinds:
-            place = _place(use, "the old class is told apart here")
+            place = use.module.place(use.whole, "the old class is told apart here")
             return _Verdict(None, f"objects of the old class are told apart in {place.path}:{place.span.row}", (place,))
     for module, node in replacements_of_torch(project):
-        document = module.document
-        place = Place(document.path, document.span(node), "the project replaces the old interface here")
+        place = module.place(node, "the project replaces the old interface here")
         return _Verdict(None, f"the project replaces it in {place.path}:{place.span.row}", (place,))
     return _Verdict(None, group.refusal) if group.refusal else None
 
@@ -122,10 +121,12 @@ def _too_old(project: Project, group: Group) -> _Verdict | None:
 
 def _finding(verdict: _Verdict, groups: Sequence[Group]) -> Finding:
     uses = sorted((use for group in groups for use in group.warning), key=_position)
-    document = groups[0].module.document
-    evidence = [*verdict.places, *(_place(use, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE])]
+    evidence = [
+        *verdict.places,
+        *(use.module.place(use.whole, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE]),
+    ]
     fixes = [] if verdict.applicability is None else [_fix(verdict.applicability, groups)]
-    return rule.finding(_message(verdict, uses), document.path, document.span(uses[0].whole), evidence, fixes)
+    return rule.at(groups[0].module, uses[0].whole, _message(verdict, uses), evidence, fixes)
 
 
 def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
@@ -147,18 +148,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _fix(applicability: Applicability, groups: Sequence[Group]) -> Fix:
-    operations: list[Operation] = [operation for group in groups for operation in group.operations]
-    operations += import_operations(groups)
-    path = groups[0].module.document.path
+    edits = [edit for group in groups for edit in group.edits]
     message = "name the device in an argument of the common interface: same dtype, same switches"
     if applicability is Applicability.UNSAFE:
         message = "name the device in an argument of torch.amp; inside another autocast region its dtype is inherited"
-    return Fix("respell", message, applicability, tuple(Edit(path, item) for item in dict.fromkeys(operations)))
-
-
-def _place(use: Use, message: str) -> Place:
-    document = use.module.document
-    return Place(document.path, document.span(use.whole), message)
+    return Fix.of("respell", applicability, message, *edits, *import_edits(groups))
 
 
 def _position(use: Use) -> tuple[int, int]:

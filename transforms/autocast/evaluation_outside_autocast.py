@@ -34,7 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, WrapStatements
+from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, dtype_scenarios
 from ...codemod.torch.dtypes import BF16
@@ -45,9 +45,8 @@ SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 
 def check(project: Project) -> Iterator[Finding]:
     for sign in signs(project):
-        document = sign.call.module.document
-        evidence = [Place(sign.call.module.document.path, document.span(node), why) for node, why in sign.evidence]
-        yield rule.finding(sign.message, document.path, document.span(sign.call.call), evidence, _fixes(project, sign))
+        evidence = [sign.call.module.place(node, why) for node, why in sign.evidence]
+        yield rule.at(sign.call.module, sign.call.call, sign.message, evidence, _fixes(project, sign))
 
 
 def _fixes(project: Project, sign: Sign) -> list[Fix]:
@@ -56,10 +55,10 @@ def _fixes(project: Project, sign: Sign) -> list[Fix]:
     if sign.header is None or not isinstance(statement, SIMPLE) or _reaches_numpy(project, sign):
         return []
     span = module.document.span(statement)
-    edits = (Edit(module.document.path, WrapStatements(span, span, f"with {sign.header}:")),)
+    edits = (module.wrap(span, span, f"with {sign.header}:"),)
     applicability = Applicability.SAFE if sign.is_certain else Applicability.UNSAFE
     message = f"run it inside {sign.header}"
-    return [Fix("wrap", message if sign.is_certain else f"{message}; its result changes", applicability, edits)]
+    return [Fix.of("wrap", applicability, message if sign.is_certain else f"{message}; its result changes", *edits)]
 
 
 def _reaches_numpy(project: Project, sign: Sign) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement
+from ...codemod.model import Fix
 from ...codemod.python.names import ModuleNames
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
@@ -26,19 +26,18 @@ def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
     if any(name is None for name in names):
         return None
     guarded = torch_may_be_below(project, run, HAS_SWITCH, unpinned=False)
-    path = run.module.document.path
     edits = [
-        Edit(path, InsertStatement(item.module.document.span(item.anchor), _statement(name or "torch", guarded)))
+        item.module.insert(item.anchor, _statement(name or "torch", guarded))
         for item, name in zip(anchors, names, strict=True)
     ]
     if "" in names:
-        edits.append(Edit(path, AddImport("import torch")))
+        edits.append(run.module.add_import("import torch"))
     message = (
         "switch the fast path off: training and CUDA compute what they did, evaluation elsewhere runs the plain layers"
     )
     if guarded:
         message += "; needs PyTorch 2.3, older releases that the requirements allow go on failing"
-    return Fix("fastpath-off", message, Applicability.SAFE, tuple(dict.fromkeys(edits)))
+    return Fix.safe("fastpath-off", message, *edits)
 
 
 def _statement(name: str, guarded: bool) -> str:
@@ -95,7 +94,7 @@ def true_precision(project: Project, runs: Sequence[Run]) -> Fix | None:
         return None
     asked = dict.fromkeys(f"{item.old} becomes {item.new}" for item in found)
     message = f"{', '.join(asked)}: weights and optimizer state in 16 bits, which often trains worse"
-    return Fix("bf16-true", message, Applicability.UNSAFE, tuple(dict.fromkeys(item.edit for item in found)))
+    return Fix.unsafe("bf16-true", message, *(item.edit for item in found))
 
 
 def _knows_true(project: Project, run: Run) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ...codemod.model import AddImport, DropImport, InsertStatement, PythonOperation, RemoveStatement
+from ...codemod.model import Edit
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
 from ...codemod.releases.gates import guarding_try, is_gated
 from ...codemod.source.project import Project
@@ -26,7 +26,7 @@ class Group:
     origin: str
     """What the first name of the chains is bound to: ``torch``, ``torch.cuda``, ``torch.cuda.amp`` or an API."""
     bindings: Sequence[Binding] = ()
-    operations: list[PythonOperation] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     respelled_imports: list[tuple[ast.ImportFrom | ast.Import, str, str]] = field(default_factory=list)
     """(statement, the name it binds, the import of that name alone in the new spelling)."""
     refusal: str = ""
@@ -38,7 +38,7 @@ class Group:
 
 
 def groups_of(project: Project, module: ModuleNames, uses: Sequence[Use]) -> Iterator[Group]:
-    """The groups of one file that hold a deprecated use, with the operations that rewrite them (or why none can)."""
+    """The groups of one file that hold a deprecated use, with the edits that rewrite them (or why none can)."""
     joined: dict[tuple[object, str], Group] = {}
     for use in uses:
         bindings = module.scope_of(use.root).lookup(use.root.id)
@@ -63,7 +63,7 @@ def _planned(project: Project, group: Group) -> Iterator[Group]:
         _plan(project, group)
     except NotExact as reason:
         group.refusal = str(reason)
-        group.operations, group.respelled_imports = [], []
+        group.edits, group.respelled_imports = [], []
     yield group
 
 
@@ -73,7 +73,7 @@ def _plan(project: Project, group: Group) -> None:
         for use in group.warning:
             below = "torch" if use.entry.kind == "function" else "torch.amp"
             name = ".".join([use.root.id, *below.split(".")[1:], use.entry.name])
-            group.operations.append(_respelled(project, use, name))
+            group.edits.append(_respelled(project, use, name))
     elif origin in ("torch.cuda", "torch.cpu"):
         _plan_through_torch(project, group)
     elif origin == "*":
@@ -84,7 +84,7 @@ def _plan(project: Project, group: Group) -> None:
         raise NotExact(f"the name comes from another file ({origin})")
 
 
-def _respelled(project: Project, use: Use, name: str) -> PythonOperation:
+def _respelled(project: Project, use: Use, name: str) -> Edit:
     if use.form == "partial":
         _check_partial(project, use)
     return respelled(use, name)
@@ -96,11 +96,11 @@ def _plan_through_torch(project: Project, group: Group) -> None:
         names = use.module.scope_of(use.root).lookup("torch")
         if any(binding.qualified != "torch" for binding in names):
             raise NotExact("torch means something else here")
-        group.operations.append(_respelled(project, use, f"torch.amp.{use.entry.name}"))
+        group.edits.append(_respelled(project, use, f"torch.amp.{use.entry.name}"))
         if not names:
-            group.operations.append(AddImport("import torch"))
+            group.edits.append(group.module.add_import("import torch"))
     for binding in group.bindings:
-        group.operations.append(DropImport(group.module.document.span(binding.node), binding.name))
+        group.edits.append(group.module.drop_import(binding.node, binding.name))
 
 
 def _plan_import(project: Project, group: Group) -> None:
@@ -111,7 +111,7 @@ def _plan_import(project: Project, group: Group) -> None:
         if use.form in _REWRITABLE:
             chain = attribute_chain(use.node) or []
             is_api = group.origin in DEPRECATED
-            group.operations.append(_respelled(project, use, chain[0] if is_api else f"{chain[0]}.{use.entry.name}"))
+            group.edits.append(_respelled(project, use, chain[0] if is_api else f"{chain[0]}.{use.entry.name}"))
     for binding in group.bindings:
         node = binding.node
         assert isinstance(node, ast.Import | ast.ImportFrom)
@@ -177,7 +177,7 @@ def _plan_star(project: Project, group: Group) -> None:
             continue
         if use.form not in _REWRITABLE or use.gated:
             raise NotExact(f"it is also used in another way (line {use.node.lineno})")
-        group.operations.append(_respelled(project, use, use.root.id))
+        group.edits.append(_respelled(project, use, use.root.id))
     group.respelled_imports.append((statements[0], "*", "from torch.amp import *"))
 
 
@@ -216,17 +216,17 @@ def _assigned_name(use: Use) -> str | None:
 # --- import statements ------------------------------------------------------------------------------------------------
 
 
-def import_operations(groups: Sequence[Group]) -> Iterator[PythonOperation]:
+def import_edits(groups: Sequence[Group]) -> Iterator[Edit]:
     """The new import statements of several groups of one file: what is not rewritten stays as it was."""
     by_statement: dict[ast.ImportFrom | ast.Import, dict[str, str]] = {}
     for group in groups:
         for node, name, text in group.respelled_imports:
             by_statement.setdefault(node, {})[name] = text
     for node, texts in by_statement.items():
-        document = groups[0].module.document
+        module, document = groups[0].module, groups[0].module.document
         span = document.span(node)
-        yield InsertStatement(span, _comment_kept(document.line(span.end_row), span.end_column, _merged(node, texts)))
-        yield RemoveStatement(span)
+        yield module.insert(node, _comment_kept(document.line(span.end_row), span.end_column, _merged(node, texts)))
+        yield module.remove(node)
 
 
 def _merged(node: ast.ImportFrom | ast.Import, texts: dict[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from ...codemod.model import Edit, EditRefused, Place, ReplaceExpression
+from ...codemod.model import EditRefused
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import default_of, reaching
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of, resolve
@@ -82,11 +82,7 @@ def _written(project: Project, module: ModuleNames, call: ast.Call, maker: str) 
     if not mixed or not devices:
         return
     literals = list(_literals(project, module, precision, 0))
-    document = module.document
-    places = [
-        Place(owner.document.path, owner.document.span(node), "mixed precision is chosen here")
-        for owner, node in literals
-    ]
+    places = [owner.place(node, "mixed precision is chosen here") for owner, node in literals]
     spelled = {str(node.value) for _, node in literals}
     yield Run(
         module,
@@ -94,7 +90,7 @@ def _written(project: Project, module: ModuleNames, call: ast.Call, maker: str) 
         _shown(module, precision),
         f"Lightning's precision={mixed[0]!r}",
         partial(_unless_for_gpus, project, module, call, precision, devices),
-        (*places, Place(document.path, document.span(call), f"the {maker} is built here")),
+        (*places, module.place(call, f"the {maker} is built here")),
         respellings=tuple(map(_respelled, literals)) if spelled == set(mixed) else (),
         by_hand=maker == "Fabric",
     )
@@ -183,7 +179,7 @@ def _respelled(literal: tuple[ModuleNames, ast.Constant]) -> Respelling:
     source = document.source(span)
     quote = source[0] if source[:1] in ("'", '"') else '"'
     new = MIXED[node.value if isinstance(node.value, str | int) else None]
-    return Respelling(source, new, Edit(document.path, ReplaceExpression(span, (f"{quote}{new}{quote}",))))
+    return Respelling(source, new, module.replace(span, f"{quote}{new}{quote}"))
 
 
 # --- written in YAML --------------------------------------------------------------------------------------------------

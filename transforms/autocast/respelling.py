@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ...codemod.model import ReplaceExpression
+from ...codemod.model import Edit
 from ...codemod.source.documents import Document
 from .deprecated_uses import OLD_AUTOCAST, Use
 
@@ -15,7 +15,7 @@ class NotExact(Exception):
     """A use has no new spelling that is certainly the same; the message says why."""
 
 
-def respelled(use: Use, name: str) -> ReplaceExpression:
+def respelled(use: Use, name: str) -> Edit:
     """The edit of one use; ``name`` is what the new API is called there. Raises NotExact."""
     document = use.module.document
     quote = "'" if document.text.count("'") > document.text.count('"') else '"'
@@ -28,7 +28,7 @@ def respelled(use: Use, name: str) -> ReplaceExpression:
     if use.form == "decorator":
         if use.entry.kind != "custom":
             raise NotExact("as a bare decorator it works with no release")
-        return ReplaceExpression(span, (f"{name}(device_type={device})",))
+        return use.module.replace(span, f"{name}(device_type={device})")
     assert use.call is not None
     text = _Call(document, use.call)
     if use.form == "partial":
@@ -36,7 +36,7 @@ def respelled(use: Use, name: str) -> ReplaceExpression:
     else:
         _respell_call(text, use, name, device)
     indentation = _indentation(document, use.module.statement_of(use.call))
-    return ReplaceExpression(span, (text.written(indentation),))
+    return use.module.replace(span, text.written(indentation))
 
 
 def _respell_call(text: _Call, use: Use, name: str, device: str) -> None:

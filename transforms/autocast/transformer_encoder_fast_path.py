@@ -177,10 +177,9 @@ def _imports(project: Project, module: ModuleNames, path: str) -> bool:
 
 def _finding(project: Project, cases: Sequence[_Case]) -> Finding:
     run = cases[0].run
-    document = run.module.document
     runs = [case.run for case in cases]
     fixes = [fix for fix in (switch_off(project, runs), true_precision(project, runs)) if fix is not None]
-    return rule.finding(_message(project, cases[0]), document.path, document.span(run.node), _evidence(cases), fixes)
+    return rule.at(run.module, run.node, _message(project, cases[0]), _evidence(cases), fixes)
 
 
 def _message(project: Project, case: _Case) -> str:
@@ -211,12 +210,11 @@ def _evidence(cases: Sequence[_Case]) -> Iterator[Place]:
 def _places(case: _Case) -> Iterator[Place]:
     yield from case.run.places
     for item in case.encoders:
-        document = item.module.document
         node = item.stack or item.call
-        yield Place(document.path, document.span(node), f"the {'stack' if item.stack else item.kind} is built here")
+        yield item.module.place(node, f"the {'stack' if item.stack else item.kind} is built here")
     if case.padding is not None:
         module, mask = case.padding
-        yield Place(module.document.path, module.document.span(mask), "the padding mask is passed here")
+        yield module.place(mask, "the padding mask is passed here")
 
 
 rule = Rule.of("PF306", check, depends_on=("profile",))

@@ -22,4 +22,4 @@ class Clash:
 
 def place(module: ModuleNames, node: ast.AST, message: str) -> Place:
     """Evidence at a node."""
-    return Place(module.document.path, module.document.span(node), message)
+    return module.place(node, message)

@@ -59,9 +59,8 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(clash: Clash) -> Finding:
-    document = clash.module.document
     fixes = [clash.fix] if clash.fix is not None else []
-    return rule.finding(clash.message, document.path, document.span(clash.node), clash.evidence, fixes)
+    return rule.at(clash.module, clash.node, clash.message, clash.evidence, fixes)
 
 
 rule = Rule.of("PF701", check)

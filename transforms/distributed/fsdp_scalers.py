@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import AddImport, Applicability, DropImport, Edit, Fix, PythonOperation, ReplaceExpression, Span
+from ...codemod.model import Edit, Fix, Span
 from ...codemod.purpose.regimes import regime_of
 from ...codemod.python.functions import called_function, class_of
 from ...codemod.python.names import ModuleNames, attribute_chain
@@ -99,20 +99,17 @@ def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
     parts: list[str | Span] = ["ShardedGradScaler("]
     for count, (name, value) in enumerate(kept.items()):
         parts += [f"{', ' if count else ''}{name}=", document.span(value)]
-    operations: list[PythonOperation] = [ReplaceExpression(document.span(scaler.call), (*parts, ")"))]
-    operations.append(AddImport(IMPORT))
+    operations: list[Edit] = [scaler.module.replace(scaler.call, *parts, ")")]
+    operations.append(scaler.module.add_import(IMPORT))
     operations += _unused_import(scaler)
-    return Fix(
-        "sharded",
-        "make a ShardedGradScaler, which agrees with all ranks on whether to skip a step",
-        Applicability.UNSAFE,
-        tuple(Edit(document.path, item) for item in operations),
+    return Fix.unsafe(
+        "sharded", "make a ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
     )
 
 
-def _unused_import(scaler: Scaler) -> Iterator[PythonOperation]:
+def _unused_import(scaler: Scaler) -> Iterator[Edit]:
     func, module = scaler.call.func, scaler.module
     if isinstance(func, ast.Name) and len(module.name_loads.get(func.id, [])) == 1:
         for binding in module.scope_of(func).lookup(func.id):
             if binding.kind == "import":
-                yield DropImport(module.document.span(binding.node), func.id)
+                yield module.drop_import(binding.node, func.id)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Place, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import loops
 from ...codemod.source.project import Project
@@ -74,17 +74,16 @@ def _is_bound_to_parameter(cast: GradientCast) -> bool:
 
 def _finding(site: CastSite, accumulation: Accumulation, replicas: Replicas | None) -> Finding:
     module, cast = site.module, site.cast
-    document, inner = module.document, cast.module.document
+    _document, _inner = module.document, cast.module.document
     evidence = [
-        Place(document.path, document.span(site.backward), "each micro-batch adds to the gradients here"),
-        Place(document.path, document.span(accumulation.node), accumulation.description),
+        module.place(site.backward, "each micro-batch adds to the gradients here"),
+        module.place(accumulation.node, accumulation.description),
     ]
     if site.node is not cast.statement:
-        evidence.append(Place(inner.path, inner.span(cast.statement), "the gradients are cast here"))
+        evidence.append(cast.module.place(cast.statement, "the gradients are cast here"))
     if replicas is not None:
-        where = replicas.module.document
-        evidence.append(Place(where.path, where.span(replicas.node), replicas.description))
-    return rule.finding(_message(cast), document.path, document.span(site.node), evidence)
+        evidence.append(replicas.module.place(replicas.node, replicas.description))
+    return rule.at(module, site.node, _message(cast), evidence)
 
 
 def _message(cast: GradientCast) -> str:

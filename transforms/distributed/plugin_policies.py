@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression
+from ...codemod.model import Fix
 from ...codemod.python.names import ModuleNames, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, as_dtype
@@ -72,13 +72,12 @@ def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
     wrong, right = KEYS[3 - version], KEYS[version]
     if wrong not in keys or right in keys or len(keys) != len(table.keys):
         return
-    document = module.document
-    edit = Edit(document.path, ReplaceExpression(document.span(keys[wrong]), (f'"{right}"',)))
+    edit = module.replace(keys[wrong], f'"{right}"')
     message = f"call it {right}: what it says then holds for {right.partition('_')[0]}s instead"
     yield Clash(
         module,
         keys[wrong],
         f"accelerate wants {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
         (place(module, version_node, f"version {version} is chosen here"),),
-        Fix("rename-key", message, Applicability.UNSAFE, (edit,)),
+        Fix.unsafe("rename-key", message, edit),
     )

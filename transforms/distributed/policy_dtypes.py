@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Fix, RemoveArgument, ReplaceExpression
+from ...codemod.model import Applicability, Fix
 from ...codemod.python.callers import callers_of
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, guards
@@ -54,12 +54,11 @@ def _foreign_argument(policy: Policy) -> Iterator[Clash]:
     node = policy.arguments.get(name)
     if node is None or not any(item.arg == name for item in policy.call.keywords):
         return
-    document = policy.module.document
-    fix = Fix(
+    fix = Fix.of(
         "drop-argument",
-        f"drop {name}, which raises a TypeError as it stands",
         Applicability.SAFE if name == "buffer_dtype" else Applicability.UNSAFE,
-        (Edit(document.path, RemoveArgument(document.span(policy.call), name)),),
+        f"drop {name}, which raises a TypeError as it stands",
+        policy.module.remove_argument(policy.call, name),
     )
     said = "FSDP2 leaves buffers alone" if policy.version == 2 else "outputs of FSDP1 are in param_dtype"
     yield Clash(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), fix)
@@ -87,15 +86,14 @@ def _two_halves(project: Project, policy: Policy) -> Iterator[Clash]:
 
 def respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtype: Dtype) -> Fix | None:
     """A fix that writes ``dtype`` at ``nodes``; None unless each of them is spelled ``torch.<dtype>`` now."""
-    document = module.document
     edits = []
     for node in nodes:
         if not isinstance(node, ast.Attribute) or module.qualified(node) not in TORCH_DTYPES:
             return None
         text = f"{ast.unparse(node.value)}.{dtype.name}"
-        edits.append(Edit(document.path, ReplaceExpression(document.span(node), (text,))))
+        edits.append(module.replace(node, text))
     message = f"{dtype.name} in all of the policy; range and precision of what is cast or reduced change"
-    return Fix(name, message, Applicability.UNSAFE, tuple(edits))
+    return Fix.unsafe(name, message, *edits)
 
 
 # --- against autocast -------------------------------------------------------------------------------------------------

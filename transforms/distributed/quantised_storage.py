@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Fix, SetArgument
+from ...codemod.model import Fix
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.values import values_of
 from ...codemod.python.visible import means_the_same
@@ -45,11 +45,11 @@ def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.ex
 def _clash(
     module: ModuleNames, config: ast.Call, node: ast.expr, dtype_node: ast.expr, storage: Dtype, dtype: Dtype
 ) -> Clash:
-    document, fix = module.document, None
+    _document, fix = module.document, None
     if means_the_same(module, dtype_node, node):
-        edit = SetArgument(document.span(config), STORAGE, ast.unparse(dtype_node))
+        edit = module.set_argument(config, STORAGE, ast.unparse(dtype_node))
         message = f"store the 4-bit weights in {dtype.name}: the same bits in other boxes, nothing is rounded"
-        fix = Fix("same-storage", message, Applicability.SAFE, (Edit(document.path, edit),))
+        fix = Fix.safe("same-storage", message, edit)
     return Clash(
         module,
         node,

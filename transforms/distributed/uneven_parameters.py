@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Fix, RemoveStatement
+from ...codemod.model import Fix
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import calls_of, function_of, guard_facts, loops, position
 from ...codemod.source.project import Project
@@ -90,13 +90,12 @@ def _stays(casts: list[tuple[ast.Call, list[str], Dtype]], call: ast.Call, chain
 def _clash(
     module: ModuleNames, call: ast.Call, wrap: ast.Call, version: int, whole: tuple[ast.Call, Dtype], other: Dtype
 ) -> Clash:
-    document, statement = module.document, module.statement_of(call)
+    _document, statement = module.document, module.statement_of(call)
     last, dtype = whole
-    fix = Fix(
+    fix = Fix.unsafe(
         "one-dtype",
         f"leave the part in {dtype.name} like the rest; a policy can still compute in another dtype",
-        Applicability.UNSAFE,
-        (Edit(document.path, RemoveStatement(document.span(statement))),),
+        module.remove(statement),
     )
     return Clash(
         module,

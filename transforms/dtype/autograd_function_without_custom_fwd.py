@@ -39,6 +39,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.flow.autograd import differ
+from ...codemod.flow.frame import Product
+from ...codemod.flow.lattice import Role, Value
 from ...codemod.model import (
     AddDecorator,
     AddImport,
@@ -58,13 +61,11 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16
 from .amp_decorators import BACKWARD, FORWARD, AmpDecorator
 from .custom_functions import CustomFunction, custom_functions
+from .function_passes import compares_dtypes, looks_after_itself, passes_of
 from .function_uses import calls_compiled_code, is_applied_under_autocast
 from .half_runs import Run
 from .kernel_operands import mixed_kernel
-from .passes import compares_dtypes, looks_after_itself, passes_of
 from .project_runs import runs_of_project
-from .role_frame import Meeting
-from .roles import differ
 from .sibling_decorators import new_pair, sibling
 
 _ATTRIBUTE = "_fwd_used_autocast"
@@ -119,7 +120,7 @@ def _sets_what_it_reads(function: CustomFunction) -> bool:
 def _not_carried(project: Project, function: CustomFunction) -> Iterator[Finding]:
     backward = function.backward_amp
     wrong = backward is not None and backward.kind == FORWARD and backward.cast_inputs is None and backward.understood
-    if (backward is not None and not wrong) or compares_dtypes(function):
+    if (backward is not None and not wrong) or compares_dtypes(function.node):
         return
     runs = runs_of_project(project, function.module.document.path)
     if function.forward_amp is None and (wrong or not runs):
@@ -130,24 +131,28 @@ def _not_carried(project: Project, function: CustomFunction) -> Iterator[Finding
     yield _lost(project, function, clash, runs)
 
 
-def _clash(project: Project, function: CustomFunction, runs: tuple[Run, ...]) -> Meeting | None:
+def _clash(project: Project, function: CustomFunction, runs: tuple[Run, ...]) -> Product | None:
     """The first product of backward whose operands have two dtypes after a forward pass under autocast."""
     passes = passes_of(project, function)
     only_bf16 = bool(runs) and all(run.dtypes == {BF16} for run in runs)
-    for meeting in passes.backward if passes is not None else ():
-        roles = [role for _, role in meeting.operands]
-        roles += [meeting.target[1]] if meeting.target is not None else []
-        pairs = [(mine, theirs) for index, mine in enumerate(roles) for theirs in roles[index + 1 :]]
-        halved = [{mine.kind, theirs.kind} == {"low", "float16"} for mine, theirs in pairs]
-        if not meeting.autocast and (any(differ(*pair) for pair in pairs) or (only_bf16 and any(halved))):
-            return meeting
+    for product in passes.backward.record.products.values() if passes is not None else ():
+        tensors = [*product.operands, *([product.target] if product.target is not None else [])]
+        pairs = [(mine, theirs) for index, (_, mine) in enumerate(tensors) for _, theirs in tensors[index + 1 :]]
+        if not product.autocast and any(differ(*pair) or (only_bf16 and _is_halved(*pair)) for pair in pairs):
+            return product
     return None
 
 
-def _lost(project: Project, function: CustomFunction, clash: Meeting, runs: tuple[Run, ...]) -> Finding:
+def _is_halved(one: Value, other: Value) -> bool:
+    """Whether autocast computed one tensor, and the other one is cast to float16."""
+    pair = [atom for atom in (one.only, other.only) if atom is not None]
+    return {atom.role for atom in pair} == {Role.AUTOCAST, None} and any(atom.dtype == FP16 for atom in pair)
+
+
+def _lost(project: Project, function: CustomFunction, clash: Product, runs: tuple[Run, ...]) -> Finding:
     module, document = function.module, function.module.document
     forward, backward = function.forward_amp, function.backward_amp
-    evidence = [Place(document.path, document.span(clash.call), _sentence(clash))]
+    evidence = [Place(document.path, document.span(clash.node), _sentence(clash))]
     if forward is not None:
         evidence.append(Place(document.path, document.span(forward.node), "forward runs under autocast as it was"))
     evidence += [run.place for run in runs[:1]]
@@ -169,12 +174,10 @@ def _lost(project: Project, function: CustomFunction, clash: Meeting, runs: tupl
     )
 
 
-def _sentence(clash: Meeting) -> str:
-    by_kind = {role.kind: ast.unparse(node) for node, role in clash.operands}
-    low, other = (
-        by_kind.pop("low", ""),
-        next(iter(value for key, value in by_kind.items() if key in ("input", "full")), ""),
-    )
+def _sentence(clash: Product) -> str:
+    known = [(atom, ast.unparse(node)) for node, value in clash.operands if (atom := value.only) is not None]
+    low = next((text for atom, text in known if atom.role is Role.AUTOCAST), "")
+    other = next((text for atom, text in known if atom.role is Role.PARAMETER or atom.is_float32), "")
     if not low or not other or len(low) + len(other) > 80:
         return "tensors of two dtypes are multiplied here"
     return f"{low} has autocast's dtype here, {other} that of what was saved"
@@ -221,7 +224,9 @@ def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
 
 def _mixed_operands(project: Project, function: CustomFunction) -> Iterator[Finding]:
     """A kernel that autocast knows nothing of is given what a layer computed in 16 bits, and float32 tensors."""
-    if function.forward_amp or function.backward_amp or looks_after_itself(function) or compares_dtypes(function):
+    if function.forward_amp or function.backward_amp or looks_after_itself(function):
+        return
+    if compares_dtypes(function.node):
         return
     found = mixed_kernel(project, function)
     if found is None:

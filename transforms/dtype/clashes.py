@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Autocasting, Meeting
-from ...codemod.flow.lattice import Atom, Role, Source
+from ...codemod.flow.lattice import Atom, Made, Role, Source
 from ...codemod.model import Place
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
@@ -99,9 +99,9 @@ def family_of(meeting: Meeting) -> str:
         return JOIN
     if meeting.operation in ATTENTION_OPERATIONS:
         return ATTENTION
-    if odd.made == "factory":
+    if odd.made is Made.FACTORY:
         return FACTORY
-    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in ("module", "output", "table", ""):
+    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
         return SUBMODULE
     return CAST
 
@@ -115,11 +115,11 @@ def is_mistake(meeting: Meeting) -> bool:
         return False
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
         return False  # the layer behind a concatenation under autocast casts it
-    if meant.role is Role.PARAMETER and odd.made not in ("factory", "table"):
+    if meant.role is Role.PARAMETER and odd.made not in (Made.FACTORY, Made.TABLE):
         return False
     if odd.dtype is not None and odd.dtype != FP32:
         return False  # float64 is asked for on purpose
-    if odd.made == "autocast" or meant.made == "autocast":
+    if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
         return meeting.mix == "raises-destination"
     return not (meeting.mix == "raises" and _is_deliberate(meeting))
 
@@ -134,7 +134,7 @@ def _is_entry_or_loss(meeting: Meeting) -> bool:
 def _asked_for_float32(odd: Atom) -> bool:
     """``torch.randn(..., dtype=torch.float32)``: latents that are kept in float32 on purpose."""
     first = chain_of(odd)[:1]
-    return odd.made == "cast" and bool(first) and isinstance(first[0].node, ast.Attribute)
+    return odd.made is Made.CAST and bool(first) and isinstance(first[0].node, ast.Attribute)
 
 
 def _is_deliberate(meeting: Meeting) -> bool:

@@ -1,7 +1,7 @@
 """Whether a tensor is 16-bit at one place: the question that all rules about 16-bit numbers ask.
 
-Answered from the tensor's origin inside its function and from what runs that function. An answer is given only where
-the origin is certain; which runs there are may be the user's choice.
+Answered from the dtype flow of its function, whose callers are taken to have opened a region, and from what runs that
+function. An answer is given only where every way the tensor can have got its dtype is a 16-bit one.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.frame import ASSUMED
+from ...codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
 from ...codemod.model import Place
 from ...codemod.purpose.regimes import speaks_of_precision
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast, autocasts_in
-from ...codemod.torch.dtypes import Dtype
-from .half_runs import region_dtypes, runs_of
-from .origins import Origin, origin_of
+from ...codemod.torch.autocast import autocasts_in
+from ...codemod.torch.dtypes import FP32, Dtype
+from .atom_places import atom_places
+from .clashes import chain_of
+from .half_runs import runs_of
 from .programs import runs_code
 
 
@@ -40,15 +44,16 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr) -> Half | N
     """The 16-bit types that the tensor ``node`` can have where it stands; None when none is certain to be possible."""
     if _is_told_apart(project, module, node):
         return None
-    origin = origin_of(project, module, node)
-    if origin is None:
+    value = flow_of(project).value_at(module, node, ASSUMED)
+    atoms = value.atoms if value.kind is Kind.TENSOR else ()
+    if not atoms:
         return None
-    document = module.document
-    if origin.dtype is not None:
-        place = Place(document.path, document.span(origin.node), f"{origin.dtype.name} from here on")
-        return Half(frozenset({origin.dtype}), True, (place,))
-    place = Place(document.path, document.span(origin.node), "autocast computes this in 16 bits")
-    return _under_autocast(project, module, origin, place)
+    if all(atom.dtype in HALVES and atom.made is not Made.AUTOCAST for atom in atoms):
+        dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
+        return Half(dtypes, True, atom_places(project, atoms))
+    if all(_is_lowered(atom) for atom in atoms) and not _is_raised(project, module, node, atoms):
+        return _under_autocast(project, module, node, atoms)
+    return None
 
 
 def _is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
@@ -57,31 +62,47 @@ def _is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool
     return any(speaks_of_precision(values, guard.test) for guard in guards(module, node))
 
 
-def _under_autocast(project: Project, module: ModuleNames, origin: Origin, place: Place) -> Half | None:
-    around = list(_regions_around(project, module, origin.node))
-    if around:
-        dtypes = region_dtypes(project, around[0])
-        document = module.document
-        why = Place(document.path, document.span(around[0].node), "the autocast around it")
-        return Half(dtypes, False, (place, why)) if dtypes else None
+def _is_lowered(atom: Atom) -> bool:
+    return atom.role is Role.AUTOCAST or (atom.dtype in HALVES and atom.made is Made.AUTOCAST)
+
+
+def _is_raised(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> bool:
+    """Whether an operand of what autocast computes was cast to float32: a region that is off is meant around it."""
+    function = module.scope_of(node).function.node
+    if not isinstance(function, FunctionNode):
+        return False
+    values = flow_of(project).observed(module, function, ASSUMED).record.values
+    steps = [step.node for atom in atoms for step in chain_of(atom) if step.path == module.document.path]
+    operands = [values.get(item) for step in steps for item in _operands(step)]
+    return any(_is_cast_to_float32(value) for value in operands if value is not None)
+
+
+def _operands(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        yield from (node.left, node.right)
+    elif isinstance(node, ast.Call):
+        yield from node.args
+        if isinstance(node.func, ast.Attribute):
+            yield node.func.value
+
+
+def _is_cast_to_float32(value: Value) -> bool:
+    return value.kind is Kind.TENSOR and any(atom.dtype == FP32 and atom.made is Made.CAST for atom in value.atoms)
+
+
+def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> Half | None:
+    why = atom_places(project, atoms)
+    if all(atom.symbol != ASSUMED.atom.symbol for atom in atoms):
+        dtypes = frozenset(dtype for atom in atoms for dtype in (atom.dtype, *atom.candidates) if dtype in HALVES)
+        return Half(frozenset(dtype for dtype in dtypes if dtype is not None), False, why) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
     runs = runs_of(project, module.document.path)
-    using = tuple(run for run in runs if runs_code(project, run, module, origin.node))
+    using = tuple(run for run in runs if runs_code(project, run, module, node))
     runs = using or runs
-    dtypes = frozenset(dtype for run in runs for dtype in run.dtypes)
-    return Half(dtypes, False, (place, *(run.place for run in runs[:1])), bool(using)) if dtypes else None
+    named = frozenset(dtype for run in runs for dtype in run.dtypes)
+    return Half(named, False, (*why, *(run.place for run in runs[:1])), bool(using)) if named else None
 
 
 def _keeps_float32(project: Project, module: ModuleNames) -> bool:
     return "custom_fwd" in module.attribute_loads or any(item.switched_off for item in autocasts_in(project, module))
-
-
-def _regions_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Autocast]:
-    """The autocasts entered around ``node`` in its function or as a decorator of it, innermost first."""
-    made = {item.node: item for item in autocasts_in(project, module)}
-    for parent in module.ancestors(node):
-        if isinstance(parent, ast.With | ast.AsyncWith):
-            yield from (made[item.context_expr] for item in reversed(parent.items) if item.context_expr in made)
-        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from (made[item] for item in parent.decorator_list if item in made)

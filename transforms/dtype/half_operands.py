@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.flow.frame import Application, Autocasting
-from ...codemod.flow.lattice import HALVES, Atom, Kind, Role, Value
+from ...codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
 from ...codemod.model import Place
 from ...codemod.python.bindings import reaching
 from ...codemod.python.functions import FunctionTarget
@@ -94,7 +94,7 @@ def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | N
     dtypes = frozenset(dtype for atom in guilty for dtype in _dtypes_of(atom))
     certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)
     symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
-    autocast = all(atom.made == "autocast" or atom.role is Role.AUTOCAST for atom in guilty)
+    autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
     origin = "autocast" if autocast else "cast" if certain else "chosen"
     return HalfOperand(node, dtypes, origin, atom_places(project, guilty), symbol)
 

@@ -7,7 +7,7 @@ import ast
 from ...codemod.flow.classes import ProjectClass, is_torch_module
 from ...codemod.flow.contexts import AutocastIndex
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Role
+from ...codemod.flow.lattice import Made, Role
 from ...codemod.python.names import FunctionNode
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32
@@ -51,7 +51,7 @@ def _is_being_built(meeting: Meeting) -> bool:
 def _is_data_in_float32(meeting: Meeting) -> bool:
     """``torch.tensor(array, dtype=torch.float32)`` for the class's own layers: its author knows their dtype."""
     source = meeting.odd.atom.source
-    if meeting.odd.atom.made != "cast" or meeting.meant.atom.role is not Role.WEIGHTS or source is None:
+    if meeting.odd.atom.made is not Made.CAST or meeting.meant.atom.role is not Role.WEIGHTS or source is None:
         return False
     while source.before is not None:
         source = source.before
@@ -63,7 +63,7 @@ def _is_data_in_float32(meeting: Meeting) -> bool:
 def _is_in_island(project: Project, meeting: Meeting) -> bool:
     """``with torch.autocast(..., enabled=False):`` around a tensor that was cast to float32: the weights stay so."""
     odd = meeting.odd.atom
-    if odd.dtype != FP32 or odd.made != "cast":
+    if odd.dtype != FP32 or odd.made is not Made.CAST:
         return False
     index = project.fact(AutocastIndex).of(meeting.module)
     node: ast.AST | None = meeting.node
@@ -83,7 +83,7 @@ def _is_cast_before(meeting: Meeting) -> bool:
     Where the function itself has cast the model, or another condition the tensor, nobody knows so.
     """
     source = meeting.odd.atom.source
-    if meeting.operation != "module" or meeting.odd.atom.made != "cast" or source is None:
+    if meeting.operation != "module" or meeting.odd.atom.made is not Made.CAST or source is None:
         return False
     if meeting.meant.atom.role is not Role.WEIGHTS or meeting.odd.atom.mixture is not None:
         return False

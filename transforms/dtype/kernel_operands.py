@@ -6,13 +6,16 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...codemod.python.names import ModuleNames, parameters_of, resolve
+from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.frame import ASSUMED
+from ...codemod.flow.lattice import Role
+from ...codemod.python.names import ModuleNames, resolve
 from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP32
 from .autocast_paths import Inside, PathFinder
 from .custom_functions import CustomFunction
+from .function_passes import compares_dtypes
 from .function_uses import applications, is_foreign
-from .role_flow import follow
-from .roles import FULL, LOW, UNKNOWN_ROLE, Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,22 +54,17 @@ def _pair(
 ) -> tuple[ast.Call, ast.expr, ast.expr] | None:
     """A kernel, and the 16-bit and the float32 argument that it is given by ``call``."""
     caller = module.scope_of(call).function.node
-    if not isinstance(caller, ast.FunctionDef) or any(compares_dtype(node) for node in ast.walk(caller)):
+    if not isinstance(caller, ast.FunctionDef) or compares_dtypes(caller):
         return None
-    names: dict[str, Value] = {item.arg: UNKNOWN_ROLE for item in parameters_of(caller)}
-    roles = follow(project, module, caller, names, autocast=True).applied.get(call, ())
-    given = {item.arg: (role, node) for item, role, node in zip(function.inputs, roles, call.args, strict=False)}
+    values = flow_of(project).observed(module, caller, ASSUMED).record.values
+    given = {item.arg: node for item, node in zip(function.inputs, call.args, strict=False)}
     for kernel, inputs in kernels:
-        found = {given[name][0].kind: given[name][1] for name in inputs if name in given}
-        if LOW in found and FULL in found:
-            return kernel, found[LOW], found[FULL]
+        known = [(node, atom) for name in inputs if (node := given.get(name)) in values and (atom := values[node].only)]
+        low = next((node for node, atom in known if atom.role is Role.AUTOCAST), None)
+        full = next((node for node, atom in known if atom.dtype == FP32 or atom.role is Role.WEIGHTS), None)
+        if low is not None and full is not None:
+            return kernel, low, full
     return None
-
-
-def compares_dtype(node: ast.AST) -> bool:
-    """Whether a comparison reads a dtype."""
-    inside = ast.walk(node) if isinstance(node, ast.Compare) else ()
-    return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for item in inside)
 
 
 def _is_forward(project: Project, module: ModuleNames, node: ast.AST) -> bool:

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Role
+from ...codemod.flow.lattice import Made, Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
@@ -85,7 +85,7 @@ def fixes(meeting: Meeting) -> list[Fix]:
     """Make the operand in the right dtype where its maker is a constant or a branch; else cast it here."""
     how = Applicability.SAFE if _holds_exact_values(meeting) else Applicability.UNSAFE
     found = [operand_fix(meeting, how), producer_fix(meeting, how)]
-    if meeting.odd.atom.made == "factory":
+    if meeting.odd.atom.made is Made.FACTORY:
         found.reverse()
     return [fix for fix in found if fix is not None]
 

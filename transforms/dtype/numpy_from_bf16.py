@@ -28,14 +28,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.flow.lattice import Atom, Kind, Role
-from ...codemod.model import Applicability, Finding, Fix, Place, Rule
+from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP64
 from .atom_places import atom_places
 from .clashes import name_of
-from .model_outputs import output_of
-from .model_results import is_floating, region_of
-from .numpy_readings import Reading, float_edit, is_told_apart, readings
+from .numpy_readings import (
+    Reading,
+    float_edit,
+    is_bf16_result,
+    is_told_apart,
+    readings,
+    speaks_of_integers,
+)
 
 RAISES = "NumPy has no bfloat16, and this raises TypeError"
 
@@ -52,6 +57,8 @@ def check(project: Project) -> Iterator[Finding]:
 def _of_dtype(project: Project, reading: Reading) -> Finding | None:
     """The dtype flow knows that the tensor is, or can be, bfloat16."""
     atoms = reading.value.atoms if reading.value.kind is Kind.TENSOR else ()
+    if any(atom.role is Role.RESULT for atom in atoms):
+        return None
     guilty = [atom for atom in atoms if _is_bf16(atom)]
     certain = bool(guilty) and all(atom.dtype == BF16 for atom in atoms)
     if not guilty or (not certain and is_told_apart(project, reading.module, reading.call)):
@@ -74,23 +81,20 @@ def _is_bf16(atom: Atom) -> bool:
 
 def _of_model(project: Project, reading: Reading) -> Finding | None:
     """A model returned it from a bfloat16 region."""
-    if any(atom.dtype is not None or atom.role is Role.OUTPUT for atom in reading.value.atoms):
-        return None  # its dtype is known, and it is another one
-    output = output_of(project, reading.module, reading.tensor)
-    region = region_of(project, output) if output is not None else None
-    if output is None or region is None or is_told_apart(project, reading.module, reading.call):
+    atom = reading.value.only
+    if atom is None or not is_bf16_result(atom) or speaks_of_integers(reading.tensor) or atom.expression is None:
         return None
-    name, model = name_of(reading.tensor), name_of(output.model)
-    when = "computes" if region.always else "can compute"
+    if is_told_apart(project, reading.module, reading.call):
+        return None
+    name, model = name_of(reading.tensor), name_of(atom.expression)
+    when = "computes" if atom.candidates == {BF16} else "can compute"
     message = (
         f"{name} comes from {model} where autocast {when} in bfloat16: unless the model returns float32, this raises"
         " TypeError, as NumPy has no bfloat16"
     )
     document = reading.module.document
-    call = output.module.document.span(output.call)
-    evidence = (region.place, Place(document.path, call, f"{model} computes it in this region"))
-    fixes = _float_fix(reading, safe=is_floating(project, output))
-    return rule.finding(message, document.path, document.span(reading.call), evidence, fixes)
+    fixes = _float_fix(reading, safe=atom.is_floating)
+    return rule.finding(message, document.path, document.span(reading.call), atom_places(project, (atom,)), fixes)
 
 
 def _float_fix(reading: Reading, *, safe: bool) -> list[Fix]:

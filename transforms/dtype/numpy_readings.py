@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.encounters import encounters
-from ...codemod.flow.frame import Application
-from ...codemod.flow.lattice import Kind, Value
+from ...codemod.flow.frame import Application, Autocasting, AutocastState
+from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ...codemod.model import Edit, ReplaceExpression
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regimes import speaks_of_precision
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16
 from .float_around import POSTFIX
+from .lightning_steps import lightning_precision
 
 _FUNCTIONS = ("asarray", "array")
+_INTEGRAL = (
+    "id", "ids", "idx", "index", "indices", "label", "labels", "len", "length", "lengths", "token", "tokens", "mask",
+    "masks", "code", "codes", "class", "classes", "seq", "sequences", "box", "boxes", "bbox", "points", "target",
+    "targets", "step", "epoch",
+)  # fmt: skip
+"""Words in a key or name that make it unlikely that a floating result of a model is meant."""
+_LIGHTNING = ("bf16", "bf16-mixed")
 _HANDLES = ("TypeError", "Exception", "BaseException")
 
 
@@ -46,7 +56,7 @@ def readings(project: Project) -> Iterator[Reading]:
             continue
         reading = _reading(item)
         if reading is not None and not _is_caught(reading):
-            yield reading
+            yield _in_step(project, reading, item.function)
 
 
 def _reading(item: Application) -> Reading | None:
@@ -58,6 +68,27 @@ def _reading(item: Application) -> Reading | None:
         is_tensor = value.kind in (Kind.TENSOR, Kind.UNKNOWN) and not isinstance(tensor, ast.Starred)
         return Reading(item.module, call, tensor, value) if is_tensor and call.args else None
     return None
+
+
+def _in_step(project: Project, reading: Reading, function: FunctionNode | None) -> Reading:
+    """In a step that Lightning's Trainer runs under bfloat16 autocast the tensor is what it is there."""
+    if function is None or lightning_precision(project, reading.module, function, _LIGHTNING) is None:
+        return reading
+    atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=Made.AUTOCAST, candidates=frozenset({BF16}))
+    state = AutocastState(Autocasting.ON, atom)
+    return replace(reading, value=flow_of(project).value_at(reading.module, reading.tensor, state))
+
+
+def is_bf16_result(atom: Atom) -> bool:
+    """Whether a model gave it in a region that can compute in bfloat16."""
+    return atom.role is Role.RESULT and BF16 in atom.candidates
+
+
+def speaks_of_integers(node: ast.expr) -> bool:
+    """Whether a name or key in the expression tells of ids, labels, lengths."""
+    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
+    names += [str(item.value) for item in ast.walk(node) if isinstance(item, ast.Constant)]
+    return any(not set(name.lower().split("_")).isdisjoint(_INTEGRAL) for name in names)
 
 
 def _is_caught(reading: Reading) -> bool:

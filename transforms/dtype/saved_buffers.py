@@ -6,16 +6,17 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...codemod.flow.autograd import Passes, differ, input_of
+from ...codemod.flow.frame import Product
+from ...codemod.flow.lattice import Kind, Role, Value
 from ...codemod.model import Operation, ReplaceExpression
 from ...codemod.python.bindings import reaching
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from .custom_functions import CustomFunction
-from .passes import Passes, passes_of
+from .function_passes import passes_of
 from .project_runs import runs_of_project
-from .role_frame import Meeting
-from .roles import FULL, INPUT, LOW, Role, differ
 
 MAX_EVIDENCE = 20
 
@@ -43,12 +44,12 @@ def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch
         return
     seen: set[ast.AST] = set()
     mixed: list[Mismatch] = []
-    for meeting in passes.backward:
-        if meeting.target is None or asks_for_dtype(function.module, meeting.call):
+    for product in passes.backward.record.products.values():
+        if product.target is None or asks_for_dtype(function.module, product.node):
             continue
-        found = _reused(function, passes, meeting) or _dequantized(function, meeting)
+        found = _reused(function, passes, product) or _dequantized(function, product)
         if found is None:
-            mixed += _mixed(function, meeting)
+            mixed += _mixed(function, product)
         elif found.node not in seen:
             seen.add(found.node)
             yield found
@@ -87,32 +88,39 @@ class _Buffer:
     test: ast.expr | None
 
 
-def _reused(function: CustomFunction, passes: Passes, meeting: Meeting) -> Mismatch | None:
-    if meeting.in_place or meeting.target is None or not isinstance(meeting.call, ast.Call):
+def _reused(function: CustomFunction, passes: Passes, product: Product) -> Mismatch | None:
+    if product.in_place or product.target is None or not isinstance(product.node, ast.Call):
         return None
-    expression, role = meeting.target
-    if role.kind != INPUT or role.of not in passes.saved:
+    expression, atom = product.target[0], product.target[1].only
+    if atom is None or atom.symbol not in passes.saved:
         return None
-    others = [(node, other) for node, other in meeting.operands if (other.kind, other.of) != (INPUT, role.of)]
-    moved = [node for node, other in others if other.graded or other.kind == LOW]
+    moved = [node for node, value in product.operands if atom not in value.atoms and _is_moved(value)]
     buffer = _buffer(function.module, expression)
     if not moved or (buffer is not None and buffer.test is not None and compares_dtype(buffer.test)):
         return None
     name = buffer.tensor.id if buffer is not None else ast.unparse(expression)
-    operation = _guarded(function.module, meeting.call, buffer, moved) if buffer is not None else None
+    operation = _guarded(function.module, product.node, buffer, moved) if buffer is not None else None
     return Mismatch(
         function.module,
-        meeting.call,
+        product.node,
         f"the product is written into the saved input {name}, which keeps its own dtype: under autocast the gradient "
         "is 16-bit, and 'Expected out tensor to have dtype' stops the backward pass where the input is float32",
-        ((_parameter(function, role), "comes in here and is saved as it is"), (moved[0], "a product of the gradient")),
+        (
+            (_parameter(function, input_of(function.forward, atom)), "comes in here and is saved as it is"),
+            (moved[0], "a product of the gradient"),
+        ),
         "guard" if operation is not None else "",
         (operation,) if operation is not None else (),
     )
 
 
-def _parameter(function: CustomFunction, role: Role) -> ast.AST:
-    return next((item for item in function.inputs if item.arg == role.of), function.forward)
+def _is_moved(value: Value) -> bool:
+    """Whether the tensor has the dtype of the gradient, or of a product of it."""
+    return any(atom.is_of_gradient or atom.role is Role.AUTOCAST for atom in value.atoms)
+
+
+def _parameter(function: CustomFunction, name: str) -> ast.AST:
+    return next((item for item in function.inputs if item.arg == name), function.forward)
 
 
 def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
@@ -167,16 +175,16 @@ def _is_settled(module: ModuleNames, name: ast.Name, first: ast.AST, last: ast.A
 # --- addmm_ -----------------------------------------------------------------------------------------------------------
 
 
-def _dequantized(function: CustomFunction, meeting: Meeting) -> Mismatch | None:
+def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
     """A sum with a product of a dequantized weight, whose dtype nothing ties to that of the gradient."""
-    if not meeting.in_place or meeting.target is None:
+    if not product.in_place or product.target is None:
         return None
-    made = next((role.dequantized for _, role in meeting.operands if role.dequantized is not None), None)
-    others = [name for node, role in meeting.operands if role.graded and (name := _named(node)) is not None]
-    if made is None or not (others or meeting.target[1].graded) or not _stands_in(function, made):
+    made = next((node for _, value in product.operands if (node := _unpacked(function, value)) is not None), None)
+    others = [name for node, value in product.operands if value.is_of_gradient and (name := _named(node)) is not None]
+    if made is None or not (others or product.target[1].is_of_gradient):
         return None
     module, document = function.module, function.module.document
-    settled = next((name for name in others if _is_settled(module, name, made, meeting.call)), None)
+    settled = next((name for name in others if _is_settled(module, name, made, product.node)), None)
     operations: tuple[Operation, ...] = ()
     if settled is not None:
         span = document.span(made)
@@ -187,35 +195,37 @@ def _dequantized(function: CustomFunction, meeting: Meeting) -> Mismatch | None:
         made,
         f"{called} gives the dtype that the quantization remembers, which need not be that of the gradient: the sum in "
         "place below is not helped by autocast and stops with 'self and mat2 must have the same dtype'",
-        ((meeting.call, "summed in place here: all three tensors must have one dtype"),),
+        ((product.node, "summed in place here: all three tensors must have one dtype"),),
         "cast" if operations else "",
         operations,
     )
 
 
-def _stands_in(function: CustomFunction, node: ast.AST) -> bool:
-    return function.backward in function.module.ancestors(node)
+def _unpacked(function: CustomFunction, value: Value) -> ast.Call | None:
+    """The call in backward that unpacked a quantized weight."""
+    atom = value.only
+    source = atom.source if atom is not None and atom.role is Role.QUANTIZED else None
+    inside = source is not None and function.backward in function.module.ancestors(source.node)
+    return source.node if source is not None and inside and isinstance(source.node, ast.Call) else None
 
 
-def _mixed(function: CustomFunction, meeting: Meeting) -> Iterator[Mismatch]:
+def _mixed(function: CustomFunction, product: Product) -> Iterator[Mismatch]:
     """A sum in place of a product of autocast and something that kept the dtype of an input."""
-    if not meeting.in_place or not meeting.autocast or meeting.target is None:
+    if not product.in_place or not product.autocast or product.target is None:
         return
-    target, role = meeting.target
-    operands = [(node, other) for node, other in meeting.operands if other.kind not in ("number", "none")]
-    roles = [role, *(other for _, other in operands)]
-    if not any(differ(first, second) for first in roles for second in roles):
+    target, held = product.target
+    operands = [(node, value) for node, value in product.operands if value.kind is not Kind.NUMBER]
+    values = [held, *(value for _, value in operands)]
+    if not any(differ(first, second) for first in values for second in values):
         return
     module = function.module
-    operations = cast_to_target(module, target, role, operands)
+    operations = cast_to_target(module, target, held, operands)
     yield Mismatch(
         module,
-        meeting.call,
+        product.node,
         f"{ast.unparse(target)} and what is summed into it can have two dtypes under autocast, which does not help "
         "sums in place: 'self and mat2 must have the same dtype' where the inputs are float32",
-        tuple(
-            (node, _sentence(other)) for node, other in ((target, role), *operands) if other.kind in (LOW, INPUT, FULL)
-        ),
+        tuple((node, text) for node, value in (product.target, *operands) if (text := _sentence(function, value))),
         "cast" if operations else "",
         operations,
     )
@@ -230,19 +240,23 @@ def _together(found: Sequence[Mismatch]) -> Mismatch:
     return Mismatch(first.module, first.node, first.message, evidence, "cast" if operations else "", operations)
 
 
-def _sentence(role: Role) -> str:
-    if role.kind == LOW:
+def _sentence(function: CustomFunction, value: Value) -> str:
+    atom = value.only
+    if atom is None:
+        return ""
+    if atom.role is Role.AUTOCAST:
         return "computed under autocast: 16-bit"
-    return f"has the dtype of the input {role.of}" if role.kind == INPUT else "float32"
+    name = input_of(function.forward, atom)
+    return f"has the dtype of the input {name}" if name else "float32" if atom.is_float32 else ""
 
 
 def cast_to_target(
-    module: ModuleNames, target: ast.expr, role: Role, operands: Sequence[tuple[ast.expr, Role]]
+    module: ModuleNames, target: ast.expr, held: Value, operands: Sequence[tuple[ast.expr, Value]]
 ) -> tuple[Operation, ...]:
     """Casts of every operand that may differ from the target; none where the target has no plain name."""
     chain = attribute_chain(target)
     if chain is None:
         return ()
-    odd = [node for node, other in operands if (other.kind, other.of) != (role.kind, role.of)]
+    odd = [node for node, value in operands if value.atoms != held.atoms]
     spans = [module.document.span(node) for node in odd]
     return tuple(ReplaceExpression(span, (span, f".to({'.'.join(chain)}.dtype)")) for span in spans)

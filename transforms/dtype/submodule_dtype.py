@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Role
+from ...codemod.flow.lattice import Made, Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import module_fix, operand_fix, producer_fix
@@ -51,7 +51,7 @@ def _message(meeting: Meeting) -> str:
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
-    if meeting.odd.atom.made == "module":
+    if meeting.odd.atom.made is Made.MODULE:
         return f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
     if meeting.odd.atom.role is Role.DATA:
         return f"{odd} comes from the data pipeline, in float32; {meant} is cast to another dtype, and raises"
@@ -63,9 +63,9 @@ def _message(meeting: Meeting) -> str:
 
 
 def fixes(meeting: Meeting) -> list[Fix]:
-    if meeting.odd.atom.made == "module":
+    if meeting.odd.atom.made is Made.MODULE:
         found = [module_fix(meeting)]
-    elif meeting.odd.atom.made == "table" or meeting.odd.node is meeting.meant.node:
+    elif meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node:
         found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
     else:
         found = [operand_fix(meeting, Applicability.SAFE)]

@@ -34,7 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, ReplaceExpression, Rule, SetArgument
+from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -141,7 +141,7 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
     """The float16 spelling of a framework that scales the loss by itself."""
     if device.support("fp16") is not Support.NATIVE or _loads_16_bit(module):
         return None
-    document, span = module.document, module.document.span(call)
+    _document, span = module.document, module.document.span(call)
     value = argument.value.value if isinstance(argument.value, ast.Constant) else None
     edits: tuple[Edit, ...]
     if argument.arg == "bf16":
@@ -149,19 +149,16 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
         if None in others or not _is_off(others.get("fp16")) or "bf16_full_eval" in others:
             return None
         edits = (
-            Edit(document.path, SetArgument(span, "bf16", "False")),
-            Edit(document.path, SetArgument(span, "fp16", "True")),
+            module.set_argument(span, "bf16", "False"),
+            module.set_argument(span, "fp16", "True"),
         )
     elif value in ("bf16-mixed", "bf16") and not (argument.arg == "precision" and value == "bf16"):
         spelling = '"16-mixed"' if argument.arg == "precision" else '"fp16"'
-        edits = (Edit(document.path, ReplaceExpression(document.span(argument.value), (spelling,))),)
+        edits = (module.replace(argument.value, spelling),)
     else:
         return None
-    return Fix(
-        "fp16",
-        f"train in float16, which {device.name} has natively; values above 65504 overflow",
-        Applicability.UNSAFE,
-        edits,
+    return Fix.unsafe(
+        "fp16", f"train in float16, which {device.name} has natively; values above 65504 overflow", *edits
     )
 
 
@@ -178,10 +175,9 @@ def _loads_16_bit(module: ModuleNames) -> bool:
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str, fix: Fix | None = None) -> Finding:
-    document = module.document
     fixes = [fix] if fix is not None else []
     message = f"{said}, but {device.label} {_lack(device)}"
-    return rule.finding(message, document.path, document.span(node), (), fixes)
+    return rule.at(module, node, message, (), fixes)
 
 
 def _lack(device: Device) -> str:

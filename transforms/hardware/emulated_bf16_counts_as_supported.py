@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, SetArgument
+from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.profiles.profile import Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of, resolve
@@ -125,12 +125,8 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call) -> Finding |
     )
     provides = pins is None and _provides_for_old(module, call)
     fixes = [] if old is not None or provides else [_fix(module, call)]
-    return rule.finding(
-        f"the answer is True on GPUs that only emulate bfloat16{_machine(project)}",
-        document.path,
-        document.span(call),
-        evidence,
-        fixes,
+    return rule.at(
+        module, call, f"the answer is True on GPUs that only emulate bfloat16{_machine(project)}", evidence, fixes
     )
 
 
@@ -150,12 +146,10 @@ def _machine(project: Project) -> str:
 
 
 def _fix(module: ModuleNames, call: ast.Call) -> Fix:
-    document = module.document
-    return Fix(
+    return Fix.unsafe(
         "native",
         "ask for native bfloat16; GPUs older than compute capability 8.0 take the project's other branch",
-        Applicability.UNSAFE,
-        (Edit(document.path, SetArgument(document.span(call), "including_emulation", "False")),),
+        module.set_argument(call, "including_emulation", "False"),
     )
 
 

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-from dataclasses import dataclass
-
-from ...codemod.model import Applicability, Edit, Fix, Place, Span
+from ...codemod.model import Edit, Fix
 from ...codemod.profiles.profile import Support
-from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-
-
-@dataclass(frozen=True, slots=True)
-class Danger:
-    """What one of the checks has found, before it becomes a finding of the rule."""
-
-    path: str
-    span: Span
-    message: str
-    evidence: tuple[Place, ...] = ()
-    fix: Fix | None = None
 
 
 def goes_to(project: Project) -> str | None:
@@ -36,9 +21,4 @@ def other_precision(goal: str, edits: tuple[Edit, ...]) -> Fix:
         "bf16": "train in bfloat16, as the checkpoint was: needs a GPU that has it, and drops loss scaling",
         "fp32": "train in float32: about twice the memory for activations, and slower",
     }
-    return Fix(goal, said[goal], Applicability.UNSAFE, edits)
-
-
-def place(module: ModuleNames, node: ast.AST, message: str) -> Place:
-    """Evidence at a node."""
-    return Place(module.document.path, module.document.span(node), message)
+    return Fix.unsafe(goal, said[goal], *edits)

@@ -47,8 +47,7 @@ CHECKS = (unsafe_training, unsafe_launches)
 def check(project: Project) -> Iterator[Finding]:
     for search in CHECKS:
         for danger in search(project):
-            fixes = [danger.fix] if danger.fix is not None else []
-            yield rule.finding(danger.message, danger.path, danger.span, danger.evidence, fixes)
+            yield rule.found(*danger)
 
 
 rule = Rule.of("PF604", check, depends_on=("profile",))

@@ -28,7 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule
+from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -193,14 +193,9 @@ def _guard(module: ModuleNames, dtype: ast.expr) -> Fix | None:
     """Only where the source spells the dtype ``torch.float16``: then it has a name for torch as well."""
     if not isinstance(dtype, ast.Attribute) or module.qualified(dtype.value) != "torch":
         return None
-    root, document, span = ast.unparse(dtype.value), module.document, module.document.span(dtype)
+    root, _document, span = ast.unparse(dtype.value), module.document, module.document.span(dtype)
     parts = (span, f" if {root}.cuda.is_available() else {root}.float32")
-    return Fix(
-        "guard",
-        "float32 where there is no GPU; nothing changes on one",
-        Applicability.UNSAFE,
-        (Edit(document.path, ReplaceExpression(span, parts)),),
-    )
+    return Fix.unsafe("guard", "float32 where there is no GPU; nothing changes on one", module.replace(span, *parts))
 
 
 # --- autocast ---------------------------------------------------------------------------------------------------------
@@ -217,12 +212,11 @@ def _regions(project: Project, module: ModuleNames, devices: dict[str, ast.expr]
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: ast.expr, said: str, fix: Fix | None = None) -> Finding:
-    document = module.document
-    return rule.finding(
+    return rule.at(
+        module,
+        node,
         f"{said} although the code also runs on a CPU, where float16 fails or crawls",
-        document.path,
-        document.span(node),
-        (Place(document.path, document.span(device), "the CPU is chosen where there is no GPU"),),
+        (module.place(device, "the CPU is chosen where there is no GPU"),),
         [fix] if fix is not None else [],
     )
 

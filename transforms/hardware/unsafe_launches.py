@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Edit, EditRefused, ReplaceText
+from ...codemod.model import Draft, Edit, EditRefused, ReplaceText
 from ...codemod.purpose.files import is_test, purpose_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from .fp16_danger import Danger, goes_to, other_precision
+from .fp16_danger import goes_to, other_precision
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
 
 
-def unsafe_launches(project: Project) -> Iterator[Danger]:
+def unsafe_launches(project: Project) -> Iterator[Draft]:
     """Flags of one command, and keys of one mapping."""
     for config in config_files(project, containing=("fp16",)):
         if is_test(config.document.path):
@@ -45,7 +45,7 @@ def _model_in(entry: Entry) -> str | None:
 # --- command lines ----------------------------------------------------------------------------------------------------
 
 
-def _in_commands(project: Project, config: ConfigFile) -> Iterator[Danger]:
+def _in_commands(project: Project, config: ConfigFile) -> Iterator[Draft]:
     calls: dict[int, list[Entry]] = {}
     for entry in config.text.entries:
         if entry.kind == "flag" and entry.call is not None and not entry.inside:
@@ -63,7 +63,7 @@ def _trains(entries: list[Entry]) -> bool:
     return "do_train" in names or names.isdisjoint({"do_eval", "do_predict", "eval_only"})
 
 
-def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
+def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Draft]:
     boxes: dict[tuple[object, ...], list[Entry]] = {}
     for entry in config.text.entries:
         if entry.kind == "pair" and entry.is_scalar and entry.key:
@@ -73,7 +73,7 @@ def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Danger]:
             yield from _run(project, config, entries)
 
 
-def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Danger]:
+def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Draft]:
     models = [entry for entry in entries if _model_in(entry) is not None]
     asking = [entry for entry in entries if _asks_fp16(entry)]
     others = [entry for entry in entries if _bare(entry.name) == "bf16"]
@@ -84,13 +84,13 @@ def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator
     said = f" ({family.name})" if family is not None else ""
     goal = goes_to(project)
     edits = _moves(config, entry, others, goal) if goal is not None and len(asking) == 1 else ()
-    yield Danger(
-        config.document.path,
-        config.span(entry),
+    yield Draft.at(
+        config,
+        entry,
         f"{model} overflows in float16: its activations exceed 65504{said}, the loss becomes nan or every step is "
         "skipped",
         (config.place(models[0], f"{model} is trained"),),
-        other_precision(goal, edits) if goal is not None and edits else None,
+        [other_precision(goal, edits) if goal is not None and edits else None],
     )
 
 

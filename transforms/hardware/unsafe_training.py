@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.model import Edit, PythonOperation, RemoveArgument, ReplaceExpression, SetArgument
+from ...codemod.model import Draft, Edit
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.paths import function_of
@@ -17,7 +17,7 @@ from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.weights import LOADERS, cast_dtype
 from ..trainer.trainer_precision import Compute
 from ..trainer.training_runs import Run, training_runs
-from .fp16_danger import Danger, goes_to, other_precision, place
+from .fp16_danger import goes_to, other_precision
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
@@ -38,7 +38,7 @@ class Checkpoint:
     family: Family
 
 
-def unsafe_training(project: Project) -> Iterator[Danger]:
+def unsafe_training(project: Project) -> Iterator[Draft]:
     """Trainers, autocast loops and plain casts; each load is reported once."""
     seen: set[ast.Call] = set()
     for run in training_runs(project) if _names_any(project) else ():
@@ -88,35 +88,34 @@ def _may_load(text: str) -> bool:
 # --- trainers that are told fp16 --------------------------------------------------------------------------------------
 
 
-def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Danger:
+def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Draft:
     precision = run.precision
     node = precision.node or precision.call
-    evidence = [place(checkpoint.module, checkpoint.call, f"{checkpoint.model} is loaded")]
+    evidence = [checkpoint.module.place(checkpoint.call, f"{checkpoint.model} is loaded")]
     if run.trainer is not precision.call:
-        evidence.append(place(run.module, run.trainer, "and trained"))
-    document = precision.module.document
+        evidence.append(run.module.place(run.trainer, "and trained"))
     goal = goes_to(project)
     operations = list(_moves(project, run, goal)) if goal is not None else []
-    edits = tuple(Edit(document.path, operation) for operation in operations)
+    edits = tuple(operations)
     fix = other_precision(goal, edits) if goal is not None and edits else None
-    return Danger(document.path, document.span(node), message(checkpoint), tuple(evidence), fix)
+    return Draft.at(precision.module, node, message(checkpoint), tuple(evidence), [fix])
 
 
-def _moves(project: Project, run: Run, goal: str) -> Iterator[PythonOperation]:
+def _moves(project: Project, run: Run, goal: str) -> Iterator[Edit]:
     module, call, node = run.precision.module, run.precision.call, run.precision.node
     span = module.document.span(call)
     keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
     if node is None or not isinstance(node, ast.Constant) or not set(ONLY_FP16).isdisjoint(keywords):
         return
     if keywords.get("mixed_precision") is node:
-        yield SetArgument(span, "mixed_precision", '"bf16"' if goal == "bf16" else '"no"')
+        yield module.set_argument(span, "mixed_precision", '"bf16"' if goal == "bf16" else '"no"')
     elif keywords.get("fp16") is node:
         other = keywords.get("bf16")
         if goal == "fp32":
-            yield SetArgument(span, "fp16", "False")
+            yield module.set_argument(span, "fp16", "False")
         elif other is None or (isinstance(other, ast.Constant) and not other.value):
-            yield RemoveArgument(span, "fp16")
-            yield SetArgument(span, "bf16", "True")
+            yield module.remove_argument(span, "fp16")
+            yield module.set_argument(span, "bf16", "True")
 
 
 def message(checkpoint: Checkpoint) -> str:
@@ -130,7 +129,7 @@ def message(checkpoint: Checkpoint) -> str:
 # --- loops of the project's own, Lightning, and .half() ---------------------------------------------------------------
 
 
-def _in_module(project: Project, module: ModuleNames) -> Iterator[tuple[Danger, ast.Call]]:
+def _in_module(project: Project, module: ModuleNames) -> Iterator[tuple[Draft, ast.Call]]:
     loads = [call for name in LOADERS for call in module.calls_by_name.get(name, [])]
     found = [item for call in loads if (item := checkpoint_at(project, module, call)) is not None]
     for checkpoint in found:
@@ -140,9 +139,8 @@ def _in_module(project: Project, module: ModuleNames) -> Iterator[tuple[Danger, 
             yield _of_cast(project, checkpoint, halved), checkpoint.call
         elif told is not None:
             node, said = told
-            document = module.document
-            evidence = (place(module, checkpoint.call, f"{checkpoint.model} is loaded"), place(module, node, said))
-            yield Danger(document.path, document.span(node), message(checkpoint), evidence), checkpoint.call
+            evidence = (module.place(checkpoint.call, f"{checkpoint.model} is loaded"), module.place(node, said))
+            yield Draft.at(module, node, message(checkpoint), evidence), checkpoint.call
 
 
 def _halved(project: Project, checkpoint: Checkpoint) -> ast.Call | None:
@@ -168,19 +166,19 @@ def _is_fp16_cast(project: Project, module: ModuleNames, call: ast.Call) -> bool
     return isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) == FP16
 
 
-def _of_cast(project: Project, checkpoint: Checkpoint, cast: ast.Call) -> Danger:
+def _of_cast(project: Project, checkpoint: Checkpoint, cast: ast.Call) -> Draft:
     module, document = checkpoint.module, checkpoint.module.document
     goal, fix = goes_to(project), None
     if goal is not None and isinstance(cast.func, ast.Attribute) and cast.func.attr == "half":
         method = "bfloat16" if goal == "bf16" else "float"
         parts = (document.span(cast.func.value), f".{method}()")
-        fix = other_precision(goal, (Edit(document.path, ReplaceExpression(document.span(cast), parts)),))
-    return Danger(
-        document.path,
-        document.span(cast),
+        fix = other_precision(goal, (checkpoint.module.replace(cast, *parts),))
+    return Draft.at(
+        checkpoint.module,
+        cast,
         f"{checkpoint.model} overflows in float16: the cast takes even the layers that loading keeps in float32",
-        (place(module, checkpoint.call, f"{checkpoint.model} is loaded"),),
-        fix,
+        (module.place(checkpoint.call, f"{checkpoint.model} is loaded"),),
+        [fix],
     )
 
 

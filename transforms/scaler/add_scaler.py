@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.model import AddImport, Applicability, Edit, Fix, InsertStatement, Operation, ReplaceExpression
+from ...codemod.model import Applicability, Fix
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.releases.pins import allowed
@@ -47,25 +47,23 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     torch = _name_of_torch(module)
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-    span = module.document.span
     made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
-    operations: list[Operation] = [
-        InsertStatement(span(loop), made),
-        ReplaceExpression(span(loss), (f"{NAME}.scale(", span(loss), ")")),
-        ReplaceExpression(span(optimizer), (f"{NAME}.step(", span(receiver), ")")),
-        InsertStatement(span(module.statement_of(optimizer)), f"{NAME}.update()", "after"),
+    edits = [
+        module.insert(loop, made),
+        module.replace(loss, f"{NAME}.scale(", loss, ")"),
+        module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
+        module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
     ]
     if clips:
         unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
-        operations.append(InsertStatement(span(module.statement_of(clips[0])), unscale))
+        edits.append(module.insert(module.statement_of(clips[0]), unscale))
     if torch is None:
-        operations.append(AddImport("import torch"))
-    path = module.document.path
-    return Fix(
+        edits.append(module.add_import("import torch"))
+    return Fix.of(
         "scaler",
+        Applicability.safe_if(asked),
         "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
-        Applicability.SAFE if asked else Applicability.UNSAFE,
-        tuple(Edit(path, operation) for operation in operations),
+        *edits,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Edit, Fix, Place, SetArgument
+from ...codemod.model import Edit, Fix, Place
 from ...codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
 from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
@@ -36,9 +36,8 @@ def model_in_bf16(project: Project, scaler: Scaler) -> HalfModel | None:
 
 def places(model: HalfModel) -> Iterator[Place]:
     """Where the model gets its dtype, and where the optimizer takes its parameters."""
-    document = model.module.document
-    yield Place(document.path, document.span(model.cast), f"{model.name} becomes bfloat16 here")
-    yield Place(document.path, document.span(model.optimizer), "the optimizer gets its parameters here")
+    yield model.module.place(model.cast, f"{model.name} becomes bfloat16 here")
+    yield model.module.place(model.optimizer, "the optimizer gets its parameters here")
 
 
 def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
@@ -50,10 +49,7 @@ def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
     if any(item.dtype_node is not None or item.call is None or not item.understood for item in half):
         return []
     edits = [
-        Edit(
-            item.module.document.path,
-            SetArgument(item.module.document.span(item.node), "dtype", f"{torch_name(scaler)}.bfloat16"),
-        )
+        item.module.set_argument(item.node, "dtype", f"{torch_name(scaler)}.bfloat16")
         for item in half
         if item.module is scaler.module
     ]

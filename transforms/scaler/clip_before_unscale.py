@@ -34,7 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.regimes import regime_of
 from ...codemod.python.paths import calls_of, exclusive, guard_facts, guards, name_parts, position
 from ...codemod.source.project import Project
@@ -142,34 +142,29 @@ def _scaled_names(step: ScalerStep) -> set[str]:
 
 
 def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
-    document = step.module.document
     first = clips[0]
     edits = unscale_before(step, first, clips)
     fixes = [_fix(step, edits)] if edits is not None else []
-    evidence = [Place(document.path, document.span(call), "the loss is scaled here") for call in step.of("scale")[:1]]
-    evidence += [
-        Place(document.path, document.span(call), "gradients are unscaled only here") for call in step.of("step")[:1]
-    ]
-    evidence += [Place(document.path, document.span(clip.call), "clipped here too") for clip in clips[1:3]]
-    birth = scaler.module.document
-    evidence.append(Place(birth.path, birth.span(scaler.call), "the scaler is made here"))
-    return rule.finding(
+    evidence = [step.module.place(call, "the loss is scaled here") for call in step.of("scale")[:1]]
+    evidence += [step.module.place(call, "gradients are unscaled only here") for call in step.of("step")[:1]]
+    evidence += [step.module.place(clip.call, "clipped here too") for clip in clips[1:3]]
+    evidence.append(scaler.module.place(scaler.call, "the scaler is made here"))
+    return rule.at(
+        step.module,
+        first.call,
         "gradients are clipped before they are unscaled: the threshold is compared with gradients that are still "
         "multiplied by the loss scale (65536 at the start)",
-        document.path,
-        document.span(first.call),
         evidence,
         fixes,
     )
 
 
 def _fix(step: ScalerStep, edits: tuple[Edit, ...]) -> Fix:
-    return Fix(
+    return Fix.unsafe(
         "unscale",
         f"call {step.name_of_scaler(step.of('step')[0])}.unscale_ before the clip: clipping is then in true units, so "
         "updates become larger and the threshold may have to be chosen anew",
-        Applicability.UNSAFE,
-        edits,
+        *edits,
     )
 
 

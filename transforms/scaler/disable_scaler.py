@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.model import AddImport, Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
+from ...codemod.model import Edit, Fix
 from ...codemod.purpose.regimes import Regime, regime_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.values import values_of
@@ -45,12 +45,12 @@ def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     taken = len(call.args) > 1 or any(item.arg in (None, "enabled") for item in call.keywords)
     if taken or not all(survives_disabling(item) for item in alike):
         return None
-    edit = Edit(module.document.path, SetArgument(module.document.span(call), "enabled", "False"))
+    edit = module.set_argument(call, "enabled", "False")
     message = (
         "create the scaler that the wrapper holds with enabled=False: a disabled scaler passes everything through; "
         "inf or NaN steps are no longer skipped." + SAVED
     )
-    return Fix("disable", message, Applicability.SAFE, (edit,))
+    return Fix.safe("disable", message, edit)
 
 
 def _asks_already(scaler: Scaler, condition: str) -> bool:
@@ -63,21 +63,18 @@ def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), r
     before = scaler.enabled_node
     keeps = not replaces and before is not None and not isinstance(before, ast.Constant)
     value = f"{_operand(scaler.module, before)} and {condition}" if keeps and before is not None else condition
-    operations: list[Operation] = [_set_enabled(scaler, before, value)]
+    edits = [_set_enabled(scaler, before, value)]
     if "torch." in value and not binds_torch(scaler.module, scaler.module.scope_of(scaler.call)):
-        operations.append(AddImport("import torch"))
-    path = scaler.module.document.path
+        edits.append(scaler.module.add_import("import torch"))
     effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
     message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
-    edits = (*(Edit(path, operation) for operation in operations), *extra)
-    return Fix("disable", message, Applicability.SAFE, edits)
+    return Fix.safe("disable", message, *edits, *extra)
 
 
-def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Operation:
-    document = scaler.module.document
+def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Edit:
     if before is not None and before in scaler.call.args:
-        return ReplaceExpression(document.span(before), (value,))
-    return SetArgument(document.span(scaler.call), scaler.switch, value)
+        return scaler.module.replace(before, value)
+    return scaler.module.set_argument(scaler.call, scaler.switch, value)
 
 
 def _operand(module: ModuleNames, node: ast.expr | None) -> str:
@@ -96,10 +93,9 @@ def _inverted(project: Project, scaler: Scaler, test: ast.expr) -> Fix | None:
     spelling = _half_spelling(values_of(project, scaler.module).operand_values(right), right, scaler.module)
     if spelling is None:
         return with_condition(scaler, "False", replaces=True)
-    document = scaler.module.document
-    edit = Edit(document.path, ReplaceExpression(document.span(right), (spelling,)))
+    edit = scaler.module.replace(right, spelling)
     message = f"compare with {spelling}: float16 needs the scaler, bfloat16 does not"
-    return Fix("disable", message, Applicability.SAFE, (edit,))
+    return Fix.safe("disable", message, edit)
 
 
 HALF_NAMES = {"bfloat16": "float16", "bf16": "fp16", "torch.bfloat16": "torch.float16", "bf16-mixed": "16-mixed"}

@@ -6,17 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import (
-    Applicability,
-    DropImport,
     Edit,
     Fix,
-    Operation,
-    RemoveStatement,
-    ReplaceExpression,
-    Span,
-    UnwrapBlock,
 )
 from ...codemod.python.bindings import attribute_assignments
+from ...codemod.python.editing import Where
 from ...codemod.python.names import Binding, ModuleNames, Scope, names_of
 from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
@@ -37,9 +31,8 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
     if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
     removal = _Removal(project, scaler)
-    edits = tuple(Edit(scaler.module.document.path, operation) for operation in removal.operations())
     message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
-    return Fix("drop", message, Applicability.SAFE, edits)
+    return Fix.safe("drop", message, *removal.edits())
 
 
 def _is_local(scaler: Scaler) -> bool:
@@ -145,34 +138,31 @@ class _Removal:
         self.removed: set[ast.stmt] = {scaler.module.statement_of(scaler.call)}
         self.unwrapped: set[ast.stmt] = set()
 
-    def operations(self) -> Iterator[Operation]:
+    def edits(self) -> Iterator[Edit]:
         self.removed |= {self.module.statement_of(use.node) for use in self.scaler.uses_of("unscale_", "update")}
         self._grow()
         self._find_equal_branches()
         for statement in sorted(self.removed, key=lambda node: node.lineno):
             if not self._inside_removed(statement):
-                yield RemoveStatement(self._span(statement))
+                yield self.module.remove(statement)
         for statement in sorted(self.unwrapped, key=lambda node: node.lineno):
-            yield UnwrapBlock(self._span(statement))
+            yield self.module.unwrap(statement)
         for use in self.scaler.uses_of("scale", "step"):
             if use.call is not None and not self._inside_removed(use.call) and not self._in_dropped_branch(use.call):
                 yield self._plain(use, use.call)
         yield from self._import()
 
-    def _span(self, node: ast.AST) -> Span:
-        return self.module.document.span(node)
-
-    def _plain(self, use: Use, call: ast.Call) -> ReplaceExpression:
+    def _plain(self, use: Use, call: ast.Call) -> Edit:
         if use.kind == "scale":
-            return ReplaceExpression(self._span(call), (self._span(call.args[0]),))
-        parts: list[str | Span] = [self._span(call.args[0]), ".step("]
+            return self.module.replace(call, call.args[0])
+        parts: list[str | Where] = [call.args[0], ".step("]
         arguments: list[tuple[str, ast.expr]] = [("", item) for item in call.args[1:]]
         arguments += [(f"{item.arg}=" if item.arg else "**", item.value) for item in call.keywords]
         for position, (prefix, value) in enumerate(arguments):
-            parts += [(", " if position else "") + prefix, self._span(value)]
-        return ReplaceExpression(self._span(call), (*parts, ")"))
+            parts += [(", " if position else "") + prefix, value]
+        return self.module.replace(call, *parts, ")")
 
-    def _import(self) -> Iterator[Operation]:
+    def _import(self) -> Iterator[Edit]:
         func = self.scaler.call.func
         root = func
         while isinstance(root, ast.Attribute):
@@ -181,7 +171,7 @@ class _Removal:
             return
         for binding in self.module.scope_of(func).lookup(root.id):
             if isinstance(binding.node, ast.ImportFrom):
-                yield DropImport(self._span(binding.node), root.id)
+                yield self.module.drop_import(binding.node, root.id)
 
     # --- blocks that are left without a purpose ---------------------------------------------------------------------
 

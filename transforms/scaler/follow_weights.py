@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.model import AddImport, Edit, Fix, SetArgument
+from ...codemod.model import Edit, Fix
 from ...codemod.purpose.regimes import Regime
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.source.project import Project
@@ -46,10 +46,9 @@ def _sees_setting(item: Autocast, weights: WeightChoice) -> bool:
 def _with_dtype(item: Autocast, dtype: str) -> list[Edit]:
     if item.call is None:
         return []
-    document = item.module.document
-    edits = [Edit(document.path, SetArgument(document.span(item.call), "dtype", dtype))]
+    edits = [item.module.set_argument(item.call, "dtype", dtype)]
     if not _binds_torch(item.module):
-        edits.append(Edit(document.path, AddImport("import torch")))
+        edits.append(item.module.add_import("import torch"))
     return edits
 
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Place, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.bindings import attribute_assignments
 from ...codemod.python.functions import class_of
@@ -186,18 +186,17 @@ def _identifiers(node: ast.AST) -> Iterator[str]:
 
 
 def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
-    document = region.module.document
     how = "float16" if region.dtype_node is not None else "float16 (autocast's default on CUDA)"
     evidence = [
-        Place(document.path, document.span(region.node), f"autocast computes in {how}"),
-        Place(document.path, document.span(step.backward), "the unscaled backward"),
-        Place(document.path, document.span(step.steps[0]), "the optimizer steps here"),
+        region.module.place(region.node, f"autocast computes in {how}"),
+        region.module.place(step.backward, "the unscaled backward"),
+        region.module.place(step.steps[0], "the optimizer steps here"),
     ]
     added = fix(project, step)
-    return rule.finding(
+    return rule.at(
+        region.module,
+        region.node,
         "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero",
-        document.path,
-        document.span(region.node),
         evidence,
         [added] if added is not None else [],
     )

@@ -74,11 +74,11 @@ def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[
         return
     model = bf16_weights.model_in_bf16(project, scaler)
     if model is not None:
-        yield rule.finding(
+        yield rule.at(
+            scaler.module,
+            scaler.call,
             f"GradScaler steps the optimizer of {model.name}, whose weights are bfloat16: their gradients are "
             f"bfloat16, and on CUDA unscaling them raises {bf16_weights.ERROR}",
-            scaler.module.document.path,
-            scaler.module.document.span(scaler.call),
             (*bf16_weights.places(model), *_evidence(scaler, regime), *_use_places(scaler)),
             bf16_weights.fixes(project, scaler, regime),
         )
@@ -98,23 +98,22 @@ def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding
         message = "GradScaler is active although the training step always computes in bfloat16"
     else:
         message = "GradScaler stays active when the run chooses bfloat16"
-    return rule.finding(
+    return rule.at(
+        scaler.module,
+        scaler.call,
         message,
-        scaler.module.document.path,
-        scaler.module.document.span(scaler.call),
         (*_evidence(scaler, regime), *_use_places(scaler)),
         _fixes(project, scaler, regime),
     )
 
 
 def _under_weights(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoice) -> Finding:
-    document = weights.module.document
-    place = Place(document.path, document.span(weights.node), f"weights are loaded in {weights.description}")
-    return rule.finding(
+    place = weights.module.place(weights.node, f"weights are loaded in {weights.description}")
+    return rule.at(
+        scaler.module,
+        scaler.call,
         "GradScaler is active with float16 autocast while the weights may be loaded in bfloat16: "
         "their gradients are bfloat16, and unscaling them fails on CUDA",
-        scaler.module.document.path,
-        scaler.module.document.span(scaler.call),
         (place, *_evidence(scaler, regime), *_use_places(scaler)),
         follow_weights.fixes(project, scaler, regime, weights),
     )
@@ -130,17 +129,15 @@ def _fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
 
 def _evidence(scaler: Scaler, regime: Regime) -> Iterator[Place]:
     for region in regime.regions[:3]:
-        document = region.autocast.module.document
         words = sorted({value.name for value in region.values if hasattr(value, "name")})
         said = " or ".join(words) if words else "a dtype decided elsewhere"
         how = "" if region.autocast.dtype_node is not None or region.values == {BF16} else " (no dtype given)"
-        yield Place(document.path, document.span(region.autocast.node), f"autocast computes in {said}{how}")
+        yield region.autocast.module.place(region.autocast.node, f"autocast computes in {said}{how}")
 
 
 def _use_places(scaler: Scaler) -> Iterator[Place]:
     for use in scaler.uses_of("scale", "step", "called")[:2]:
-        document = use.module.document
-        yield Place(document.path, document.span(use.node), "the scaler is used here")
+        yield use.module.place(use.node, "the scaler is used here")
 
 
 rule = Rule.of("PF101", check)

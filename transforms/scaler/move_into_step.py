@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.model import Applicability, Edit, Fix, InsertStatement, RemoveStatement
+from ...codemod.model import Fix
 from ...codemod.python.paths import Guard
 from ...codemod.torch.scaler_steps import ScalerStep
 
@@ -19,11 +19,10 @@ def fix(step: ScalerStep, call: ast.Call, guard: Guard) -> Fix | None:
     text = _lines_of(step, moved, target) if moved and _is_plain(step, moved) else None
     if text is None:
         return None
-    document = module.document
-    edits = [Edit(document.path, RemoveStatement(document.span(statement))) for statement in moved]
-    edits.append(Edit(document.path, InsertStatement(document.span(target.body[0]), text)))
+    edits = [module.remove(statement) for statement in moved]
+    edits.append(module.insert(target.body[0], text))
     message = "unscale and clip only where the optimizer steps; without accumulation nothing changes"
-    return Fix("move", message, Applicability.SAFE, tuple(edits))
+    return Fix.safe("move", message, *edits)
 
 
 def _statements_between(step: ScalerStep, call: ast.Call, target: ast.If) -> list[ast.stmt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.model import Applicability, Edit, Fix, ReplaceText, Span
+from ...codemod.model import Edit, Fix, Span
 from ...codemod.python.names import ModuleNames, Scope
 from ...codemod.python.paths import function_of, guard_facts, position
 from ...codemod.source.documents import Document
@@ -22,14 +22,12 @@ def fix(scaler: Scaler, saves: Sequence[Transfer], loads: Sequence[Transfer]) ->
         return None
     edits = [_saved(item, name) for item in saves] + [_loaded(item, name) for item in loads]
     flat = [edit for group in edits if group is not None for edit in group]
-    if None in edits or len({edit.operation for edit in flat}) != len(flat):
+    if None in edits or len(set(flat)) != len(flat):
         return None
-    path = scaler.module.document.path
-    return Fix(
+    return Fix.unsafe(
         "save",
         "save the scaler's state beside the optimizer's, and load it back where the checkpoint has one",
-        Applicability.UNSAFE,
-        tuple(Edit(path, edit.operation) for edit in flat),
+        *flat,
     )
 
 
@@ -77,14 +75,14 @@ def _saved(item: Transfer, name: str) -> list[Edit] | None:
     last = document.span(table.values[-1])
     end = document.offset(last.end_row, last.end_column)
     if last.end_row == document.span(table).end_row:
-        return [Edit(document.path, ReplaceText(end, end, f", {text}"))]
+        return [item.module.replace_text(end, end, f", {text}")]
     code = _rest_of_line(document, last).partition("#")[0].strip()
     indent = _indent(document, table.keys[-1]) if table.keys[-1] is not None else None
     if code not in ("", ",") or indent is None:
         return None
     following = document.offset(last.end_row + 1, 1)
-    added = Edit(document.path, ReplaceText(following, following, f"{indent}{text},{document.newline}"))
-    return [added] if code else [Edit(document.path, ReplaceText(end, end, ",")), added]
+    added = item.module.replace_text(following, following, f"{indent}{text},{document.newline}")
+    return [added] if code else [item.module.replace_text(end, end, ","), added]
 
 
 def _loaded(item: Transfer, name: str) -> list[Edit] | None:
@@ -105,7 +103,7 @@ def _loaded(item: Transfer, name: str) -> list[Edit] | None:
         f"{document.newline}{indent}if {table}.get({quote}{KEY}{quote}):"
         f"{document.newline}{indent}{deeper}{name}.load_state_dict({table}[{quote}{KEY}{quote}])"
     )
-    return [Edit(document.path, ReplaceText(end, end, text))]
+    return [item.module.replace_text(end, end, text)]
 
 
 def _quote(document: Document, node: ast.AST) -> str:

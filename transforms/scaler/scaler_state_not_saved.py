@@ -29,7 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, InsertStatement, Place, RemoveStatement, Rule
+from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.regimes import regime_of
 from ...codemod.python.names import attribute_chain
 from ...codemod.python.paths import LoopNode, exclusive, function_of, loop_names, loops, position
@@ -68,25 +68,22 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
     loads = [item for item in transfers if item.kind == "load" and any(item.optimizer == x.optimizer for x in saves)]
     if not saves or not loads:
         return
-    document = saves[0].module.document
     added = fix(scaler, saves, loads)
-    yield rule.finding(
+    yield rule.at(
+        saves[0].module,
+        saves[0].call,
         "the checkpoint keeps the optimizer's state but not the scaler's: a resumed run starts with a fresh loss scale",
-        document.path,
-        document.span(saves[0].call),
         (_place(loads[0], "the optimizer's state is loaded here, the scaler's is not"), _birth(scaler)),
         [added] if added is not None else [],
     )
 
 
 def _place(item: Transfer, message: str) -> Place:
-    document = item.module.document
-    return Place(document.path, document.span(item.call), message)
+    return item.module.place(item.call, message)
 
 
 def _birth(scaler: Scaler) -> Place:
-    document = scaler.module.document
-    return Place(document.path, document.span(scaler.call), "the scaler is made here")
+    return scaler.module.place(scaler.call, "the scaler is made here")
 
 
 def _names_scaler_state(scaler: Scaler) -> bool:
@@ -116,13 +113,12 @@ def _made_anew(scaler: Scaler) -> Iterator[Finding]:
         for call in step.of("step"):
             if step.module is not module or _is_made_in(loop, step.optimizer(call)):
                 return
-    document = module.document
     added = _hoisted(scaler, loop)
-    yield rule.finding(
+    yield rule.at(
+        module,
+        scaler.call,
         "the scaler is made anew each epoch: its scale starts at the initial value again",
-        document.path,
-        document.span(scaler.call),
-        (Place(document.path, document.span(loop), "the epochs"),),
+        (module.place(loop, "the epochs"),),
         [added] if added is not None else [],
     )
 
@@ -146,10 +142,10 @@ def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
     if not direct or names & stored or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
         return None
     edits = (
-        Edit(document.path, InsertStatement(document.span(loop), _with_comments(document, statement))),
-        Edit(document.path, RemoveStatement(document.span(statement))),
+        scaler.module.insert(loop, _with_comments(document, statement)),
+        scaler.module.remove(statement),
     )
-    return Fix("hoist", "make the scaler once, before the epochs", Applicability.UNSAFE, edits)
+    return Fix.unsafe("hoist", "make the scaler once, before the epochs", *edits)
 
 
 def _with_comments(document: Document, statement: ast.stmt) -> str:
@@ -176,12 +172,11 @@ def _made_after_load(scaler: Scaler) -> Iterator[Finding]:
             continue
         before = position(use.node) < position(scaler.call) and not exclusive(module, use.node, scaler.call)
         if before and not any(position(item.node) > position(scaler.call) for item in loads):
-            document = module.document
-            yield rule.finding(
+            yield rule.at(
+                module,
+                scaler.call,
                 "the scaler is made after the checkpoint was loaded: the state went to the scaler it replaces",
-                document.path,
-                document.span(scaler.call),
-                (Place(document.path, document.span(use.node), "the state is loaded here"),),
+                (module.place(use.node, "the state is loaded here"),),
             )
             return
 

@@ -32,15 +32,10 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import (
-    Applicability,
     Edit,
     Finding,
     Fix,
-    Operation,
     Place,
-    RemoveArgument,
-    RemoveStatement,
-    ReplaceExpression,
     Rule,
 )
 from ...codemod.python.names import ModuleNames
@@ -74,54 +69,50 @@ def _is_surely_on(scaler: Scaler) -> bool:
 
 
 def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:
-    document, birth = module.document, scaler.module.document
+    _document, _birth = module.document, scaler.module.document
     return _finding(
         half,
         "a GradScaler steps its optimizer",
-        Place(document.path, document.span(step), "the scaler steps the optimizer here"),
-        Place(birth.path, birth.span(scaler.call), "the scaler is made here"),
+        module.place(step, "the scaler steps the optimizer here"),
+        scaler.module.place(scaler.call, "the scaler is made here"),
     )
 
 
 def _finding(half: HalfModel, why: str, *more: Place) -> Finding:
-    document = half.module.document
-    evidence = [Place(document.path, document.span(half.optimizer), "the optimizer gets its parameters here"), *more]
-    return rule.finding(
+    evidence = [half.module.place(half.optimizer, "the optimizer gets its parameters here"), *more]
+    return rule.at(
+        half.module,
+        half.cast,
         f"{half.name} is float16 and {why}: the first step raises {ERROR}; keep trainable parameters in float32",
-        document.path,
-        document.span(half.cast),
         evidence,
     )
 
 
 def _halved_pipeline(pipeline: LivePipeline) -> Finding:
-    document = pipeline.module.document
-    fix = Fix(
+    fix = Fix.unsafe(
         "keep-dtype",
         "move the pipeline without changing its dtype: the weights being trained keep theirs",
-        Applicability.UNSAFE,
-        (Edit(document.path, _without_dtype(pipeline)),),
+        _without_dtype(pipeline),
     )
-    return rule.finding(
+    return rule.at(
+        pipeline.module,
+        pipeline.cast,
         f"the pipeline holds the live {pipeline.part}, and this call casts it to float16 in the middle of training: "
         f"the next step raises {ERROR}",
-        document.path,
-        document.span(pipeline.cast),
-        (Place(document.path, document.span(pipeline.made), "the pipeline is built from the live model here"),),
+        (pipeline.module.place(pipeline.made, "the pipeline is built from the live model here"),),
         [fix],
     )
 
 
-def _without_dtype(pipeline: LivePipeline) -> Operation:
+def _without_dtype(pipeline: LivePipeline) -> Edit:
     """The call without its dtype; a call with nothing else in it goes."""
     module, cast = pipeline.module, pipeline.cast
-    document = module.document
     if len(cast.args) + len(cast.keywords) > 1:
-        return RemoveArgument(document.span(cast), pipeline.argument)
+        return module.remove_argument(cast, pipeline.argument)
     if isinstance(module.parents[cast], ast.Expr):
-        return RemoveStatement(document.span(module.statement_of(cast)))
+        return module.remove(module.statement_of(cast))
     receiver = cast.func.value if isinstance(cast.func, ast.Attribute) else cast.func
-    return ReplaceExpression(document.span(cast), (document.span(receiver),))
+    return module.replace(cast, receiver)
 
 
 rule = Rule.of("PF107", check)

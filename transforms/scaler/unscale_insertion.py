@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.model import Edit, InsertStatement, RemoveStatement
+from ...codemod.model import Edit
 from ...codemod.python.paths import Guard, guards, loops, position
 from ...codemod.torch.clipping import Clip
 from ...codemod.torch.scaler_steps import ScalerStep
@@ -33,9 +33,8 @@ def unscale_before(step: ScalerStep, clip: Clip, clips: Sequence[Clip]) -> tuple
     if header is None or late is None:
         return None
     text = f"if {header}:\n    {line}" if header else line
-    document = step.module.document
-    removed = [Edit(document.path, RemoveStatement(document.span(statement))) for statement in late]
-    return Edit(document.path, InsertStatement(document.span(target), text)), *removed
+    removed = [step.module.remove(statement) for statement in late]
+    return step.module.insert(target, text), *removed
 
 
 def _late(step: ScalerStep, target: ast.stmt, following: ast.Call) -> list[ast.stmt] | None:

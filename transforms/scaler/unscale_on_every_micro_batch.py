@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.paths import Guard, exclusive, guard_facts, guards, loops, name_parts, position
 from ...codemod.source.project import Project
 from ...codemod.torch.scaler_steps import ScalerStep, steps_of
@@ -169,12 +169,10 @@ def _finding(
     because: ast.AST,
     fixes: Sequence[Fix] = (),
 ) -> Finding:
-    document = step.module.document
-    evidence = [Place(document.path, document.span(because), why)]
-    evidence += [Place(document.path, document.span(item), "update is here") for item in step.of("update")[:1]]
-    birth = scaler.module.document
-    evidence.append(Place(birth.path, birth.span(scaler.call), "the scaler is made here"))
-    return rule.finding(message, document.path, document.span(call), evidence, fixes)
+    evidence = [step.module.place(because, why)]
+    evidence += [step.module.place(item, "update is here") for item in step.of("update")[:1]]
+    evidence.append(scaler.module.place(scaler.call, "the scaler is made here"))
+    return rule.at(step.module, call, message, evidence, fixes)
 
 
 rule = Rule.of("PF104", check)

@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule
+from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
 from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.imports import connected_modules, imported_modules
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
@@ -141,7 +141,7 @@ def _reads(project: Project, modules: tuple[ModuleNames, ...], forwarded: Forwar
             if decided:
                 tests.append(Read(module, node, decided))
             else:
-                others.append(Place(module.document.path, module.document.span(node), "reads the option"))
+                others.append(module.place(node, "reads the option"))
     return tests, others
 
 
@@ -171,41 +171,37 @@ def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
 
 def _overridden(forwarded: Forwarded, stated: Stated, tests: list[Read], others: list[Place]) -> Finding:
     option, default = forwarded.option, forwarded.default
-    module, document = forwarded.module, option.module.document
+    module, _document = forwarded.module, option.module.document
     message = f'{option.name} is "{default}" unless it is given, which beats the {stated.precision} asked of accelerate'
-    passed = Place(module.document.path, module.document.span(forwarded.value), "handed to the Accelerator")
+    passed = module.place(forwarded.value, "handed to the Accelerator")
     at = option.node if option.default is None else option.default
-    return rule.finding(
-        message, document.path, document.span(at), (stated.place, passed, *others), _fixes(forwarded, tests, others)
-    )
+    return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
 
 
 def _fixes(forwarded: Forwarded, tests: list[Read], others: list[Place]) -> list[Fix]:
     option = forwarded.option
-    document = option.module.document
     if option.default is None:
         return []
-    operation = ReplaceExpression(document.span(option.default), ("None",))
-    edits = [Edit(document.path, operation), *(_follows(test) for test in tests)]
+    operation = option.module.replace(option.default, "None")
+    edits = [operation, *(_follows(test) for test in tests)]
     message = "default None: accelerate decides unless the option is given, and the run changes its precision"
     if others:
         listed = ", ".join(f"{place.path}:{place.span.row}" for place in others[:3])
         message += f"; {listed} must then ask accelerator.mixed_precision"
     applicability = Applicability.DISPLAY_ONLY if others else Applicability.UNSAFE
-    return [Fix("default-none", message, applicability, tuple(edits))]
+    return [Fix.of("default-none", applicability, message, *edits)]
 
 
 def _follows(test: Read) -> Edit:
-    return Edit(test.module.document.path, ReplaceExpression(test.module.document.span(test.node), (test.decided,)))
+    return test.module.replace(test.node, test.decided)
 
 
 def _never_holds(test: Read, stated: Stated) -> Finding:
-    document = test.module.document
     text = ast.unparse(test.node)
     message = f"{text} is None where accelerate is asked for {stated.precision} and the option is not given"
     changes = f"ask {test.decided}, which knows what was decided"
-    fix = Fix("accelerator", changes, Applicability.UNSAFE, (_follows(test),))
-    return rule.finding(message, document.path, document.span(test.node), (stated.place,), (fix,))
+    fix = Fix.unsafe("accelerator", changes, _follows(test))
+    return rule.at(test.module, test.node, message, (stated.place,), (fix,))
 
 
 rule = Rule.of("PF405", check)

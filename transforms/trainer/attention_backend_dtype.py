@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Operation, Place, RemoveArgument, Rule, SetArgument
+from ...codemod.model import Edit, Finding, Fix, Place, Rule
 from ...codemod.profiles.profile import Device
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
@@ -43,7 +43,6 @@ from ...codemod.torch.dtypes import FP32, FP64
 from .attention_uses import first_float32_use, is_cast_on_the_way
 from .load_dtype_fixes import to_bf16
 from .loads import LOADERS, Load, is_of_transformers, load_at
-from .reports import place
 
 FLASH = "flash_attention_2"
 BACKEND_KEYS = ("attn_implementation", "_attn_implementation")
@@ -122,9 +121,9 @@ def _in_float32(project: Project, load: Load, asked: ast.keyword) -> Iterator[Fi
     module = load.module
     how = "loaded in float32" if given else "loaded without a dtype, which is float32 before transformers 5,"
     message = f"the model is {how} and runs FlashAttention-2 without autocast: it only takes float16 and bfloat16"
-    evidence = [place(use.module, use.node, use.message)]
+    evidence = [use.module.place(use.node, use.message)]
     if given and load.node is not None:
-        evidence.append(place(module, load.node, "the dtype of the weights"))
+        evidence.append(module.place(load.node, "the dtype of the weights"))
     yield _finding(module, asked, message, tuple(evidence), _fixes(load, asked, given))
 
 
@@ -143,26 +142,28 @@ def _fixes(load: Load, asked: ast.keyword, given: bool) -> tuple[Fix, ...]:
     if not edits:
         return (sdpa,)
     message = "load the weights in bfloat16, which every GPU that runs FlashAttention-2 has"
-    bf16 = Fix("bfloat16", message, Applicability.SAFE, edits)
+    bf16 = Fix.safe("bfloat16", message, *edits)
     return (sdpa, bf16) if given else (bf16, sdpa)
 
 
 def _sdpa(load: Load, asked: ast.keyword) -> Fix:
     document = load.module.document
     span = document.span(load.call)
-    operations: list[Operation] = [SetArgument(span, asked.arg or BACKEND_KEYS[0], '"sdpa"')]
+    operations: list[Edit] = [load.module.set_argument(span, asked.arg or BACKEND_KEYS[0], '"sdpa"')]
     if asked.arg == OLD_SWITCH:
-        operations = [RemoveArgument(span, OLD_SWITCH), SetArgument(span, BACKEND_KEYS[0], '"sdpa"')]
-    edits = tuple(Edit(document.path, operation) for operation in operations)
+        operations = [
+            load.module.remove_argument(span, OLD_SWITCH),
+            load.module.set_argument(span, BACKEND_KEYS[0], '"sdpa"'),
+        ]
+    edits = tuple(operations)
     message = "use PyTorch's scaled_dot_product_attention, which computes the same in every dtype and on every GPU"
-    return Fix("sdpa", message, Applicability.SAFE, edits)
+    return Fix.safe("sdpa", message, *edits)
 
 
 def _finding(
     module: ModuleNames, asked: ast.keyword, message: str, evidence: tuple[Place, ...], fixes: tuple[Fix, ...]
 ) -> Finding:
-    document = module.document
-    return rule.finding(message, document.path, document.span(asked.value), evidence, fixes)
+    return rule.at(module, asked.value, message, evidence, fixes)
 
 
 rule = Rule.of("PF404", check, depends_on=("profile",))

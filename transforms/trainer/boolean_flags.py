@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import ReplaceExpression, SetArgument
+from ...codemod.model import Applicability, Draft, Fix
 from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, names_of, resolve
 from ...codemod.python.scopes import attribute_chain
 from ...codemod.source.project import Project
-from .slips import Slip, fix_of, place_of, slip_at
+from .slips import SPELLING
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
 """A command-line switch with one of these words in its name is about precision."""
@@ -23,7 +23,7 @@ ACCELERATOR = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 SWITCH_ACTIONS = ("store_true", "store_false")
 
 
-def wrong_truth_values(project: Project) -> Iterator[Slip]:
+def wrong_truth_values(project: Project) -> Iterator[Draft]:
     """Every place where a precision is switched by a value that is not read as it is written."""
     yield from _bool_as_type(project)
     yield from _strings(project)
@@ -33,7 +33,7 @@ def wrong_truth_values(project: Project) -> Iterator[Slip]:
 # --- add_argument("--fp16", type=bool) --------------------------------------------------------------------------------
 
 
-def _bool_as_type(project: Project) -> Iterator[Slip]:
+def _bool_as_type(project: Project) -> Iterator[Draft]:
     for document in project.python_documents((*FLAG_WORDS, "precision"), where=_may_pass_bool):
         module = names_of(project, document)
         for call in module.calls_by_name.get("add_argument", []):
@@ -50,14 +50,14 @@ def _may_pass_bool(text: str) -> bool:
     return "add_argument" in text and ("type=bool" in text or "type = bool" in text)
 
 
-def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -> Slip:
+def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -> Draft:
     name = next((word for word in ("str2bool", "str_to_bool", "strtobool") if module.module_scope.lookup(word)), None)
     text = name if name is not None else f"lambda text: text.lower() not in {NO_WORD}"
-    operation = SetArgument(module.document.span(call), "type", text)
+    operation = module.set_argument(call, "type", text)
     changes = f"read the words false, no, off and 0 as False; {flag} False switches it off"
-    fix = fix_of(module, changes, False, [operation])
+    fix = Fix.unsafe(SPELLING, changes, operation)
     message = f'argparse reads {flag} False as True: bool("False") is True, as of every text but the empty one'
-    return slip_at(module, kind, message, fixes=[fix])
+    return Draft.at(module, kind, message, fixes=[fix])
 
 
 def _precision_flag(call: ast.Call) -> str | None:
@@ -107,7 +107,7 @@ def _own_parsers(project: Project) -> bool:
 # --- TrainingArguments(bf16="False") ----------------------------------------------------------------------------------
 
 
-def _strings(project: Project) -> Iterator[Slip]:
+def _strings(project: Project) -> Iterator[Draft]:
     for document in project.python_documents(("fp16", "bf16", "autocast", "gradscaler"), where=_may_quote_booleans):
         module = names_of(project, document)
         if is_test(document.path):
@@ -144,19 +144,19 @@ def _inherits(project: Project, module: ModuleNames, func: ast.expr) -> bool:
     return any(_is_arguments(resolve(project, found[0], base) or "") for base in found[1].node.bases)
 
 
-def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Slip:
+def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Draft:
     right = word.capitalize()
     message = f"{item.arg}={word!r} is a text, and every text but the empty one counts as true"
     changes = "nothing changes in the run" if right == "True" else f"{item.arg} is switched off from now on"
-    operation = ReplaceExpression(module.document.span(item.value), (right,))
-    fix = fix_of(module, f"write {right}; {changes}", right == "True", [operation])
-    return slip_at(module, item.value, message, fixes=[fix])
+    operation = module.replace(item.value, right)
+    fix = Fix.of(SPELLING, Applicability.safe_if(right == "True"), f"write {right}; {changes}", operation)
+    return Draft.at(module, item.value, message, fixes=[fix])
 
 
 # --- Accelerator(mixed_precision=True) --------------------------------------------------------------------------------
 
 
-def _booleans_for_accelerate(project: Project) -> Iterator[Slip]:
+def _booleans_for_accelerate(project: Project) -> Iterator[Draft]:
     documents = project.python_documents(
         ("mixed_precision",), where=lambda text: "Accelerator" in text and "mixed_precision" in text
     )
@@ -172,14 +172,14 @@ def _booleans_for_accelerate(project: Project) -> Iterator[Slip]:
                 yield from _switch_slip(module, value)
 
 
-def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Slip:
+def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Draft:
     message = f"accelerate knows no mixed_precision {on} (ValueError): it is 'no', 'fp16', 'bf16' or 'fp8'"
-    operation = ReplaceExpression(module.document.span(value), ('"no"',))
-    fixes = [] if on else [fix_of(module, 'write "no"', True, [operation])]
-    return slip_at(module, value, message, fixes=fixes)
+    operation = module.replace(value, '"no"')
+    fixes = [] if on else [Fix.safe(SPELLING, 'write "no"', operation)]
+    return Draft.at(module, value, message, fixes=fixes)
 
 
-def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Slip]:
+def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Draft]:
     """``mixed_precision=args.fp16`` where ``--fp16`` is a switch."""
     chain = attribute_chain(value)
     if chain is None or len(chain) != 2 or chain[1] not in ("fp16", "bf16", "fp8"):
@@ -192,7 +192,7 @@ def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Slip]:
         if f"--{chain[1]}" in flags and is_switch and not stores:
             text = ast.unparse(value)
             message = f"{text} is True or False, and accelerate knows no such mixed_precision (ValueError)"
-            operation = ReplaceExpression(module.document.span(value), (f'"{chain[1]}" if {text} else "no"',))
-            fix = fix_of(module, f'"{chain[1]}" where the switch is given, else "no"', True, [operation])
-            yield slip_at(module, value, message, [place_of(module, call, "the switch")], [fix])
+            operation = module.replace(value, f'"{chain[1]}" if {text} else "no"')
+            fix = Fix.safe(SPELLING, f'"{chain[1]}" where the switch is given, else "no"', operation)
+            yield Draft.at(module, value, message, [module.place(call, "the switch")], [fix])
             return

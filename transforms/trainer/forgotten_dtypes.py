@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression, SetArgument
+from ...codemod.model import Draft, Fix
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guard_facts, position
@@ -16,7 +16,6 @@ from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
 from .births import births_of
 from .keywords import keywords_of
 from .loads import LOADERS, Load, literal_of, load_at
-from .reports import Report, place
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""
@@ -34,7 +33,7 @@ NOT_MODELS = (
 )
 
 
-def forgotten_dtypes(project: Project) -> Iterator[Report]:
+def forgotten_dtypes(project: Project) -> Iterator[Draft]:
     for document in project.python_documents(LOADERS, where=_chooses):
         if is_test(document.path):
             continue
@@ -55,7 +54,7 @@ def _chooses(text: str) -> bool:
 # --- torch.float16 if fp16 or bf16 else torch.float32 -----------------------------------------------------------------
 
 
-def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Report]:
+def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Draft]:
     if "bf16" not in module.document.text and "bfloat16" not in module.document.text:
         return
     for node in module.nodes:
@@ -70,17 +69,17 @@ def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Report
                 yield _forgetful(module, node.value, asked, "  ")
 
 
-def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str) -> Report:
+def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str) -> Draft:
     """``around``: the parentheses that the choice needs where ``half`` stands."""
     text, span = ast.unparse(asked), module.document.span(half)
     fixes: tuple[Fix, ...] = ()
     if isinstance(half, ast.Attribute) and ast.unparse(half.value) == "torch":
         message = f"choose bfloat16 where {text} asks for it"
         parts = (f"{around[0]}torch.bfloat16 if {text} else ".lstrip(" "), span, around[1].strip())
-        edits = (Edit(module.document.path, ReplaceExpression(span, parts)),)
-        fixes = (Fix("bfloat16-too", message, Applicability.UNSAFE, edits),)
-    evidence = (place(module, asked, "this asks for bfloat16"),)
-    return Report(module, half, f"float16 is chosen although {text} asks for bfloat16", evidence, fixes)
+        edits = (module.replace(span, *parts),)
+        fixes = (Fix.unsafe("bfloat16-too", message, *edits),)
+    evidence = (module.place(asked, "this asks for bfloat16"),)
+    return Draft.at(module, half, f"float16 is chosen although {text} asks for bfloat16", evidence, fixes)
 
 
 def _asked_for(test: ast.expr) -> ast.expr | None:
@@ -115,7 +114,7 @@ def _is_dtype_target(node: ast.expr) -> bool:
 # --- a dtype chosen at run time, and weights in four bits that compute in float16 -------------------------------------
 
 
-def _compute_dtypes(project: Project, load: Load) -> Iterator[Report]:
+def _compute_dtypes(project: Project, load: Load) -> Iterator[Draft]:
     chosen, config = load.node, load.given.values.get("quantization_config")
     if config is None or not isinstance(chosen, ast.Name) or "Train" not in load.module.document.text:
         return
@@ -129,16 +128,16 @@ def _compute_dtypes(project: Project, load: Load) -> Iterator[Report]:
     if BF16 not in found or len(found) < 2:
         return
     message = f"the 4-bit weights compute in float16 whatever {chosen.id} is, which can be bfloat16"
-    evidence = (place(load.module, chosen, f"the rest of the model is loaded in {chosen.id}"),)
-    yield Report(load.module, compute, message, evidence, _forwarded(load.module, compute, chosen))
+    evidence = (load.module.place(chosen, f"the rest of the model is loaded in {chosen.id}"),)
+    yield Draft.at(load.module, compute, message, evidence, _forwarded(load.module, compute, chosen))
 
 
 def _forwarded(module: ModuleNames, compute: ast.expr, chosen: ast.Name) -> tuple[Fix, ...]:
     same_scope = module.scope_of(chosen) is module.scope_of(compute)
     if not means_the_same(module, chosen, compute) and not (same_scope and _is_set_before(module, chosen.id, compute)):
         return ()
-    edit = Edit(module.document.path, ReplaceExpression(module.document.span(compute), (chosen.id,)))
-    return (Fix("computed-dtype", f"compute in {chosen.id} too", Applicability.UNSAFE, (edit,)),)
+    edit = module.replace(compute, chosen.id)
+    return (Fix.unsafe("computed-dtype", f"compute in {chosen.id} too", edit),)
 
 
 def _is_set_before(module: ModuleNames, name: str, node: ast.expr) -> bool:
@@ -174,7 +173,7 @@ def _dtypes(project: Project, module: ModuleNames, node: ast.expr) -> set[Dtype]
 # --- a dtype that nobody reads ----------------------------------------------------------------------------------------
 
 
-def _unused_choices(project: Project, load: Load) -> Iterator[Report]:
+def _unused_choices(project: Project, load: Load) -> Iterator[Draft]:
     module, call = load.module, load.call
     scope = module.scope_of(call)
     owner = (attribute_chain(call.func) or ["", ""])[-2] if isinstance(call.func, ast.Attribute) else ""
@@ -184,13 +183,12 @@ def _unused_choices(project: Project, load: Load) -> Iterator[Report]:
         bindings = scope.bindings.get(name, [])
         if not bindings or _is_read(module, bindings, name) or not _is_choice(project, module, bindings, call):
             continue
-        document = module.document
-        edit = Edit(document.path, SetArgument(document.span(call), "torch_dtype", name))
-        fix = Fix("computed-dtype", f"load the weights in {name}", Applicability.UNSAFE, (edit,))
-        evidence = tuple(place(module, item.node, f"{name} gets a value here") for item in bindings[:3])
+        edit = module.set_argument(call, "torch_dtype", name)
+        fix = Fix.unsafe("computed-dtype", f"load the weights in {name}", edit)
+        evidence = tuple(module.place(item.node, f"{name} gets a value here") for item in bindings[:3])
         message = f"{name} is chosen for this model, and nothing reads it: the load takes its default dtype"
         fits = _is_set_before(module, name, call) and not _may_be_scaled(project, module, bindings)
-        yield Report(module, call, message, evidence, (fix,) if fits else ())
+        yield Draft.at(module, call, message, evidence, (fix,) if fits else ())
 
 
 def _may_be_scaled(project: Project, module: ModuleNames, bindings: list[Binding]) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
-from ...codemod.model import Applicability, Edit, Fix, Place, RemoveArgument
+from ...codemod.model import Draft, Fix, Place, Span
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, FP32, Dtype
@@ -15,7 +14,6 @@ from .births import births_of
 from .keywords import keywords_of
 from .load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype
 from .loads import Load, dtypes_of
-from .reports import Report, place
 from .trainer_precision import Compute, Precision
 from .training_runs import Run, training_runs
 
@@ -26,13 +24,14 @@ REFUSES = "Unsloth refuses to train it (TypeError)"
 WANTED = {Compute.BF16: BF16, Compute.FP16: FP16}
 
 
-def load_clashes(project: Project) -> Iterator[Report]:
-    seen: set[ast.AST] = set()
+def load_clashes(project: Project) -> Iterator[Draft]:
+    seen: set[tuple[str, Span]] = set()
     for run in training_runs(project):
         found = _of_run(project, run)
-        if found is not None and found.node not in seen:
-            seen.add(found.node)
-            yield found if _goes_there(project, run) else replace(found, fixes=())
+        where = (found.place.path, found.place.span) if found is not None else None
+        if found is not None and where not in seen:
+            seen.add((found.place.path, found.place.span))
+            yield found if _goes_there(project, run) else found._replace(fixes=())
 
 
 def _goes_there(project: Project, run: Run) -> bool:
@@ -41,7 +40,7 @@ def _goes_there(project: Project, run: Run) -> bool:
     return target is None or WANTED.get(run.precision.compute, target) == target
 
 
-def _of_run(project: Project, run: Run) -> Report | None:
+def _of_run(project: Project, run: Run) -> Draft | None:
     load, compute = run.load, run.precision.compute
     if compute in (Compute.UNKNOWN, Compute.FP32):
         return None
@@ -65,7 +64,7 @@ def _of_run(project: Project, run: Run) -> Report | None:
 # --- plain loads ------------------------------------------------------------------------------------------------------
 
 
-def _differs(run: Run, node: ast.expr, weights: Dtype) -> Report:
+def _differs(run: Run, node: ast.expr, weights: Dtype) -> Draft:
     module, precision = run.load.module, run.precision
     told = f"the model is loaded in {weights.name} and trained in {precision.compute.value}"
     if run.adapted:
@@ -78,7 +77,7 @@ def _differs(run: Run, node: ast.expr, weights: Dtype) -> Report:
     return _at(module, node, f"{told}: {end}", _evidence(run), _follow(run, node))
 
 
-def _half_weights(run: Run, node: ast.expr) -> Report | None:
+def _half_weights(run: Run, node: ast.expr) -> Draft | None:
     """float16 weights under a GradScaler; adapters are float32 unless PEFT is told otherwise."""
     raises = f"the first step raises {UNSCALE_ERROR}"
     if not run.adapted:
@@ -91,22 +90,22 @@ def _half_weights(run: Run, node: ast.expr) -> Report | None:
         if isinstance(switch, ast.Constant) and switch.value is False:
             module = _module_of(run, call)
             span = module.document.span(call)
-            edit = Edit(module.document.path, RemoveArgument(span, "autocast_adapter_dtype"))
+            edit = module.remove_argument(span, "autocast_adapter_dtype")
             text = "let PEFT make the adapters float32: the scaler can then unscale their gradients"
-            fix = Fix("float32-adapters", text, Applicability.SAFE, (edit,))
-            loaded = place(run.load.module, node, "the model they adapt is loaded in float16 here")
+            fix = Fix.safe("float32-adapters", text, edit)
+            loaded = run.load.module.place(node, "the model they adapt is loaded in float16 here")
             message = f"the adapters stay float16 and {SCALED} them: {raises} [peft-fp16-trainable]"
-            return Report(module, switch, message, (loaded, *_evidence(run)), (fix,))
+            return Draft.at(module, switch, message, (loaded, *_evidence(run)), (fix,))
     return None
 
 
 def _at(
     module: ModuleNames, node: ast.expr, message: str, evidence: tuple[Place, ...], fixes: tuple[Fix, ...]
-) -> Report:
+) -> Draft:
     """The report, where the dtype is to be changed."""
     where = place_of(module, node)
-    used = () if where is node else (place(module, node, "the load gets it here"),)
-    return Report(module, where, message, (*used, *evidence), fixes)
+    used = () if where is node else (module.place(node, "the load gets it here"),)
+    return Draft.at(module, where, message, (*used, *evidence), fixes)
 
 
 def _module_of(run: Run, call: ast.Call) -> ModuleNames:
@@ -132,15 +131,15 @@ def _full_weights(run: Run, node: ast.expr) -> tuple[Fix, ...]:
     message = (
         "load the weights in float32; autocast makes the float16 copies. Weights and gradients take twice the memory"
     )
-    return (Fix("float32-weights", message, Applicability.UNSAFE, (edit,)),)
+    return (Fix.unsafe("float32-weights", message, edit),)
 
 
 def _evidence(run: Run) -> tuple[Place, ...]:
     precision = run.precision
     node = precision.node if precision.node is not None else precision.call
     places = [
-        place(precision.module, node, f"the trainer computes in {precision.compute.value}"),
-        place(run.module, run.trainer, "the model is given to the trainer here"),
+        precision.module.place(node, f"the trainer computes in {precision.compute.value}"),
+        run.module.place(run.trainer, "the model is given to the trainer here"),
     ]
     return tuple(places)
 
@@ -148,7 +147,7 @@ def _evidence(run: Run) -> tuple[Place, ...]:
 # --- Unsloth ----------------------------------------------------------------------------------------------------------
 
 
-def _unsloth(run: Run) -> Report | None:
+def _unsloth(run: Run) -> Draft | None:
     load, compute = run.load, run.precision.compute
     if load.node is None or len(load.dtypes) != 1:
         return None
@@ -159,7 +158,7 @@ def _unsloth(run: Run) -> Report | None:
     elif weights == BF16 and compute is Compute.FP16:
         edit = retype(load.module, load.node, FP16)
         text = "load the weights in float16, as they are trained"
-        fixes = (Fix("unsloth-dtype", text, Applicability.SAFE, (edit,)),) if edit is not None else ()
+        fixes = (Fix.safe("unsloth-dtype", text, edit),) if edit is not None else ()
     else:
         return None
     return _at(load.module, load.node, f"{told}: {REFUSES}", _evidence(run), fixes)
@@ -168,7 +167,7 @@ def _unsloth(run: Run) -> Report | None:
 # --- weights in four bits ---------------------------------------------------------------------------------------------
 
 
-def _four_bit(project: Project, run: Run) -> Report | None:
+def _four_bit(project: Project, run: Run) -> Draft | None:
     found = _compute_dtype(project, run.load)
     if found is None:
         return None

@@ -48,18 +48,12 @@ from ...codemod.source.project import Project
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
 from .load_keywords import unknown_keywords
-from .reports import Report
 
 
 def check(project: Project) -> Iterator[Finding]:
     for find in (load_clashes, forgotten_dtypes, unknown_keywords):
-        for report in find(project):
-            yield _finding(report)
-
-
-def _finding(report: Report) -> Finding:
-    document = report.module.document
-    return rule.finding(report.message, document.path, document.span(report.node), report.evidence, report.fixes)
+        for draft in find(project):
+            yield rule.found(*draft)
 
 
 rule = Rule.of("PF403", check)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.model import AddImport, Applicability, Edit, Fix, ReplaceExpression, SetArgument
+from ...codemod.model import Edit, Fix
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.visible import means_the_same
 from ...codemod.torch.dtypes import BF16, Dtype
@@ -23,8 +23,7 @@ def place_of(module: ModuleNames, node: ast.expr) -> ast.expr:
 
 def replaced(module: ModuleNames, node: ast.expr, text: str) -> Edit:
     """The edit that writes ``text`` where the dtype is to be changed."""
-    document = module.document
-    return Edit(document.path, ReplaceExpression(document.span(place_of(module, node)), (text,)))
+    return module.replace(place_of(module, node), text)
 
 
 def retype(module: ModuleNames, node: ast.expr, dtype: Dtype) -> Edit | None:
@@ -42,7 +41,7 @@ def retype(module: ModuleNames, node: ast.expr, dtype: Dtype) -> Edit | None:
 def as_trained(module: ModuleNames, node: ast.expr, dtype: Dtype, message: str) -> tuple[Fix, ...]:
     """``trainer-dtype``: the load gets ``dtype``."""
     edit = retype(module, node, dtype)
-    return (Fix("trainer-dtype", message, Applicability.UNSAFE, (edit,)),) if edit is not None else ()
+    return (Fix.unsafe("trainer-dtype", message, edit),) if edit is not None else ()
 
 
 def by_hardware(module: ModuleNames, node: ast.expr, asked: ast.expr, otherwise: Dtype) -> tuple[Fix, ...]:
@@ -53,7 +52,7 @@ def by_hardware(module: ModuleNames, node: ast.expr, asked: ast.expr, otherwise:
     torch = ast.unparse(literal.value)
     text = f"{torch}.bfloat16 if {ast.unparse(asked)} else {torch}.{otherwise.name}"
     message = f"bfloat16 where the machine has it, as the trainer computes in, else {otherwise.name}"
-    return (Fix("trainer-dtype", message, Applicability.UNSAFE, (replaced(module, node, text),)),)
+    return (Fix.unsafe("trainer-dtype", message, replaced(module, node, text)),)
 
 
 def let_unsloth_choose(module: ModuleNames, node: ast.expr) -> tuple[Fix, ...]:
@@ -61,12 +60,12 @@ def let_unsloth_choose(module: ModuleNames, node: ast.expr) -> tuple[Fix, ...]:
     if literal_of(module, node) is None:
         return ()
     message = "let Unsloth choose: bfloat16 where the GPU has it, else float16, as the trainer does"
-    return (Fix("automatic", message, Applicability.SAFE, (replaced(module, node, "None"),)),)
+    return (Fix.safe("automatic", message, replaced(module, node, "None")),)
 
 
 def to_bf16(load: Load) -> tuple[Edit, ...]:
     """The edits that make a load take bfloat16, whether or not it says a dtype; none where they cannot be written."""
-    module, document = load.module, load.module.document
+    module, _document = load.module, load.module.document
     if load.dtypes and load.node is not None:
         edit = retype(module, load.node, BF16)
         return (edit,) if edit is not None else ()
@@ -74,5 +73,5 @@ def to_bf16(load: Load) -> tuple[Edit, ...]:
     if known and [item.qualified for item in known] != ["torch"]:
         return ()
     key = next((name for name in LOAD_KEYS if name in load.given.values), LOAD_KEYS[0])
-    passed = Edit(document.path, SetArgument(document.span(load.call), key, "torch.bfloat16"))
-    return (passed,) if known else (Edit(document.path, AddImport("import torch")), passed)
+    passed = load.module.set_argument(load.call, key, "torch.bfloat16")
+    return (passed,) if known else (load.module.add_import("import torch"), passed)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Fix, ReplaceExpression
+from ...codemod.model import Draft, Edit, Fix
 from ...codemod.python.names import ModuleNames, names_of, resolve
 from ...codemod.releases.pins import VersionRange, allowed
 from ...codemod.source.project import Project
 from .loads import LOADERS
-from .reports import Report
 
 SINCE = "4.56.0"
 
 
-def unknown_keywords(project: Project) -> Iterator[Report]:
+def unknown_keywords(project: Project) -> Iterator[Draft]:
     versions = allowed(project, "transformers")
     if versions is None or versions.may_reach(SINCE):
         return
@@ -40,20 +39,18 @@ def _is_model(name: str) -> bool:
     return name.startswith("AutoModel") or "For" in name or name.endswith("Model")
 
 
-def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Report]:
+def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Draft]:
     keyword = next((item for item in call.keywords if item.arg == "dtype"), None)
     if keyword is None or _spans_rows(call) or any(item.arg in (None, "torch_dtype") for item in call.keywords):
         return
-    document = module.document
-    edits = (Edit(document.path, _renamed(module, call, keyword)),)
-    fix = Fix("old-keyword", "pass torch_dtype, which this transformers knows", Applicability.SAFE, edits)
+    fix = Fix.safe("old-keyword", "pass torch_dtype, which this transformers knows", _renamed(module, call, keyword))
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
     )
-    yield Report(module, keyword, message, tuple(versions.places[:1]), (fix,))
+    yield Draft.at(module, keyword, message, tuple(versions.places[:1]), (fix,))
 
 
-def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> ReplaceExpression:
+def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> Edit:
     """The call as it is written, with the keyword's old name; further rows stand as in the outermost block."""
     document = module.document
     span, inner = document.span(call), document.span(keyword)
@@ -63,7 +60,7 @@ def _renamed(module: ModuleNames, call: ast.Call, keyword: ast.keyword) -> Repla
     first, *rows = text.split("\n")
     indent = document.line(document.span(module.statement_of(call)).row)
     indent = indent[: len(indent) - len(indent.lstrip())]
-    return ReplaceExpression(span, ("\n".join([first, *(row.removeprefix(indent) for row in rows)]),))
+    return module.replace(span, "\n".join([first, *(row.removeprefix(indent) for row in rows)]))
 
 
 def _spans_rows(call: ast.Call) -> bool:

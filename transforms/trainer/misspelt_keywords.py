@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.model import Operation, RemoveArgument, ReplaceExpression, SetArgument
+from ...codemod.model import Draft, Edit, Fix
 from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, Scope, names_of, resolve
 from ...codemod.source.project import Project
 from .misspellings import respelled
-from .slips import Slip, fix_of, place_of, slip_at
+from .slips import SPELLING
 
 CLASSES = {
     "accelerate.Accelerator": ("mixed_precision",),
@@ -51,7 +51,7 @@ class _Accepted:
     names: frozenset[str]
 
 
-def unknown_keywords(project: Project) -> Iterator[Slip]:
+def unknown_keywords(project: Project) -> Iterator[Draft]:
     """Keywords for a precision that nothing accepts."""
     for document in project.python_documents(("precision", "fp16", "bf16", "float16"), where=_may_call):
         module = names_of(project, document)
@@ -73,7 +73,7 @@ def _is_about_precision(name: str) -> bool:
     return not WORDS.isdisjoint(meant.lower().split("_")) or any(name in wrong for wrong in MEANT.values())
 
 
-def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Slip]:
+def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Draft]:
     qualified = resolve(project, module, call.func)
     taken = CLASSES.get(qualified or "", ())
     name = item.arg or ""
@@ -85,14 +85,14 @@ def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast
             yield _slip(module, call, item, right, f"{what} has no keyword {name} (TypeError); {right} is meant")
 
 
-def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Slip:
+def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
     fixes = []
     if not any(other.arg in (right, None) for other in call.keywords):
-        fixes.append(fix_of(module, f"pass {right}=", True, _renamed(module, call, item, right)))
-    return slip_at(module, item, message, fixes=fixes)
+        fixes.append(Fix.safe(SPELLING, f"pass {right}=", *_renamed(module, call, item, right)))
+    return Draft.at(module, item, message, fixes=fixes)
 
 
-def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str) -> list[Operation]:
+def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str) -> list[Edit]:
     """The same call with one keyword spelt otherwise; its place, comments and line breaks stay where they can."""
     document, wrong = module.document, item.arg or ""
     span, keyword = document.span(call), document.span(item)
@@ -103,8 +103,11 @@ def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str)
     indentation = document.line(statement.row)[: statement.column - 1]
     if all(line.startswith(indentation) for line in rest) and not _spans_lines(call):
         text = first + "".join(line.removeprefix(indentation) for line in rest)
-        return [ReplaceExpression(span, (text,))]
-    return [RemoveArgument(span, wrong), SetArgument(span, right, document.source(document.span(item.value)))]
+        return [module.replace(span, text)]
+    return [
+        module.remove_argument(span, wrong),
+        module.set_argument(span, right, document.source(document.span(item.value))),
+    ]
 
 
 def _spans_lines(call: ast.Call) -> bool:
@@ -116,7 +119,7 @@ def _spans_lines(call: ast.Call) -> bool:
 # --- the project's own dataclasses ------------------------------------------------------------------------------------
 
 
-def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Slip]:
+def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Draft]:
     name = item.arg or ""
     if isinstance(call.func, ast.Name | ast.Attribute) and not _is_class_like(call.func):
         return
@@ -126,12 +129,12 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
     near = [other for other in accepted.names if _is_near(name, other)]
     what = ast.unparse(call.func)
     message = f"{what} has no field {name} (TypeError)"
-    place = place_of(accepted.module, accepted.node, f"the fields of {what}")
+    place = accepted.module.place(accepted.node, f"the fields of {what}")
     if len(near) == 1:
         slip = _slip(module, call, item, near[0], f"{message}; {near[0]} is meant")
-        yield Slip(slip.message, slip.path, slip.span, (place,), slip.fixes)
+        yield slip._replace(evidence=(place,))
     else:
-        yield slip_at(module, item, message, [place])
+        yield Draft.at(module, item, message, [place])
 
 
 def _is_class_like(func: ast.expr) -> bool:

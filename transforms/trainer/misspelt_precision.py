@@ -58,7 +58,7 @@ KINDS = (
 def check(project: Project) -> Iterator[Finding]:
     for kind in KINDS:
         for slip in kind(project):
-            yield rule.finding(slip.message, slip.path, slip.span, slip.evidence, slip.fixes)
+            yield rule.found(*slip)
 
 
 rule = Rule.of("PF406", check)

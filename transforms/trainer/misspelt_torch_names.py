@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
+from ...codemod.model import Draft, Fix
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from .misspellings import DTYPES, paths_with_slips, slips
-from .slips import Slip, fix_of, renamed_attribute, respelt_string, slip_at
+from .slips import SPELLING, renamed_attribute, respelt_string
 
 SHORT = {
     "bf16": "bfloat16",
@@ -33,7 +34,7 @@ _SHORT_READ = re.compile(
 """Finds the few files worth parsing."""
 
 
-def misspelt_torch_names(project: Project) -> Iterator[Slip]:
+def misspelt_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
     if project.python_path("torch") is not None:
         return
@@ -44,8 +45,8 @@ def misspelt_torch_names(project: Project) -> Iterator[Slip]:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 meant = _meant(node.attr)
                 if meant is not None and _is_torch(module, node.value) and _raises(project, module, node, node.attr):
-                    fix = fix_of(module, f"read torch.{meant}", True, [renamed_attribute(module, node, meant)])
-                    yield slip_at(module, node, _message(node.attr, meant), fixes=[fix])
+                    fix = Fix.safe(SPELLING, f"read torch.{meant}", renamed_attribute(module, node, meant))
+                    yield Draft.at(module, node, _message(node.attr, meant), fixes=[fix])
             elif isinstance(node, ast.Call):
                 yield from _by_string(project, module, node)
 
@@ -71,7 +72,7 @@ def _is_torch(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and module.qualified(node) == "torch" and not module.is_ambiguous(node)
 
 
-def _by_string(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Slip]:
+def _by_string(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     """``getattr(torch, "bloat16")``, without a default."""
     if not isinstance(call.func, ast.Name) or call.func.id != "getattr" or len(call.args) != 2 or call.keywords:
         return
@@ -82,8 +83,8 @@ def _by_string(project: Project, module: ModuleNames, call: ast.Call) -> Iterato
     if meant is None or not _raises(project, module, call, name.value):
         return
     operation = respelt_string(module, name, name.value, meant)
-    fixes = [fix_of(module, f"read torch.{meant}", True, [operation])] if operation is not None else []
-    yield slip_at(module, name, _message(name.value, meant), fixes=fixes)
+    fixes = [Fix.safe(SPELLING, f"read torch.{meant}", operation)] if operation is not None else []
+    yield Draft.at(module, name, _message(name.value, meant), fixes=fixes)
 
 
 def _raises(project: Project, module: ModuleNames, node: ast.AST, name: str) -> bool:

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.model import Applicability, EditRefused, Fix
+from ...codemod.model import Applicability, Draft, EditRefused, Fix
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
-from .slips import SPELLING, Slip, fix_of, place_of, renamed_attribute, respelt_string, slip_at
+from .slips import SPELLING, renamed_attribute, respelt_string
 
 SPEAKING = ("dtype", "precision", "float_type", "amp")
 """Words in the name of a setting whose value is a dtype."""
@@ -28,7 +28,7 @@ class _Text:
     asks: bool
 
 
-def misspelt_words(project: Project) -> Iterator[Slip]:
+def misspelt_words(project: Project) -> Iterator[Draft]:
     """Misspelt dtypes and options in Python and in configuration files."""
     modules = [
         names_of(project, document)
@@ -114,14 +114,14 @@ def _stands_beside(module: ModuleNames, node: ast.AST, meant: str) -> bool:
     return False
 
 
-def _text_slip(found: _Text) -> Slip:
+def _text_slip(found: _Text) -> Draft:
     wrong = str(found.node.value)
     meant = respelled_dtype(wrong) or wrong
     operation = respelt_string(found.module, found.node, wrong, meant)
     effect = f"nothing equals {wrong!r}" if found.asks else f"there is no dtype {wrong!r}"
     message = f"{effect}: {meant!r} is meant"
-    fixes = [fix_of(found.module, f"write {meant!r}", False, [operation])] if operation is not None else []
-    return slip_at(found.module, found.node, message, fixes=fixes)
+    fixes = [Fix.unsafe(SPELLING, f"write {meant!r}", operation)] if operation is not None else []
+    return Draft.at(found.module, found.node, message, fixes=fixes)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -137,22 +137,22 @@ def _settings(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
                 yield config, entry
 
 
-def _setting_slip(config: ConfigFile, entry: Entry) -> Slip:
+def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
     meant = respelled_dtype(str(entry.value)) or ""
     fixes: tuple[Fix, ...] = ()
     try:
         edit = config.edit(config.text.set(entry, meant))
-        fixes = (Fix(SPELLING, f"write {meant}", Applicability.UNSAFE, (edit,)),)
+        fixes = (Fix.unsafe(SPELLING, f"write {meant}", edit),)
     except EditRefused:
         pass
     message = f"there is no dtype {entry.value!r}: {meant!r} is meant"
-    return Slip(message, config.document.path, config.span(entry), (), fixes)
+    return Draft.at(config, entry, message, (), fixes)
 
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
-def _attributes(project: Project, module: ModuleNames) -> Iterator[Slip]:
+def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """``args.mix_precision`` where the option is ``mixed_precision`` and nothing is ever called ``mix_precision``."""
     for name, loads in module.attribute_loads.items():
         meant = respelled(name)
@@ -172,14 +172,14 @@ def _attributes(project: Project, module: ModuleNames) -> Iterator[Slip]:
                 yield _attribute_slip(module, node, meant, flag)
 
 
-def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, flag: ast.Call | None) -> Slip:
+def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, flag: ast.Call | None) -> Draft:
     receiver = ast.unparse(node.value)
     ends = "AttributeError" if flag is not None else "an error, or None where missing names are allowed"
     message = f"nothing is called {receiver}.{node.attr} ({ends}); {receiver}.{meant} is meant"
-    places = [place_of(module, flag, "the option")] if flag is not None else []
+    places = [module.place(flag, "the option")] if flag is not None else []
     operation = renamed_attribute(module, node, meant)
-    fix = fix_of(module, f"read {receiver}.{meant}", flag is not None, [operation])
-    return slip_at(module, node, message, places, [fix])
+    fix = Fix.of(SPELLING, Applicability.safe_if(flag is not None), f"read {receiver}.{meant}", operation)
+    return Draft.at(module, node, message, places, [fix])
 
 
 def _flag(module: ModuleNames, name: str) -> ast.Call | None:

@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...codemod.model import Place, ReplaceExpression
+from ...codemod.model import Draft, Fix, Place
 from ...codemod.purpose.files import is_test
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, names_of, parameters_of
 from ...codemod.source.project import Project
-from .slips import Slip, fix_of, place_of, slip_at
 
 KINDS = {"fp16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
 _PAIR = re.compile(
@@ -24,7 +23,7 @@ ASIDE = frozenset({"not", "no", "non", "if", "is", "to", "from", "supported", "a
 """Words that say a name is no plain flag (``no_fp16``, ``bf16_supported``)."""
 
 
-def swapped_flags(project: Project) -> Iterator[Slip]:
+def swapped_flags(project: Project) -> Iterator[Draft]:
     """Every call that hands a bf16 flag to the fp16 parameter and an fp16 flag to the bf16 parameter."""
     for document in project.python_documents(("bf16", "bfloat16"), where=_may_swap):
         module = names_of(project, document)
@@ -44,7 +43,7 @@ def _values(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(item.value for item in call.keywords if item.arg is not None)]
 
 
-def _swapped(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Slip]:
+def _swapped(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     bound, definition = _bound(project, module, call)
     crossed = {}
     for name, value in bound.items():
@@ -57,13 +56,12 @@ def _swapped(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
         return
     fp16, bf16 = crossed["fp16"], crossed["bf16"]
     message = f"{ast.unparse(fp16)} is passed as fp16 and {ast.unparse(bf16)} as bf16: the two are swapped"
-    document = module.document
     operations = [
-        ReplaceExpression(document.span(fp16), (ast.unparse(bf16),)),
-        ReplaceExpression(document.span(bf16), (ast.unparse(fp16),)),
+        module.replace(fp16, ast.unparse(bf16)),
+        module.replace(bf16, ast.unparse(fp16)),
     ]
-    fix = fix_of(module, "swap them; the run changes its precision", False, operations, "swap")
-    yield slip_at(module, call, message, [definition] if definition else [], [fix])
+    fix = Fix.unsafe("swap", "swap them; the run changes its precision", *operations)
+    yield Draft.at(module, call, message, [definition] if definition else [], [fix])
 
 
 def _bound(project: Project, module: ModuleNames, call: ast.Call) -> tuple[dict[str, ast.expr], Place | None]:
@@ -77,7 +75,7 @@ def _bound(project: Project, module: ModuleNames, call: ast.Call) -> tuple[dict[
     if target is None:
         return {}, None
     first = next((item for item in parameters_of(target.node) if _kind(item.arg)), None)
-    place = place_of(target.module, first, "the order of the parameters") if first is not None else None
+    place = target.module.place(first, "the order of the parameters") if first is not None else None
     return target.arguments(call), place
 
 

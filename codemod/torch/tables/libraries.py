@@ -153,6 +153,11 @@ FUNCTIONS: dict[str, Method] = {
 """Functions and callable classes; for ``ToTensor`` the result of calling the instance."""
 
 
+DEQUANTIZERS = ("dequantize_4bit", "dequantize_blockwise", "fast_dequantize", "dequantize")
+"""Functions that turn a packed weight back into numbers, in the dtype that the quantization remembers: bitsandbytes'
+``functional`` (``quant_state.dtype``), and what wraps it."""
+
+
 def library_object(name: str) -> LibraryObject | None:
     """The entry for a class by its qualified name; submodules in between do not matter.
 

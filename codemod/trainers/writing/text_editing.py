@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from ...formats import ConfigText, ConfigUnreadable, Entry, Scalar
+from ...formats.text import ConfigText, ConfigUnreadable, Entry, Scalar
 from ...model import Edit, EditRefused, ReplaceText
 from ..reading.recognition import stands_at
 from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, TextOrigin

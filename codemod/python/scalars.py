@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.python.bindings import default_of, self_stores
-from ...codemod.python.names import Binding, ModuleNames, attribute_chain
-from ...codemod.source.project import Project
+from ..source.project import Project
+from .bindings import default_of, self_stores
+from .names import Binding, ModuleNames, attribute_chain
 
 _NUMBER_CALLS = ("float", "int", "len", "min", "max", "round", "abs")
 _NUMBER_MODULES = ("math.", "numpy.sqrt", "numpy.log", "numpy.power")

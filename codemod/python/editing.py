@@ -1,0 +1,102 @@
+"""Places and edits of a Python document, named by the nodes of its tree.
+
+A rule says ``module.place(call, "why")`` and ``module.replace(call, "(", call.args[0], ").float()")``; paths and spans
+are looked up here. What an edit keeps of the old text is given as nodes, so comments and quotes inside it survive.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Literal, TypeAlias
+
+from ..model import (
+    AddDecorator,
+    AddImport,
+    DropImport,
+    Edit,
+    InsertStatement,
+    Operation,
+    Place,
+    RemoveArgument,
+    RemoveStatement,
+    ReplaceExpression,
+    ReplaceText,
+    SetArgument,
+    Span,
+    UnwrapBlock,
+    WrapStatements,
+)
+from ..source.documents import Document
+
+__all__ = ["Editable", "Where"]
+
+Where: TypeAlias = ast.AST | Span
+"""A node of the document's tree, or a span that a rule has worked out itself."""
+
+
+class Editable:
+    """What can be pointed at and edited in one Python document."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+
+    @property
+    def path(self) -> str:
+        """The path of the document, relative to the project's root."""
+        return self.document.path
+
+    def span(self, where: Where) -> Span:
+        """The span of a node; a span stays as it is."""
+        return where if isinstance(where, Span) else self.document.span(where)
+
+    def place(self, where: Where, message: str) -> Place:
+        """A place to report: the finding itself, or a piece of its evidence."""
+        return Place(self.path, self.span(where), message)
+
+    def replace(self, where: Where, *parts: str | Where) -> Edit:
+        """Replace an expression by ``parts``: new source text, and the sub-expressions to keep as they are written."""
+        kept = tuple(part if isinstance(part, str) else self.span(part) for part in parts)
+        return self._edit(ReplaceExpression(self.span(where), kept))
+
+    def set_argument(self, call: Where, name: str, value: str) -> Edit:
+        """Set the keyword ``name`` of a call to ``value`` (source text): replaced where it is passed, else appended."""
+        return self._edit(SetArgument(self.span(call), name, value))
+
+    def remove_argument(self, call: Where, argument: str | int) -> Edit:
+        """Remove a keyword (by name) or a positional argument (by index) of a call."""
+        return self._edit(RemoveArgument(self.span(call), argument))
+
+    def remove(self, statement: Where) -> Edit:
+        """Delete a statement with the comments that belong to it."""
+        return self._edit(RemoveStatement(self.span(statement)))
+
+    def unwrap(self, block: Where, branch: Literal["body", "orelse"] = "body") -> Edit:
+        """Replace a ``with`` or ``if`` statement by the statements of one of its branches."""
+        return self._edit(UnwrapBlock(self.span(block), branch))
+
+    def insert(self, statement: Where, text: str, where: Literal["before", "after"] = "before") -> Edit:
+        """Insert ``text`` (complete lines, not indented) before or after a statement."""
+        return self._edit(InsertStatement(self.span(statement), text, where))
+
+    def wrap(self, first: Where, last: Where, header: str) -> Edit:
+        """Put the sibling statements from ``first`` to ``last`` under ``header`` (``with ...:``)."""
+        return self._edit(WrapStatements(self.span(first), self.span(last), header))
+
+    def decorate(self, function: Where, text: str) -> Edit:
+        """Decorate a function with ``text`` (no ``@``), below the decorators it already has."""
+        return self._edit(AddDecorator(self.span(function), text))
+
+    def add_import(self, statement: str) -> Edit:
+        """Make an import (``import torch``) hold at module level, once."""
+        return self._edit(AddImport(statement))
+
+    def drop_import(self, statement: Where, name: str) -> Edit:
+        """Remove the import that binds ``name`` from an import statement unless the name is still used."""
+        return self._edit(DropImport(self.span(statement), name))
+
+    def replace_text(self, start: int, end: int, text: str) -> Edit:
+        """Replace the characters ``start:end`` of the document: for what no other edit can write."""
+        return self._edit(ReplaceText(start, end, text))
+
+    def _edit(self, operation: Operation) -> Edit:
+        return Edit(self.path, operation)
