@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ...codemod.model import Edit, Fix
 from ...codemod.purpose.regimes import Regime, regime_of
+from ...codemod.python.conditions import conditions_in
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from ...codemod.torch.scalers import Scaler, scalers
@@ -90,7 +90,7 @@ def _inverted(project: Project, scaler: Scaler, test: ast.expr) -> Fix | None:
     if test is not scaler.enabled_node or not isinstance(test, ast.Compare):
         return with_condition(scaler, "False", replaces=True)
     right = test.comparators[0]
-    spelling = _half_spelling(values_of(project, scaler.module).operand_values(right), right, scaler.module)
+    spelling = _half_spelling(conditions_in(project, scaler.module).operand_values(right), right, scaler.module)
     if spelling is None:
         return with_condition(scaler, "False", replaces=True)
     edit = scaler.module.replace(right, spelling)
