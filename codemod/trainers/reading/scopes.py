@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...formats import CommandLine
+from ...formats.text import CommandLine
 from ...model import Place, Span
 from ...python.names import ModuleNames
 from ..framework import Framework, Key
