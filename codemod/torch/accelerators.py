@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..python.bindings import position_in_targets, self_stores
+from ..python.bound import is_bound_at
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function, returns_of
 from ..python.names import Binding, ModuleNames, Scope, resolve
-from ..python.visible import is_bound_before
 from ..source.project import Project
 from .dtype_values import constants_of
 from .dtypes import BF16, UNKNOWN, Constant, as_dtype
@@ -84,7 +84,7 @@ def _variables(project: Project, module: ModuleNames, node: ast.AST) -> Iterator
     while scope is not None:
         if not isinstance(scope.node, ast.ClassDef):
             for name, bindings in scope.bindings.items():
-                if name not in seen and _may_be(name, bindings) and is_bound_before(module, bindings, node):
+                if name not in seen and _may_be(name, bindings) and is_bound_at(module, name, node):
                     seen.add(name)
                     yield from _made(project, module, name, bindings)
         scope = scope.parent

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.bound import is_bound_at
 from ...codemod.python.conditions import conditions_in
 from ...codemod.python.names import ModuleNames, Scope, attribute_chain
-from ...codemod.python.visible import is_bound_before, means_the_same
+from ...codemod.python.visible import means_the_same
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast
 from ...codemod.torch.dtype_values import constants_of, scenarios_of
@@ -73,7 +74,7 @@ def _seen(
     """The text of a variable or attribute that has a value at ``node``, what it can be, and where it is made."""
     scope = module.scope_of(node)
     bindings = scope.lookup(name)
-    if bindings and bindings[0].kind != "import" and is_bound_before(module, bindings, node):
+    if bindings and bindings[0].kind != "import" and is_bound_at(module, name, node):
         reads = [load for load in module.name_loads.get(name, []) if module.scope_of(load).lookup(name) is bindings]
         asked = reads[-1:] or bindings
         yield name, tuple(s for item in asked for s in scenarios_of(project, module, item)), bindings[0].node

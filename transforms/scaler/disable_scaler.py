@@ -13,7 +13,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from ...codemod.torch.scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
-from .half_condition import binds_torch, half_condition, implies
+from .half_condition import binds_torch, half_condition
 
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
@@ -29,8 +29,7 @@ def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     if condition is None or _asks_already(scaler, condition):
         return None
-    replaces = condition == "False" or implies(project, scaler, regime.regions)
-    return with_condition(scaler, condition, replaces=replaces)
+    return with_condition(scaler, condition, replaces=condition == "False")
 
 
 def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
