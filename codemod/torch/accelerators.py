@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..python.bound import is_bound_at
 from ..python.creations import Creation, known_creations
 from ..python.functions import attribute_bindings
 from ..python.names import Binding, ModuleNames, Scope, resolve
-from ..python.visible import is_bound_before
 from ..source.project import Project
 from .api import PRECISION_KEYWORDS
 from .dtype_values import constants_of
@@ -72,7 +72,7 @@ def _variables(project: Project, module: ModuleNames, node: ast.AST) -> Iterator
     while scope is not None:
         if not isinstance(scope.node, ast.ClassDef):
             for name, bindings in scope.bindings.items():
-                if name not in seen and _may_be(name, bindings) and is_bound_before(module, bindings, node):
+                if name not in seen and _may_be(name, bindings) and is_bound_at(module, name, node):
                     seen.add(name)
                     yield from _of_variable(project, module, name, bindings)
         scope = scope.parent

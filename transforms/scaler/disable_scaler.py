@@ -13,7 +13,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from ...codemod.torch.scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
-from .half_condition import binds_torch, half_condition, implies
+from .half_condition import binds_torch, half_condition
 
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
@@ -29,8 +29,7 @@ def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     if condition is None or _asks_already(scaler, condition):
         return None
-    replaces = condition == "False" or implies(project, scaler, regime.regions)
-    return with_condition(scaler, condition, replaces=replaces)
+    return with_condition(scaler, condition, replaces=condition == "False")
 
 
 def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
@@ -80,7 +79,7 @@ def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Edit:
 def _operand(module: ModuleNames, node: ast.expr | None) -> str:
     if node is None:
         return ""
-    text = module.document.source(module.document.span(node))
+    text = module.source(node)
     loose = isinstance(node, ast.BoolOp | ast.IfExp | ast.Lambda | ast.NamedExpr) and not text.startswith("(")
     return f"({text})" if loose or "\n" in text else text
 
@@ -104,7 +103,7 @@ HALF_NAMES = {"bfloat16": "float16", "bf16": "fp16", "torch.bfloat16": "torch.fl
 def _half_spelling(values: Sequence[object], node: ast.expr, module: ModuleNames) -> str | None:
     if not values:
         return None
-    source = module.document.source(module.document.span(node))
+    source = module.source(node)
     if isinstance(values[0], str) and values[0] in HALF_NAMES:
         return source.replace(values[0], HALF_NAMES[values[0]])
     return source.replace("bfloat16", "float16") if values[0] == BF16 and source.endswith(".bfloat16") else None

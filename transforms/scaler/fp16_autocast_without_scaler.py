@@ -196,7 +196,7 @@ def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
         region.node,
         "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero",
         evidence,
-        [added] if added is not None else [],
+        [added],
     )
 
 
