@@ -37,7 +37,7 @@ from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.numbers import number_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
-from ..scaler.half_models import half_model_made
+from ...codemod.torch.half_models import half_model_made
 from .half_here import half_here
 
 UNDERFLOW = 2.0**-25
