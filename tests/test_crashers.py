@@ -83,14 +83,14 @@ def test_damage_follows_the_seed() -> None:
 
 RUNS = dict.fromkeys((name for name in READERS if name.startswith("run-")), 6)
 ROUNDS = {"format-shell": 8, "format-makefile": 15, "format-env": 20, **RUNS}
-"""Of the slow ones; 40 for the others. All of them at night."""
+"""Of the slow ones; 40 for the others."""
 PROJECTS = 60 if NIGHTLY else 15
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_are_read_or_refused(name: str) -> None:
     assert seeds_of(name)
-    counts, faults = fuzz_once(name, ROUNDS.get(name, 40) // (1 if NIGHTLY else 2), seed=6)
+    counts, faults = fuzz_once(name, ROUNDS.get(name, 40), seed=6)
     assert not faults
     assert counts["read"], counts
 

@@ -18,12 +18,10 @@ from .fault_machine import MACHINES, Skipped
 from .fault_others import EDITS, OTHERS, Other
 from .fault_project import Result, Sandbox, check, settle
 from .fault_steps import Call, Steps, meanwhile, signalled
-from .nightly import NIGHTLY
 
 APPLY, AFTER_CRASH, UNDO, _ = OPERATIONS
 _EVERY = {machine.name: every for machine, every in zip(MACHINES, (29, 11, 9, 3, 301, 30), strict=True)}
-"""Each how many-th case is tried at night; for faults at steps see below. By day a third of those."""
-RARER = 1 if NIGHTLY else 3
+"""Each how many-th case is tried here; for faults at steps see below."""
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def test_no_fault_loses_a_byte(folder: Path, number: int, row: Row) -> None:
     result = Result()
     every = _EVERY.get(row.name, 5 if "write" in row.name else 211 + 2 * number)  # other steps for each row
     try:
-        row.run(folder, every * RARER, result)
+        row.run(folder, every, result)
     except Skipped as reason:
         pytest.skip(str(reason))
     assert result.wrong == []

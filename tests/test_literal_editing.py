@@ -188,5 +188,5 @@ def test_random_edits_of_ugly_literals() -> None:
     COUNTS.clear()
     _try_edits()
     refused = COUNTS.total() - COUNTS["done"] - COUNTS["empty"] - COUNTS["no place"]
-    assert COUNTS["done"] > 100, COUNTS
+    assert COUNTS["done"] > examples(100), COUNTS
     assert refused < COUNTS["done"] / 10, COUNTS
