@@ -228,7 +228,8 @@ def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:
     if first.kind in (Kind.NUMBER, Kind.ARRAY, Kind.SEQUENCE):
         return UNKNOWN_VALUE
     if dtype.name in ("int64", "int32", "int16", "int8", "uint8"):
-        return INT_TENSOR
+        integral = bool(first.atoms) and all(atom.dtype == INT64 for atom in first.atoms)
+        return first if integral else INT_TENSOR
     if dtype.name == "bool":
         return BOOL_TENSOR
     source = frame.source(node, f"{ast.unparse(node)[:60]} casts to {dtype.name}")
@@ -247,7 +248,8 @@ def _born(
     if given is not None:
         return Value(Kind.TENSOR, given, scalar=scalar)
     if known.result == "factory:int64":
-        return INT_TENSOR
+        source = frame.source(node, f"{known.name}(...) makes integers")
+        return Value(Kind.TENSOR, (Atom(INT64, source=source),), scalar=scalar)
     if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
         return Value(Kind.TENSOR, () if known.name != "arange" else (Atom(INT64),), scalar=scalar)
     if frame.analysis.changes_default_dtype:

@@ -153,6 +153,10 @@ FUNCTIONS: dict[str, Method] = {
 """Functions and callable classes; for ``ToTensor`` the result of calling the instance."""
 
 
+TOKEN_IDS = ("input_ids", "token_ids", "decoder_input_ids", "prompt_ids", "generated_ids", "output_ids")
+"""Under these names tokenizers, collators and ``generate`` of transformers hold int64 ids."""
+COUNTS = {"num_train_timesteps": 1000, "vocab_size": 30522}
+"""How large a configuration's count is by default: schedulers of diffusers, BERT's vocabulary (the smallest in use)."""
 DEQUANTIZERS = ("dequantize_4bit", "dequantize_blockwise", "fast_dequantize", "dequantize")
 """Functions that turn a packed weight back into numbers, in the dtype that the quantization remembers: bitsandbytes'
 ``functional`` (``quant_state.dtype``), and what wraps it."""
