@@ -17,7 +17,8 @@ from precfix.codemod import engine
 from precfix.codemod.applying.apply import undo
 from precfix.codemod.applying.journal import find_store, latest, old_bytes
 from precfix.codemod.engine import Options
-from precfix.codemod.formats import ConfigText, Entry, open_config, open_within
+from precfix.codemod.formats.opening import open_config, open_within
+from precfix.codemod.formats.text import ConfigText, Entry
 from precfix.codemod.model import EditRefused, PrecfixError, ReplaceText, Rule, Target
 from precfix.codemod.profiles.profile_file import dump
 from precfix.codemod.profiles.profile_file import load as load_profile

@@ -10,9 +10,9 @@ from precfix.codemod.python.callers import callers_of
 from precfix.codemod.python.functions import called_function
 from precfix.codemod.python.names import definition_of, names_of, resolve
 from precfix.codemod.python.options import options_named
-from precfix.codemod.python.values import values_of
 from precfix.codemod.source.project import Project
 from precfix.codemod.torch.autocast import autocasts, dtype_scenarios, runs_without_gradients
+from precfix.codemod.torch.dtype_values import scenarios_of
 from precfix.codemod.torch.dtypes import UNKNOWN, Dtype, Given, Scenario
 
 from .project_tree import open_tree
@@ -42,7 +42,7 @@ def values(root: Path, source: str, **more: str) -> set[str]:
     project = open_tree(root, {"train.py": HEAD + source, **{f"{name}.py": text for name, text in more.items()}})
     module = module_of(project)
     (call,) = (call for call in module.calls if isinstance(call.func, ast.Name) and call.func.id == "use")
-    return {shown(item) for item in values_of(project, module).scenarios(call.args[0])}
+    return {shown(item) for item in scenarios_of(project, module, call.args[0])}
 
 
 CASES = {
@@ -119,7 +119,7 @@ f(2, dtype=torch.float16)
         "def f(model, dtype=torch.float32):\n    use(dtype)\n\nf(1, torch.bfloat16)\nspawn(f)",
         {"?", "bfloat16"},
     ),
-    "recursive": ("def f(dtype):\n    use(dtype)\n    f(dtype)\n\nf(torch.float16)", {"?", "float16"}),
+    "recursive": ("def f(dtype):\n    use(dtype)\n    f(dtype)\n\nf(torch.float16)", {"float16"}),
     "a table in the class": (
         "class A:\n    TABLE = {'a': torch.half}\n    def f(self, key):\n        use(self.TABLE[key])",
         {"float16 key='a'"},

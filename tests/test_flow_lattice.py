@@ -54,53 +54,53 @@ def in_torch(dtype: Dtype) -> torch.dtype:
 
 @pytest.mark.parametrize(("one", "other"), list(product(DTYPES, DTYPES)))
 def test_promotion_is_that_of_torch(one: Dtype, other: Dtype) -> None:
-    result = promote([tensor(one), tensor(other)], NODE)
+    result = promote([tensor(one), tensor(other)], "a.py", NODE)
     expected = torch.promote_types(in_torch(one), in_torch(other))
     assert dtypes(result) == {Dtype(str(expected).removeprefix("torch."))}
 
 
 @pytest.mark.parametrize(("one", "other"), list(product(HALVES, (FP32, FP64))))
 def test_a_scalar_does_not_widen(one: Dtype, other: Dtype) -> None:
-    assert dtypes(promote([tensor(one), tensor(other, scalar=True)], NODE)) == {one}
+    assert dtypes(promote([tensor(one), tensor(other, scalar=True)], "a.py", NODE)) == {one}
     in_use = torch.ones(2, dtype=in_torch(one)) * torch.ones((), dtype=in_torch(other))
     assert in_use.dtype == in_torch(one)
 
 
 def test_two_scalars_promote_each_other() -> None:
-    result = promote([tensor(BF16, scalar=True), tensor(FP32, scalar=True)], NODE)
+    result = promote([tensor(BF16, scalar=True), tensor(FP32, scalar=True)], "a.py", NODE)
     assert dtypes(result) == {FP32}
     assert result.scalar
 
 
 def test_numbers_do_not_count() -> None:
-    assert promote([tensor(BF16), NUMBER_VALUE], NODE).atoms == tensor(BF16).atoms
-    assert promote([NUMBER_VALUE, NUMBER_VALUE], NODE) == NUMBER_VALUE
+    assert promote([tensor(BF16), NUMBER_VALUE], "a.py", NODE).atoms == tensor(BF16).atoms
+    assert promote([NUMBER_VALUE, NUMBER_VALUE], "a.py", NODE) == NUMBER_VALUE
 
 
 def test_what_is_unknown_stays_unknown() -> None:
-    assert promote([tensor(BF16), UNKNOWN_VALUE], NODE).atoms == ()
-    assert promote([tensor(STATED), UNKNOWN_TENSOR], NODE).atoms == ()
-    assert promote([NUMBER_VALUE, UNKNOWN_VALUE], NODE).kind is Kind.UNKNOWN
+    assert promote([tensor(BF16), UNKNOWN_VALUE], "a.py", NODE).atoms == ()
+    assert promote([tensor(STATED), UNKNOWN_TENSOR], "a.py", NODE).atoms == ()
+    assert promote([NUMBER_VALUE, UNKNOWN_VALUE], "a.py", NODE).kind is Kind.UNKNOWN
 
 
 @pytest.mark.parametrize("other", [UNKNOWN_VALUE, UNKNOWN_TENSOR])
 def test_float32_stays_at_least_float32(other: Value) -> None:
-    assert dtypes(promote([tensor(FP32), other], NODE)) == {FP32}
-    assert dtypes(promote([tensor(FP32, scalar=True), other], NODE)) in ({FP32}, set())
+    assert dtypes(promote([tensor(FP32), other], "a.py", NODE)) == {FP32}
+    assert dtypes(promote([tensor(FP32, scalar=True), other], "a.py", NODE)) in ({FP32}, set())
 
 
 def test_a_widened_symbol_remembers_what_was_meant() -> None:
-    (atom,) = promote([tensor(STATED), tensor(FP32)], NODE).atoms
+    (atom,) = promote([tensor(STATED), tensor(FP32)], "a.py", NODE).atoms
     assert atom.dtype == FP32
     assert atom.mixture is not None
     assert atom.mixture.meant == STATED
-    (plain,) = promote([tensor(WIDE_WEIGHTS), tensor(FP32)], NODE).atoms
+    (plain,) = promote([tensor(WIDE_WEIGHTS), tensor(FP32)], "a.py", NODE).atoms
     assert plain.mixture is None
 
 
 def test_a_parameter_and_a_16_bit_tensor_promote_to_something_unknown() -> None:
-    assert promote([tensor(GIVEN), tensor(BF16)], NODE).atoms == ()
-    assert promote([tensor(GIVEN), tensor(INT64)], NODE).atoms == (GIVEN,)
+    assert promote([tensor(GIVEN), tensor(BF16)], "a.py", NODE).atoms == ()
+    assert promote([tensor(GIVEN), tensor(INT64)], "a.py", NODE).atoms == (GIVEN,)
 
 
 def test_join_keeps_both_ways() -> None:

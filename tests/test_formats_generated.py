@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from precfix.codemod.formats import Entry, open_config
+from precfix.codemod.formats.opening import open_config
+from precfix.codemod.formats.text import Entry
 from precfix.codemod.model import EditRefused, ReplaceText
 
 try:

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 
 import pytest
-from precfix.codemod.formats import ConfigText, ConfigUnreadable, Entry, kind_of, open_config, open_within
+from precfix.codemod.formats.opening import kind_of, open_config, open_within
+from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Entry
 from precfix.codemod.model import EditRefused, ReplaceText
 
 BASH = shutil.which("bash")

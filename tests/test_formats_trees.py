@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from precfix.codemod.formats import ConfigText, ConfigUnreadable, Entry, open_config, open_within
+from precfix.codemod.formats.opening import open_config, open_within
+from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Entry
 from precfix.codemod.model import EditRefused, ReplaceText
 
 try:

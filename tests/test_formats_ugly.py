@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from precfix.codemod.formats import ConfigText, ConfigUnreadable, Entry, Scalar, kind_of, open_config
+from precfix.codemod.formats.opening import kind_of, open_config
+from precfix.codemod.formats.text import ConfigText, ConfigUnreadable, Entry, Scalar
 from precfix.codemod.model import EditRefused, Place, ReplaceText, Span
 from precfix.codemod.source.documents import Document, FileKind
 from precfix.codemod.trainers.framework import Framework, Key, Recognition

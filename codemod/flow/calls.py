@@ -75,7 +75,8 @@ def _called(
         return _torch(frame, node, qualified, positional, named)
     if name in SCHEDULER_METHODS and (receiver is None or receiver.kind is Kind.UNKNOWN):
         followed = [positional[index][1] for index in SCHEDULER_METHODS[name] if index < len(positional)]
-        return promote(followed, node) if len(followed) == len(SCHEDULER_METHODS[name]) else UNKNOWN_VALUE
+        known = len(followed) == len(SCHEDULER_METHODS[name])
+        return promote(followed, frame.module.document.path, node) if known else UNKNOWN_VALUE
     foreign = qualified is not None and receiver is not None and receiver.kind is Kind.UNKNOWN
     if (
         not foreign

@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 
 from ..python.names import ModuleNames
-from ..python.values import values_of
 from ..source.project import Project
+from ..torch.dtype_values import scenarios_of
 from ..torch.dtypes import TORCH_DTYPES, Dtype, as_dtype
 from .frame import Frame
 from .lattice import BOOL, HALVES, INT64, Atom, Made, Role, Source
@@ -71,6 +71,6 @@ def _is_complex(frame: Frame, node: ast.expr) -> bool:
 
 def named_dtypes(project: Project, module: ModuleNames, node: ast.expr) -> tuple[frozenset[Dtype], bool]:
     """The dtypes that the source names for the expression, and whether these are all it can be."""
-    values = [as_dtype(scenario.value) for scenario in values_of(project, module).scenarios(node)]
+    values = [as_dtype(scenario.value) for scenario in scenarios_of(project, module, node)]
     named = frozenset(value for value in values if isinstance(value, Dtype))
     return named, bool(named) and all(isinstance(value, Dtype) for value in values)

@@ -79,6 +79,8 @@ class Meeting:
     """Source text that gives the dtype that was meant, where it can be said at this place; else empty."""
     autocast: Autocasting
     function: FunctionNode | None
+    applied: Value | None = None
+    """The module that ``node`` calls, where it calls one that is known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

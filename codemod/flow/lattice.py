@@ -105,6 +105,8 @@ class Source:
 class Mixture:
     """A promotion that met a float32 operand where the other one has the dtype that was meant."""
 
+    path: str
+    """The file that ``node`` stands in, which need not be the one where the result is used."""
     node: ast.expr
     wide: Atom
     meant: Atom
@@ -243,7 +245,7 @@ def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...
     return found if len(found) <= MAX_ATOMS else ()
 
 
-def promote(operands: list[Value], node: ast.expr) -> Value:
+def promote(operands: list[Value], path: str, node: ast.expr) -> Value:
     """The result of an operation that promotes its tensor operands; numbers and scalars widen nothing."""
     tensors = [item for item in operands if item.kind is Kind.TENSOR]
     if not tensors:
@@ -253,7 +255,7 @@ def promote(operands: list[Value], node: ast.expr) -> Value:
     dimensioned = [item for item in tensors if not item.scalar] or tensors
     atoms = dimensioned[0].atoms
     for item in dimensioned[1:]:
-        atoms = _promoted(atoms, item.atoms, node)
+        atoms = _promoted(atoms, item.atoms, path, node)
     return Value(Kind.TENSOR, atoms, scalar=all(item.scalar for item in tensors))
 
 
@@ -267,14 +269,14 @@ def _with_unknown(tensors: list[Value]) -> Value:
     return Value(Kind.TENSOR, tensors[0].atoms if data else ())
 
 
-def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr) -> tuple[Atom, ...]:
+def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], path: str, node: ast.expr) -> tuple[Atom, ...]:
     if not first or not second:
         known = first or second  # what is float32 stays at least float32
         return known[:1] if known and all(atom.dtype in (FP32, FP64) for atom in known) else ()
     found: list[Atom] = []
     for one in first:
         for other in second:
-            atom = promoted_atom(one, other, node)
+            atom = promoted_atom(one, other, path, node)
             if atom is None:
                 return ()
             if atom not in found:
@@ -282,13 +284,13 @@ def _promoted(first: tuple[Atom, ...], second: tuple[Atom, ...], node: ast.expr)
     return tuple(found) if len(found) <= MAX_ATOMS else ()
 
 
-def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
+def promoted_atom(one: Atom, other: Atom, path: str, node: ast.expr) -> Atom | None:
     """What two atoms promote to; None when it cannot be told."""
     if one == other:
         first, second = (other, one) if one.made is Made.LAYER else (one, other)
         return first if first.mixture is not None else second if second.mixture is not None else first
     if one.dtype is not None and other.dtype is not None:
-        return _promoted_concrete(one, other, node)
+        return _promoted_concrete(one, other, path, node)
     if one.dtype is None and other.dtype is None:
         return _promoted_symbols(one, other)
     known, symbol = (one, other) if one.dtype is not None else (other, one)
@@ -297,7 +299,7 @@ def promoted_atom(one: Atom, other: Atom, node: ast.expr) -> Atom | None:
     if known.dtype == FP64:
         return known
     if known.dtype == FP32:
-        mixed = known.mixture or (Mixture(node, known, symbol) if symbol.can_be_half else None)
+        mixed = known.mixture or (Mixture(path, node, known, symbol) if symbol.can_be_half else None)
         return replace(known, mixture=mixed)
     return symbol if symbol.role is not Role.PARAMETER else None
 
@@ -315,14 +317,14 @@ def _promoted_symbols(one: Atom, other: Atom) -> Atom | None:
     return one if one.role is not Role.DATA else other
 
 
-def _promoted_concrete(one: Atom, other: Atom, node: ast.expr) -> Atom:
+def _promoted_concrete(one: Atom, other: Atom, path: str, node: ast.expr) -> Atom:
     order = (BOOL, INT64, FP16, BF16, FP32, FP64)
     ranks = [order.index(item.dtype) if item.dtype in order else 1 for item in (one, other)]
     wider, narrower = (one, other) if ranks[0] >= ranks[1] else (other, one)
     if {one.dtype, other.dtype} == {FP16, BF16}:
-        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(node, one, other))
+        return Atom(FP32, made=Made.MIXED_HALVES, source=one.source, mixture=Mixture(path, node, one, other))
     if wider.dtype == FP32 and narrower.dtype in HALVES:
-        return replace(wider, mixture=wider.mixture or Mixture(node, wider, narrower))
+        return replace(wider, mixture=wider.mixture or Mixture(path, node, wider, narrower))
     return wider
 
 

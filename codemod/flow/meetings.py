@@ -193,7 +193,7 @@ def _clash_with_weight(atom: Atom, weight: Atom) -> tuple[Atom, Atom] | None:
 
 def _met_weight(frame: Frame, node: ast.Call, operand: ast.expr, module: Value | None, odd: Atom, meant: Atom) -> None:
     respelled = _variable(frame, meant) or weights_dtype(frame, node, module) or said(meant)
-    record(frame, node, "module", "raises", Operand(operand, odd), Operand(node.func, meant), respelled)
+    record(frame, node, "module", "raises", Operand(operand, odd), Operand(node.func, meant), respelled, module)
 
 
 def _variable(frame: Frame, meant: Atom) -> str:
@@ -205,11 +205,19 @@ def _variable(frame: Frame, meant: Atom) -> str:
 
 
 def record(
-    frame: Frame, node: ast.expr, operation: str, mix: str, odd: Operand, meant: Operand, meant_dtype: str
+    frame: Frame,
+    node: ast.expr,
+    operation: str,
+    mix: str,
+    odd: Operand,
+    meant: Operand,
+    meant_dtype: str,
+    applied: Value | None = None,
 ) -> None:
     """Note one meeting, as seen from the interpretation's current place."""
+    state = frame.autocast.state
     frame.record.meet(
-        Meeting(frame.module, node, operation, mix, odd, meant, meant_dtype, frame.autocast.state, frame.function)
+        Meeting(frame.module, node, operation, mix, odd, meant, meant_dtype, state, frame.function, applied)
     )
 
 

@@ -183,7 +183,7 @@ def promoted_operands(frame: Frame, operands: list[NodeValue], node: ast.expr) -
             NUMBER_VALUE if value.kind is Kind.UNKNOWN and is_scalar(frame.project, frame.module, item) else value
             for item, value in operands
         ]
-    return promote(values, node)
+    return promote(values, frame.module.document.path, node)
 
 
 def _special_result(
@@ -247,6 +247,8 @@ def _born(
 ) -> Value:
     if given is not None:
         return Value(Kind.TENSOR, given, scalar=scalar)
+    if known.name == "normal" and not has_size(node):
+        return as_tensor(next((value for _, value in operands if value.kind is not Kind.NUMBER), UNKNOWN_VALUE))
     if known.result == "factory:int64":
         source = frame.source(node, f"{known.name}(...) makes integers")
         return Value(Kind.TENSOR, (Atom(INT64, source=source),), scalar=scalar)
@@ -256,6 +258,11 @@ def _born(
         return Value(Kind.TENSOR)
     text = f"{known.name}(...) without dtype makes float32"
     return Value(Kind.TENSOR, (default_atom(frame, node, text, Made.FACTORY),), scalar=scalar)
+
+
+def has_size(node: ast.expr) -> bool:
+    """Whether ``normal`` draws a tensor of a given size; else its result has the dtype of the mean and deviation."""
+    return isinstance(node, ast.Call) and (len(node.args) > 2 or any(item.arg == "size" for item in node.keywords))
 
 
 def _floats_given(known: Operation, operands: list[NodeValue]) -> bool:

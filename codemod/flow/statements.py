@@ -157,7 +157,7 @@ def _augmented(frame: Frame, node: ast.stmt) -> None:
     if place is None or before.kind is Kind.TENSOR:
         return
     known = before.kind is Kind.NUMBER and value.kind in (Kind.TENSOR, Kind.NUMBER)
-    frame.put(place, promote([before, value], node.value) if known else UNKNOWN_VALUE)
+    frame.put(place, promote([before, value], frame.module.document.path, node.value) if known else UNKNOWN_VALUE)
 
 
 def _return(frame: Frame, node: ast.stmt) -> None:

@@ -6,10 +6,10 @@ import json
 import re
 
 from ..model import EditRefused, ReplaceText
-from . import ConfigText, ConfigUnreadable, Entry, Scalar
 from .delimited import Members, skip_blank
 from .lines import row_of
 from .nesting import Dialect, read_value
+from .text import ConfigText, ConfigUnreadable, Entry, Scalar
 from .tree import Node, TreeText, replacing, unchanged_unless_scalar
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

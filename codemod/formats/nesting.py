@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import MAX_DEPTH, ConfigUnreadable, Scalar
 from .delimited import skip_blank
 from .lines import row_of
+from .text import MAX_DEPTH, ConfigUnreadable, Scalar
 from .tree import Node
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-from . import Heredoc
 from .lines import line_end, next_line
 from .shell_commands import CommandReader
 from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
+from .text import Heredoc
 
 _SHELL_SYNTAX = re.compile(r"^[ \t]*(?:(?:if|then|else|fi|for|while|do|done|case|esac|function)\b|[{}(]|\w+\(\))", re.M)
 _ENV = re.compile(r"[ \t]*(export[ \t]+)?([A-Za-z_][\w.-]*)[ \t]*=[ \t]*")

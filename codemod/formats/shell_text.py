@@ -6,12 +6,12 @@ import json
 import re
 
 from ..model import EditRefused, ReplaceText
-from . import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 from .delimited import Members
 from .lines import is_blank, line_end, line_start, newline_of, row_of, whole_lines
 from .shell_commands import CommandReader, Found
 from .shell_lines import read_dockerfile, read_env, read_makefile, read_notebook
 from .shell_words import Unclosed, cooked
+from .text import CommandLine, ConfigText, ConfigUnreadable, Entry, Heredoc, Scalar
 
 _SAFE = re.compile(r"[\w./:+,@%=~-]*")
 _CONTINUED = re.compile(r"[ \t]*\\\r?\n?")

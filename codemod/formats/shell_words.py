@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from . import MAX_DEPTH, Heredoc
+from .text import MAX_DEPTH, Heredoc
 
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;&|;;|;&|[;|&()]")
 _REDIRECT = re.compile(r"(?:\d+|&)?(?:<<<|<<-|<<|>>|>&|<&|>\||<>|<|>)|&>>|&>")

@@ -8,8 +8,8 @@ import sys
 from datetime import date, time
 
 from ..model import EditRefused
-from . import ConfigUnreadable, Scalar
 from .lines import row_of
+from .text import ConfigUnreadable, Scalar
 
 _STRINGS = (
     (re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""(?:""?(?!"))?', re.DOTALL), "block"),

@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass, field
 
 from ..model import EditRefused, ReplaceText
-from . import MAX_DEPTH, ConfigText, ConfigUnreadable, Entry, Scalar
 from .delimited import Members, skip_blank
 from .json_text import members, separator
 from .lines import line_end, line_start, newline_of, row_of, whole_lines
 from .nesting import Dialect, read_value
+from .text import MAX_DEPTH, ConfigText, ConfigUnreadable, Entry, Scalar
 from .toml_scalars import loads, read_key, read_scalar, spell, spell_key
 from .tree import Node, TreeText, replacing, unchanged_unless_scalar
 

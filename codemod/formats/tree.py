@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..model import EditRefused, ReplaceText
-from . import CommandLine, Entry, Heredoc, Scalar
+from .text import CommandLine, Entry, Heredoc, Scalar
 
 
 @dataclass(slots=True, eq=False)

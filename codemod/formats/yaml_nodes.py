@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from . import MAX_DEPTH, ConfigUnreadable
 from .lines import row_of
+from .text import MAX_DEPTH, ConfigUnreadable
 from .tree import Node
 from .yaml_scalars import implicit_tag, scalar_value
 

@@ -8,7 +8,7 @@ import re
 import yaml
 
 from ..model import EditRefused
-from . import Scalar
+from .text import Scalar
 
 _CORE = "tag:yaml.org,2002:"
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+-]+)*")

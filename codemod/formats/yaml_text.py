@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..model import EditRefused, ReplaceText
-from . import ConfigText, Entry, Scalar
 from .delimited import Members
 from .json_text import members
 from .lines import YAML_BREAKS, is_blank, line_end, line_start, newline_of, next_line, whole_lines
+from .text import ConfigText, Entry, Scalar
 from .tree import Node, TreeText, replacing, unchanged_unless_scalar
 from .yaml_nodes import YamlReader, mark_templates
 from .yaml_scalars import is_plain_text, spell

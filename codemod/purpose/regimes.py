@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.bindings import default_of
-from ..python.conditions import excludes
+from ..python.conditions import conditions_in, excludes
 from ..python.names import ModuleNames
-from ..python.values import DtypeValues, values_of
 from ..source.project import Project
 from ..torch.dtypes import BF16, FP16, UNKNOWN, Given, as_dtype
 from ..torch.scalers import Scaler
@@ -110,7 +109,7 @@ def _active(project: Project, scaler: Scaler, given: Sequence[Given]) -> bool | 
 
 def _is_switch_of_scaler(project: Project, module: ModuleNames, test: ast.expr, given: Sequence[Given]) -> bool:
     """Whether a test that nothing decides asks for scaling itself (``cfg.use_grad_scaler``): the user's own switch."""
-    if values_of(project, module).decide(test, given) is not None:
+    if conditions_in(project, module).decide(test, given) is not None:
         return False
     words = (word for word in map(_word_of, ast.walk(test)) if not word.startswith(FEATURE_TESTS))
     return any("scaler" in word or "scaling" in word for word in words)
@@ -135,7 +134,7 @@ def _default_of(module: ModuleNames, node: ast.expr | None) -> ast.expr | None:
 def _birth_conditions(
     project: Project, module: ModuleNames, call: ast.Call, enabled: ast.expr | None
 ) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
-    for test, holds in values_of(project, module).path_tests(call, module.scope_of(call)):
+    for test, holds in conditions_in(project, module).path_tests(call, module.scope_of(call)):
         yield module, test, holds
     for parent in module.ancestors(call):
         if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
@@ -154,7 +153,7 @@ def _no_use_reached(project: Project, scaler: Scaler, given: Sequence[Given]) ->
         any(
             _holds(project, use.module, test, holds, given) is not True
             or _is_switch_of_scaler(project, use.module, test, given)
-            for test, holds in values_of(project, use.module).path_tests(use.node, use.module.scope_of(use.node))
+            for test, holds in conditions_in(project, use.module).path_tests(use.node, use.module.scope_of(use.node))
             if own_tests.isdisjoint(ast.walk(test))
         )
         for use in uses
@@ -163,14 +162,13 @@ def _no_use_reached(project: Project, scaler: Scaler, given: Sequence[Given]) ->
 
 def _holds(project: Project, module: ModuleNames, test: ast.expr, holds: bool, given: Sequence[Given]) -> bool | None:
     """True: nothing in the way. False: certainly not. None: undecided, and the test speaks of precision."""
-    values = values_of(project, module)
-    decided = values.decide(test, given)
+    decided = conditions_in(project, module).decide(test, given)
     if decided is not None:
         return decided is holds
-    return None if speaks_of_precision(values, test) else True
+    return None if speaks_of_precision(project, module, test) else True
 
 
-def speaks_of_precision(values: DtypeValues, test: ast.expr, depth: int = 0) -> bool:
+def speaks_of_precision(project: Project, module: ModuleNames, test: ast.expr, depth: int = 0) -> bool:
     """Whether a test names a 16-bit type or compares a dtype, here or in the value of a name it reads.
 
     A plain switch (``args.amp``, ``cfg.mixed_precision``) does not: it turns mixed precision on, not fp16.
@@ -181,9 +179,10 @@ def speaks_of_precision(values: DtypeValues, test: ast.expr, depth: int = 0) -> 
             return True
         if isinstance(node, ast.Compare) and any("precision" in _word_of(child) for child in ast.walk(node)):
             return True
-        inner = values.assigned_values(node) if depth < 3 and isinstance(node, ast.Name | ast.Attribute) else []
-        if any(speaks_of_precision(values, value, depth + 1) for value in inner):
-            return True
+        if depth < 3 and isinstance(node, ast.Name | ast.Attribute):
+            inner = conditions_in(project, module).assigned_values(node)
+            if any(speaks_of_precision(project, module, value, depth + 1) for value in inner):
+                return True
     return False
 
 
@@ -197,9 +196,9 @@ def _word_of(node: ast.AST) -> str:
 
 def _own_bf16_condition(project: Project, scaler: Scaler) -> ast.expr | None:
     """The test that switches the scaler on for bf16: ``elif precision == "bf16"``, or an inverted ``enabled``."""
-    values = values_of(project, scaler.module)
+    conditions = conditions_in(project, scaler.module)
     for _, test, holds in conditions_of(project, scaler):
-        for item in values.given(test, holds):
+        for item in conditions.given(test, holds):
             named = {as_dtype(value) for value in item.values}
             switch = named == {True} and _switches_bf16_on(item.text)
             if item.equal and (named == {BF16} or switch):

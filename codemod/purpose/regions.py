@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..python.conditions import conditions_in
 from ..python.functions import FunctionTarget, called_function
 from ..python.names import ModuleNames, Scope
-from ..python.values import values_of
 from ..source.project import Project
 from ..torch.autocast import (
     Autocast,
@@ -156,10 +156,10 @@ def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[G
 def entry_givens(project: Project, region: Region) -> tuple[Given, ...]:
     """What holds when ``region`` is entered and switched on, whatever it computes in."""
     autocast = region.autocast
-    values = values_of(project, autocast.module)
-    given = list(values.path_given(autocast.node, function_scope(autocast.module, autocast.node)))
+    conditions = conditions_in(project, autocast.module)
+    given = list(conditions.path_given(autocast.node, function_scope(autocast.module, autocast.node)))
     if autocast.enabled_node is not None:
-        given.extend(values.given(autocast.enabled_node, True))
+        given.extend(conditions.given(autocast.enabled_node, True))
     return (*given, *_given_by_table(autocast))
 
 

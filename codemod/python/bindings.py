@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from .names import Binding, ModuleNames, Scope
+from .names import Binding, ModuleNames, Scope, attribute_chain
 
 
 def default_of(binding: Binding) -> ast.expr | None:
@@ -56,3 +56,12 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
         for item in candidates
         if item is last or (item.kind != "parameter" and getattr(item.node, "lineno", 0) > start)
     ]
+
+
+def position_in_targets(node: ast.AST, name: str) -> int | None:
+    """The place of ``name`` (or ``self.name``) in ``a, b, name = ...``; None for other shapes."""
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    if not isinstance(target, ast.Tuple | ast.List) or any(isinstance(item, ast.Starred) for item in target.elts):
+        return None
+    places = [index for index, item in enumerate(target.elts) if ".".join(attribute_chain(item) or ()) == name]
+    return places[0] if places else None

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 from ..source.project import Project
 from .functions import FunctionTarget, called_function
+from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, names_of
 
-MAX_DOCUMENTS = 30
-"""In how many files a function's name may stand before its callers count as unknown."""
-MAX_SITES = 16
-MAX_FILES = 400
-"""Up to this size every file of a project is searched for callers; beyond, those that speak of precision."""
 WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
+"""What files say that speak of precision."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,11 +47,11 @@ def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Calle
         return NOBODY_KNOWN
     sites: list[CallSite] = []
     complete = True
-    everywhere = len(project.paths) <= MAX_FILES
+    everywhere = len(project.paths) <= MAX_FILES_SEARCHED
     documents = project.python_documents(containing=() if everywhere else WORDS, where=lambda text: name in text)
     for count, document in enumerate(documents):
-        if count >= MAX_DOCUMENTS or len(sites) > MAX_SITES:
-            return Callers(tuple(_sites(project, module, function, name)[0][:MAX_SITES]), False)
+        if count >= MAX_CALLER_FILES or len(sites) > MAX_CALL_SITES:
+            return Callers(tuple(_sites(project, module, function, name)[0][:MAX_CALL_SITES]), False)
         found, all_known = _sites(project, names_of(project, document), function, name)
         sites += found
         complete = complete and all_known

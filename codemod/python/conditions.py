@@ -138,6 +138,11 @@ class Conditions:
         return [value for value, _ in attribute_assignments(self.module, scope.enclosing_class, chain[1])]
 
 
+def conditions_in(project: Project, module: ModuleNames) -> Conditions:
+    """The conditions of one module."""
+    return project.memo(Conditions, module)
+
+
 def _is_question(test: ast.expr) -> bool:
     """A short call that can be asked again with the same answer: ``torch.cuda.is_bf16_supported()``."""
     return isinstance(test, ast.Call) and len(test.args) + len(test.keywords) <= 2

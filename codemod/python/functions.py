@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from ..source.project import Project
 from .bindings import self_stores
-from .names import FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of
-
-MAX_BASES = 6
-"""How many base classes up a method is searched."""
+from .limits import MAX_BASES
+from .names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,3 +150,37 @@ def returns_of(function: FunctionNode) -> list[ast.Return]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             stack.extend(ast.iter_child_nodes(node))
     return sorted(found, key=lambda node: node.lineno)
+
+
+def is_generator(function: FunctionNode) -> bool:
+    """Whether a call gives back something to iterate over (or to enter), not what the function returns."""
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            stack.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def is_property(function: FunctionNode) -> bool:
+    """Whether a method is read like an attribute."""
+    names = [(attribute_chain(item) or [""])[-1] for item in function.decorator_list]
+    return any(name in ("property", "cached_property") for name in names)
+
+
+def attribute_bindings(
+    project: Project, module: ModuleNames, owner: Scope, name: str, hops: int = 0
+) -> tuple[ModuleNames, list[Binding]]:
+    """What a class stores in ``self.<name>``, else what the nearest base class of the project does, and its module."""
+    stores = self_stores(module, owner, name)
+    bases = owner.node.bases if isinstance(owner.node, ast.ClassDef) and not stores and hops < MAX_BASES else []
+    for base in bases:
+        found = class_of(project, module, base)
+        holder, inherited = attribute_bindings(project, *found, name, hops + 1) if found is not None else (module, [])
+        if inherited:
+            return holder, inherited
+    return module, [
+        Binding(f"self.{name}", "assign", statement, value, module.scope_of(statement)) for value, statement in stores
+    ]

@@ -14,6 +14,7 @@ from ..source.documents import Document
 from ..source.parsing import Unparsable
 from ..source.project import Project
 from .editing import Editable
+from .limits import MAX_ALIAS_HOPS
 from .scopes import (
     BINDING_NODES,
     AttributeStore,
@@ -37,15 +38,13 @@ __all__ = [
     "Scope",
     "absolute_module",
     "attribute_chain",
+    "definition_named",
     "definition_of",
     "names_of",
     "parameters_of",
     "project_module",
     "resolve",
 ]
-
-MAX_ALIAS_HOPS = 8
-"""How many re-exports and aliases are followed before a name counts as unknown."""
 
 
 class ModuleNames(Editable):
@@ -267,7 +266,15 @@ def resolve(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
 
 def definition_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[ModuleNames, str] | None:
     """The project's module that defines what ``node`` names through imports, and the name it has there."""
-    qualified, importer = _resolved(project, module, node)
+    return _defined(project, *_resolved(project, module, node))
+
+
+def definition_named(project: Project, qualified: str, importer: str) -> tuple[ModuleNames, str] | None:
+    """Like `definition_of`, for a dotted name that the file ``importer`` imports."""
+    return _defined(project, *_behind_re_exports(project, qualified, importer))
+
+
+def _defined(project: Project, qualified: str | None, importer: str) -> tuple[ModuleNames, str] | None:
     if qualified is None or qualified.startswith("torch."):
         return None
     module_name, _, name = qualified.rpartition(".")
@@ -282,6 +289,10 @@ def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str
     if chain is not None and not module.scope_of(node).lookup(chain[0]):
         found = _through_star(project, module, chain[0])
         qualified = ".".join([found[0], *chain[1:]]) if found is not None else None
+    return _behind_re_exports(project, qualified, importer)
+
+
+def _behind_re_exports(project: Project, qualified: str | None, importer: str) -> tuple[str | None, str]:
     for _ in range(MAX_ALIAS_HOPS):
         if qualified is None or qualified.startswith("torch."):
             break

@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..source.project import Project
-from .names import ModuleNames, names_of
+from .limits import MAX_OPTION_FILES, MAX_OPTIONS
+from .names import ModuleNames, attribute_chain, names_of
 
 SPEAKING = ("dtype", "precision", "bf16", "fp16", "float16", "amp", "half", "device", "accelerator")
+"""What is in the names of options that are looked for."""
 WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
-MAX_DECLARATIONS = 8
-MAX_DOCUMENTS = 40
-"""In how many files an option's name may stand before its declaration counts as unknown."""
+"""What files say that can declare such options."""
+SETTINGS = frozenset(
+    ("args", "opt", "opts", "cfg", "config", "conf", "options", "hparams", "flags", "params", "settings", "hps")
+)
+"""What is in the names of objects that hold a program's options."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +54,7 @@ def _options_anywhere(project: Project, name: str) -> list[Option]:
     )
     found: list[Option] = []
     for count, document in enumerate(documents):
-        if count >= MAX_DOCUMENTS:
+        if count >= MAX_OPTION_FILES:
             return []
         found += options_in(project, names_of(project, document)).get(name, [])
     return found
@@ -61,7 +65,19 @@ def options_named(project: Project, module: ModuleNames, name: str) -> list[Opti
     if not _speaks(name):
         return []
     chosen = options_in(project, module).get(name.lower()) or project.memo(_options_anywhere, name.lower())
-    return chosen if len(chosen) <= MAX_DECLARATIONS else []
+    return chosen if len(chosen) <= MAX_OPTIONS else []
+
+
+def options_read(project: Project, module: ModuleNames, node: ast.Attribute) -> list[Option]:
+    """How the option that ``node`` reads is declared; the ``dtype`` and ``device`` of a tensor are not options."""
+    if node.attr.lower() in ("dtype", "device") and not _holds_options(node.value):
+        return []
+    return options_named(project, module, node.attr)
+
+
+def _holds_options(owner: ast.expr) -> bool:
+    chain = attribute_chain(owner.func if isinstance(owner, ast.Call) else owner) or [""]
+    return not SETTINGS.isdisjoint(chain[-1].lower().split("_"))
 
 
 def _speaks(name: str) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import builtins
 
 from .bindings import self_stores
-from .names import Binding, ModuleNames, Scope
-
-_BUILTINS = frozenset(dir(builtins))
+from .bound import is_bound_at
+from .names import ModuleNames, Scope
 
 
 def means_the_same(module: ModuleNames, expression: ast.expr, node: ast.AST) -> bool:
@@ -27,9 +25,7 @@ def means_the_same(module: ModuleNames, expression: ast.expr, node: ast.AST) -> 
 
 def _same_variable(module: ModuleNames, name: str, here: Scope, node: ast.AST) -> bool:
     mine, theirs = here.lookup(name), module.scope_of(node).lookup(name)
-    if not mine and not theirs:
-        return name in _BUILTINS
-    return mine is theirs and is_bound_before(module, theirs, node)
+    return (mine is theirs or not (mine or theirs)) and is_bound_at(module, name, node)
 
 
 def _same_attribute(module: ModuleNames, name: str, here: Scope, there: Scope) -> bool:
@@ -47,19 +43,3 @@ def _is_early(module: ModuleNames, statement: ast.stmt) -> bool:
     """Whether an attribute has its value from the start: from the class body or ``__init__``."""
     node = module.scope_of(statement).node
     return isinstance(node, ast.ClassDef) or getattr(node, "name", "") == "__init__"
-
-
-def is_bound_before(module: ModuleNames, bindings: list[Binding], node: ast.AST) -> bool:
-    """Whether a variable certainly has a value when ``node`` runs: one binding stands before it on every path."""
-    own = module.scope_of(node).function
-    around = {module.tree, *module.ancestors(node)}
-    line = getattr(node, "lineno", 0)
-    for binding in bindings:
-        statement = binding.node
-        if binding.kind == "parameter":
-            return True
-        if module.parents.get(statement) not in around:
-            continue
-        if binding.scope is not own or getattr(statement, "lineno", 0) < line:
-            return True
-    return False

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..formats import ConfigUnreadable, open_config
+from ..formats.opening import open_config
+from ..formats.text import ConfigUnreadable
 from ..model import UNUSED_SUPPRESSION, EditRefused, Finding, Skipped
 from ..source.documents import Document, Unparsable
 from ..source.project import Project

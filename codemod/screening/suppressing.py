@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..formats import ConfigUnreadable, open_config
+from ..formats.opening import open_config
+from ..formats.text import ConfigUnreadable
 from ..model import (
     UNUSED_SUPPRESSION,
     Applicability,

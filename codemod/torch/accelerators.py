@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..python.bindings import self_stores
+from ..python.bindings import position_in_targets, self_stores
+from ..python.bound import is_bound_at
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function, returns_of
 from ..python.names import Binding, ModuleNames, Scope, resolve
-from ..python.values import position_in_targets, values_of
-from ..python.visible import is_bound_before
 from ..source.project import Project
+from .dtype_values import constants_of
 from .dtypes import BF16, UNKNOWN, Constant, as_dtype
 
 APIS = {
@@ -84,7 +84,7 @@ def _variables(project: Project, module: ModuleNames, node: ast.AST) -> Iterator
     while scope is not None:
         if not isinstance(scope.node, ast.ClassDef):
             for name, bindings in scope.bindings.items():
-                if name not in seen and _may_be(name, bindings) and is_bound_before(module, bindings, node):
+                if name not in seen and _may_be(name, bindings) and is_bound_at(module, name, node):
                     seen.add(name)
                     yield from _made(project, module, name, bindings)
         scope = scope.parent
@@ -193,7 +193,7 @@ def _accelerator(project: Project, text: str, births: tuple[Birth, ...]) -> Acce
         given = [item for item in call.keywords if item.arg == key]
         for item in given:
             asked = f"{key}={ast.unparse(item.value)}"
-            values |= {as_dtype(scenario.value) for scenario in values_of(project, module).scenarios(item.value)}
+            values |= {as_dtype(value) for value in constants_of(project, module, item.value)}
         if not given and any(item.arg is None for item in call.keywords):
             values.add(UNKNOWN)
     return Accelerator(text, births, frozenset(values), asked)

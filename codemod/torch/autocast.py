@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ..python.arguments import Signature, bind
 from ..python.functions import called_function, returns_of
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
-from ..python.values import values_of
 from ..source.project import Project
+from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
 
 WORDS = ("autocast",)
@@ -233,7 +233,7 @@ def dtype_scenarios(project: Project, autocast: Autocast) -> tuple[Scenario, ...
     if not autocast.understood or autocast.form == "reference":
         return (Scenario(UNKNOWN),)
     if autocast.dtype_node is not None:
-        explicit = values_of(project, autocast.module).scenarios(autocast.dtype_node)
+        explicit = scenarios_of(project, autocast.module, autocast.dtype_node)
         default = _default(project, autocast)
         return tuple(Scenario(default, item.given) if item.value is None else item for item in explicit)
     return (Scenario(_default(project, autocast)),)

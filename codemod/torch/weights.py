@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..purpose.regimes import Regime
+from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, Scope, attribute_chain, names_of
-from ..python.values import values_of
 from ..source.project import Project
+from .dtype_values import constants_of, scenarios_of
 from .dtypes import BF16, FP16, Dtype, Given, as_dtype
 from .scalers import Scaler
 
@@ -61,9 +62,8 @@ def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
     found: list[WeightChoice] = []
     for document in project.python_documents(WORDS, where=_loads_weights):
         module = names_of(project, document)
-        values = values_of(project, module)
         for node in _load_dtypes(module):
-            for scenario in values.scenarios(node):
+            for scenario in scenarios_of(project, module, node):
                 chosen = [item for item in scenario.given if item.equal and _names_bf16(item)]
                 if scenario.value == BF16 and len(chosen) == 1:
                     found.append(WeightChoice(module, node, chosen[0]))
@@ -127,8 +127,8 @@ def _sections(module: ModuleNames, scope: Scope, root: str) -> set[str]:
 
 
 def _conditions_text(project: Project, scaler: Scaler) -> str:
-    values = values_of(project, scaler.module)
-    tests = [ast.unparse(test) for test, _ in values.path_tests(scaler.call, scaler.module.scope_of(scaler.call))]
+    conditions = conditions_in(project, scaler.module)
+    tests = [ast.unparse(test) for test, _ in conditions.path_tests(scaler.call, scaler.module.scope_of(scaler.call))]
     enabled = scaler.enabled_node
     return " ".join([*tests, ast.unparse(enabled) if enabled is not None else ""])
 
@@ -142,12 +142,11 @@ def cast_dtype(project: Project, module: ModuleNames, call: ast.Call) -> Dtype |
         return plain if not call.args and not call.keywords else None
     if call.func.attr != "to":
         return None
-    values = values_of(project, module)
     candidates = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
     for node in candidates:
         if isinstance(node, ast.Starred):
             return None
-        found = {scenario.value for scenario in values.scenarios(node)}
+        found = constants_of(project, module, node)
         only = found.pop() if len(found) == 1 else None
         if isinstance(only, Dtype):
             return only

@@ -18,12 +18,12 @@ from ...codemod.model import (
 from ...codemod.python.bindings import reaching
 from ...codemod.python.editing import Where
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.values import values_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast
 from ...codemod.torch.device_tests import needs_cuda
 from ...codemod.torch.devices import DeviceValue, devices_of
+from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import TORCH_DTYPES
 from .run_time_device import device_around, torch_name
 
@@ -159,7 +159,7 @@ def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
         bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
         if not bindings or any(binding.value is None for binding in bindings):
             return False
-        return all(isinstance(item.value, str) for item in values_of(project, module).scenarios(node))
+        return all(isinstance(item.value, str) for item in scenarios_of(project, module, node))
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 

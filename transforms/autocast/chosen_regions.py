@@ -8,7 +8,6 @@ from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.purpose.regions import regions_beside
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import exclusive, guards
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts_in
 
@@ -36,8 +35,7 @@ def is_chosen(project: Project, region: Autocast) -> bool:
 def is_behind_precision_test(project: Project, region: Autocast) -> bool:
     """Whether a test of the precision decides about the region; not where it is a switch (``enabled=args.fp16``)
     that a region with another dtype has as well."""
-    values = values_of(project, region.module)
-    tests = [test for test in _tests(region) if speaks_of_precision(values, test)]
+    tests = [test for test in _tests(region) if speaks_of_precision(project, region.module, test)]
     return bool(tests) and not _asks_the_same(project, region, tests)
 
 

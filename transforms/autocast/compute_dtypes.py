@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.bound import is_bound_at
+from ...codemod.python.conditions import conditions_in
 from ...codemod.python.names import ModuleNames, Scope, attribute_chain
-from ...codemod.python.values import DtypeValues, values_of
-from ...codemod.python.visible import is_bound_before, means_the_same
+from ...codemod.python.visible import means_the_same
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.dtype_values import constants_of, scenarios_of
 from ...codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
 from ...codemod.torch.scalers import scalers
 
@@ -59,29 +61,28 @@ def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weigh
     With ``weights`` also one that is called like the weights' dtype, which accelerate's scripts derive from it.
     """
     names = (*AUTOCAST_NAMES, *WEIGHT_NAMES) if weights else AUTOCAST_NAMES
-    values = values_of(project, module)
     for name in names:
-        for text, scenarios, birth in _seen(values, module, node, name):
-            if any(item.value == BF16 and not _is_impossible(values, item) for item in scenarios):
+        for text, scenarios, birth in _seen(project, module, node, name):
+            if any(item.value == BF16 and not _is_impossible(project, module, item) for item in scenarios):
                 return Named(birth, f"{text}, which is in sight, can be bfloat16", f"{text} is chosen here", text)
     return None
 
 
 def _seen(
-    values: DtypeValues, module: ModuleNames, node: ast.AST, name: str
+    project: Project, module: ModuleNames, node: ast.AST, name: str
 ) -> Iterator[tuple[str, tuple[Scenario, ...], ast.AST]]:
     """The text of a variable or attribute that has a value at ``node``, what it can be, and where it is made."""
     scope = module.scope_of(node)
     bindings = scope.lookup(name)
-    if bindings and bindings[0].kind != "import" and is_bound_before(module, bindings, node):
+    if bindings and bindings[0].kind != "import" and is_bound_at(module, name, node):
         reads = [load for load in module.name_loads.get(name, []) if module.scope_of(load).lookup(name) is bindings]
-        found = values.scenarios(reads[-1]) if reads else [s for item in bindings for s in values.scenarios_of(item)]
-        yield name, tuple(found), bindings[0].node
+        asked = reads[-1:] or bindings
+        yield name, tuple(s for item in asked for s in scenarios_of(project, module, item)), bindings[0].node
     owner = scope.enclosing_class
     stores = self_stores(module, owner, name) if owner is not None else []
     load = _attribute_load(module, owner, name) if stores else None
     if load is not None and means_the_same(module, load, node):
-        yield ast.unparse(load), values.scenarios(load), stores[0][1]
+        yield ast.unparse(load), scenarios_of(project, module, load), stores[0][1]
 
 
 def _attribute_load(module: ModuleNames, owner: Scope | None, name: str) -> ast.Attribute | None:
@@ -91,12 +92,12 @@ def _attribute_load(module: ModuleNames, owner: Scope | None, name: str) -> ast.
     return None
 
 
-def _is_impossible(values: DtypeValues, scenario: Scenario) -> bool:
+def _is_impossible(project: Project, module: ModuleNames, scenario: Scenario) -> bool:
     """Whether a value needs a setting to be something that the file itself sets otherwise (``dtype = "float16"``)."""
     for given in scenario.given:
         if not given.equal:
             continue
-        known = {as_dtype(item.value) for item in values.scenarios(given.node)}
+        known = {as_dtype(value) for value in constants_of(project, module, given.node)}
         wanted = {as_dtype(value) for value in given.values}
         if known and UNKNOWN not in known and known.isdisjoint(wanted) and not _are_truths(known | wanted):
             return True
@@ -113,25 +114,27 @@ def _are_truths(found: set[Constant]) -> bool:
 def option_of_scaler(project: Project, region: Autocast) -> Named | None:
     """``GradScaler(enabled=args.dtype == "float16")``: the setting that the scaler follows and autocast does not."""
     module = region.module
-    values = values_of(project, module)
+    conditions = conditions_in(project, module)
     for scaler in scalers(project) if "caler" in module.document.text else ():
         if scaler.module is not module or scaler.enabled_node is None:
             continue
-        for given in values.given(scaler.enabled_node, True):
+        for given in conditions.given(scaler.enabled_node, True):
             if not all(isinstance(value, str) and isinstance(as_dtype(value), Dtype) for value in given.values):
                 continue
-            found = [item for item in values.scenarios(given.node) if as_dtype(item.value) == BF16]
-            if found and any(not _is_impossible(values, item) for item in found):
+            found = [item for item in scenarios_of(project, module, given.node) if as_dtype(item.value) == BF16]
+            if found and any(not _is_impossible(project, module, item) for item in found):
                 why = f"the scaler follows {given.text}"
-                text = _attribute_of_torch(values, given.node, given.values)
+                text = _attribute_of_torch(project, module, given.node, given.values)
                 fits = means_the_same(module, given.node, region.node) and sees_torch(module, region.node)
                 return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text if fits else None)
     return None
 
 
-def _attribute_of_torch(values: DtypeValues, node: ast.expr, compared: tuple[Constant, ...]) -> str | None:
+def _attribute_of_torch(
+    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...]
+) -> str | None:
     """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
-    known = {item.value for item in values.scenarios(node)} - {UNKNOWN} | set(compared)
+    known = constants_of(project, module, node) - {UNKNOWN} | set(compared)
     return f"getattr(torch, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
 
 
@@ -172,7 +175,6 @@ def _models(call: ast.Call) -> Iterator[ast.expr]:
 
 def _weights(project: Project, module: ModuleNames, model: ast.expr, at: ast.AST) -> ast.expr | None:
     """The expression that made the weights of ``model`` bfloat16, or None."""
-    values = values_of(project, module)
     if isinstance(model, ast.Name):
         bindings = reaching(module, module.scope_of(at).lookup(model.id), model)
         stored = [item.value for item in bindings]
@@ -184,7 +186,7 @@ def _weights(project: Project, module: ModuleNames, model: ast.expr, at: ast.AST
     if len(stored) != 1 or stored[0] is None or _is_cast_elsewhere(module, model):
         return None
     node = _dtype_of_weights(stored[0])
-    if node is None or {item.value for item in values.scenarios(node)} != {BF16}:
+    if node is None or constants_of(project, module, node) != {BF16}:
         return None
     return node
 

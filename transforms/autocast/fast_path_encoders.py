@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from ...codemod.python.arguments import Signature, bind
 from ...codemod.python.bindings import default_of, reaching, self_stores
-from ...codemod.python.functions import MAX_BASES, class_of
+from ...codemod.python.functions import class_of
+from ...codemod.python.limits import MAX_BASES
 from ...codemod.python.names import ModuleNames, Scope, attribute_chain, names_of, resolve
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import Unknown
 
 WORDS = ("batch_first", "TransformerEncoderLayer")
@@ -193,7 +194,7 @@ def _is_fused(module: ModuleNames, node: ast.expr, values: set[object]) -> bool:
 
 def _values(project: Project, module: ModuleNames, node: ast.expr) -> set[object]:
     """The constants an expression can be; empty where nothing can be told, without the unknown where something can."""
-    found = {item.value for item in values_of(project, module).scenarios(node)}
+    found = constants_of(project, module, node)
     return {value for value in found if not isinstance(value, Unknown)}
 
 

@@ -12,10 +12,10 @@ from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import default_of, reaching
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.options import options_named
-from ...codemod.python.values import values_of
 from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
 from ...codemod.torch.device_tests import asks_for_device, depends_on_device
+from ...codemod.torch.dtype_values import constants_of, scenarios_of
 from ...codemod.torch.dtypes import Constant, Unknown
 from ...codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .fast_path_runs import OFF_CUDA, Respelling, Run
@@ -76,7 +76,7 @@ def _written(project: Project, module: ModuleNames, call: ast.Call, maker: str) 
     precision = given.get("precision")
     if precision is None or "plugins" in given or _is_elsewhere(project, module, given):
         return
-    found = values_of(project, module).scenarios(precision)
+    found = scenarios_of(project, module, precision)
     mixed = [str(item.value) for item in found if _is_mixed(item.value)]
     devices = _devices(project, module, given, splat=len(given) != len(call.keywords))
     if not mixed or not devices:
@@ -102,7 +102,7 @@ def _unless_for_gpus(
     """``devices``, unless a test of the device decides that this trainer is built, or that its precision is mixed."""
     if devices != {"any"}:
         return devices
-    every = all(_is_mixed(item.value) for item in values_of(project, module).scenarios(precision))
+    every = all(_is_mixed(item.value) for item in scenarios_of(project, module, precision))
     decided = depends_on_device(project, module, call) or (not every and asks_for_device(project, module, precision))
     return frozenset() if decided else devices
 
@@ -118,11 +118,11 @@ def _is_elsewhere(project: Project, module: ModuleNames, given: dict[str, ast.ex
         if node is not None and not (isinstance(node, ast.Constant) and not node.value):
             return True
     strategy, backend = given.get("strategy"), given.get("amp_backend")
-    if backend is not None and {item.value for item in values_of(project, module).scenarios(backend)} == {"apex"}:
+    if backend is not None and constants_of(project, module, backend) == {"apex"}:
         return True
     if strategy is None:
         return False
-    words = [str(item.value) for item in values_of(project, module).scenarios(strategy)]
+    words = [str(item.value) for item in scenarios_of(project, module, strategy)]
     words += [(attribute_chain(node.func) or [""])[-1] for node in ast.walk(strategy) if isinstance(node, ast.Call)]
     return any(other in word.lower() for word in words for other in OTHER_LOOPS)
 
@@ -132,7 +132,7 @@ def _devices(project: Project, module: ModuleNames, given: dict[str, ast.expr], 
     node = given.get("accelerator")
     if node is None:
         return frozenset() if splat else frozenset({"any"})
-    return _off_cuda(item.value for item in values_of(project, module).scenarios(node))
+    return _off_cuda(item.value for item in scenarios_of(project, module, node))
 
 
 def _off_cuda(values: Iterable[Constant]) -> frozenset[str]:

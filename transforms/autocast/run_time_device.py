@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...codemod.python.functions import MAX_BASES, class_of
+from ...codemod.python.functions import class_of
+from ...codemod.python.limits import MAX_BASES
 from ...codemod.python.names import ModuleNames, Scope, attribute_chain
 from ...codemod.python.paths import function_of, guards, position
 from ...codemod.source.project import Project

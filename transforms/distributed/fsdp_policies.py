@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ...codemod.python.arguments import Signature, bind
 from ...codemod.python.names import ModuleNames, names_of, resolve
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype
 
 WORDS = ("MixedPrecision", "fully_shard", "FullyShardedDataParallel")
@@ -57,7 +57,7 @@ class Policy:
     def half(self, project: Project, name: str) -> Dtype | None:
         """The 16-bit dtype that an argument certainly is; None for float32, none at all, and what is chosen later."""
         node = self.arguments.get(name)
-        found = {item.value for item in values_of(project, self.module).scenarios(node)} if node is not None else set()
+        found = constants_of(project, self.module, node) if node is not None else set()
         only = found.pop() if len(found) == 1 else None
         return only if isinstance(only, Dtype) and only in HALVES else None
 

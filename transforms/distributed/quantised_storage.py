@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ...codemod.model import Fix
 from ...codemod.python.names import ModuleNames, names_of
-from ...codemod.python.values import values_of
 from ...codemod.python.visible import means_the_same
 from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import Dtype, as_dtype
 from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from .fsdp_clash import Clash, place
@@ -69,7 +69,7 @@ def _is_config(module: ModuleNames, node: ast.expr | None, config: ast.Call) -> 
 
 
 def _dtype(project: Project, module: ModuleNames, node: ast.expr) -> Dtype | None:
-    found = {as_dtype(item.value) for item in values_of(project, module).scenarios(node)}
+    found = {as_dtype(value) for value in constants_of(project, module, node)}
     only = found.pop() if len(found) == 1 else None
     return only if isinstance(only, Dtype) else None
 

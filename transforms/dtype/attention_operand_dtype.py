@@ -42,7 +42,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
     message = (
         f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
     )
-    fix = operand_fix(meeting, Applicability.SAFE)
+    fix = operand_fix(project, meeting, Applicability.SAFE)
     fixes = [fix] if fix is not None else []
     return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes)
 

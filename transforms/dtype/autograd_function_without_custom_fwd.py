@@ -56,8 +56,8 @@ from ...codemod.model import (
     Span,
 )
 from ...codemod.python.names import FunctionNode, ModuleNames
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16
 from .amp_decorators import BACKWARD, FORWARD, AmpDecorator
 from .custom_functions import CustomFunction, custom_functions
@@ -263,7 +263,7 @@ def _cast_to_half(project: Project, function: CustomFunction, decorator: AmpDeco
         return
     if not _stands_above(function, node) or _is_one_of_a_pair(function):
         return
-    if {scenario.value for scenario in values_of(project, function.module).scenarios(node)} != {FP16}:
+    if constants_of(project, function.module, node) != {FP16}:
         return
     if not is_applied_under_autocast(project, function):
         return

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype
 from ...codemod.torch.tables.libraries import TOKEN_IDS
 from ...codemod.torch.weights import cast_dtype
@@ -91,10 +91,9 @@ def _is_entry(inner: ast.expr, target: ast.expr, table: ast.expr) -> bool:
 def _without_dtype(project: Project, module: ModuleNames, call: ast.Call) -> str | None:
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return None
-    values = values_of(project, module)
 
     def is_dtype(node: ast.expr) -> bool:
-        return any(isinstance(scenario.value, Dtype) for scenario in values.scenarios(node))
+        return any(isinstance(value, Dtype) for value in constants_of(project, module, node))
 
     document = module.document
     kept = [document.source(document.span(item)) for item in call.args if not is_dtype(item)]

@@ -6,9 +6,12 @@ import ast
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
+from ...codemod.flow.operation_calls import has_size
 from ...codemod.model import Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
 from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
 from .clashes import MOVING, chain_of, is_device
+from .proved_casts import is_tensor, trusted
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
@@ -18,7 +21,7 @@ FACTORY_NAMES = (
 )  # fmt: skip
 
 
-def producer_fix(meeting: Meeting, applicability: Applicability) -> Fix | None:
+def producer_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
     """Make the operand in the right dtype from the start; None where its maker stands elsewhere or cannot say it."""
     maker = maker_of(meeting)
     if maker is None:
@@ -27,18 +30,22 @@ def producer_fix(meeting: Meeting, applicability: Applicability) -> Fix | None:
         if _is_known_at(meeting.module, text, maker):
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
-                return _fix("producer", f"make it in {text}", meeting, operation, applicability)
+                how = trusted(project, meeting, text, maker, applicability)
+                return _fix("producer", f"make it in {text}", meeting, operation, how)
     return None
 
 
-def operand_fix(meeting: Meeting, applicability: Applicability) -> Fix | None:
-    """Cast the operand where it meets the other one."""
+def operand_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
+    """Cast the operand where it meets the other one; None where it may be something that has no ``to``."""
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
         return None
     if isinstance(node, ast.Starred | ast.List | ast.Tuple) or not _is_known_at(meeting.module, text, node):
         return None
-    return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), applicability)
+    if not is_tensor(project, meeting):
+        return None
+    how = trusted(project, meeting, text, node, applicability)
+    return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), how)
 
 
 def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Operation:
@@ -111,9 +118,8 @@ def _made_in(module: ModuleNames, maker: ast.expr, text: str) -> Operation | Non
         name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
         if name in ("float", "double") and isinstance(maker.func, ast.Attribute) and not maker.args:
             return ReplaceExpression(span, (module.document.span(maker.func.value), f".to(dtype={text})"))
-        if name in FACTORY_NAMES and all(item.arg is not None for item in maker.keywords):
-            return SetArgument(span, "dtype", text)
-        return None
+        takes_dtype = name in FACTORY_NAMES and all(item.arg not in (None, "out") for item in maker.keywords)
+        return SetArgument(span, "dtype", text) if takes_dtype and (name != "normal" or has_size(maker)) else None
     if isinstance(maker, ast.Attribute) and maker.attr in ("float32", "float"):
         return ReplaceExpression(span, (text,))
     return _moved(module, maker, text)
@@ -128,7 +134,7 @@ def _moved(module: ModuleNames, maker: ast.expr, text: str) -> Operation | None:
     return None
 
 
-def module_fix(meeting: Meeting) -> Fix | None:
+def module_fix(project: Project, meeting: Meeting) -> Fix | None:
     """Cast a module that was made in float32, where this function made it."""
     document = meeting.module.document
     text = next(iter(_spellings(meeting)), "")
@@ -140,7 +146,8 @@ def module_fix(meeting: Meeting) -> Fix | None:
         if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
             span = document.span(node)
             operation = ReplaceExpression(span, (span, f".to(dtype={text})"))
-            return _fix("module", f"cast the module to {text}", meeting, operation, Applicability.SAFE)
+            how = trusted(project, meeting, text, node, Applicability.SAFE)
+            return _fix("module", f"cast the module to {text}", meeting, operation, how)
     return None
 
 

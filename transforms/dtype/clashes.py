@@ -183,17 +183,11 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     for place in (*_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
         places.setdefault((place.path, place.span.row, place.message), place)
     mixture = meeting.odd.atom.mixture
-    if mixture is not None:
-        document = meeting.module.document
-        text = "here it widens what it meets"
-        if document.path == _path_of(meeting.odd.atom):
-            place = Place(document.path, document.span(mixture.node), text)
-            places.setdefault((place.path, place.span.row, text), place)
+    document = project.document(mixture.path) if mixture is not None else None
+    if mixture is not None and document is not None:
+        place = Place(document.path, document.span(mixture.node), "here it widens what it meets")
+        places.setdefault((place.path, place.span.row, place.message), place)
     return tuple(places.values())
-
-
-def _path_of(atom: Atom) -> str:
-    return atom.source.path if atom.source is not None else ""
 
 
 def _places(project: Project, atom: Atom) -> Iterable[Place]:

@@ -49,7 +49,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"this tensor is float32, the default dtype; it reaches {name_of(meeting.meant.node)} as "
         f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
     )
-    found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
+    found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
     return rule.finding(message, document.path, span, evidence(project, meeting), [fix for fix in found if fix])
 
 

@@ -17,7 +17,6 @@ from ...codemod.model import Place
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in
 from ...codemod.torch.dtypes import FP32, Dtype
@@ -58,8 +57,7 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr) -> Half | N
 
 def _is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a condition around the place already asks for the precision."""
-    values = values_of(project, module)
-    return any(speaks_of_precision(values, guard.test) for guard in guards(module, node))
+    return any(speaks_of_precision(project, module, guard.test) for guard in guards(module, node))
 
 
 def _is_lowered(atom: Atom) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from ...codemod.model import Place, Span
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import (
     MAKES_AUTOCAST,
@@ -23,6 +22,7 @@ from ...codemod.torch.autocast import (
     dtype_scenarios,
     is_float32_island,
 )
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
 
 _SETTING_WORDS = ("fp16", "mixed_precision", "bf16", "16-mixed")
@@ -130,7 +130,7 @@ def _setting_dtypes(project: Project, module: ModuleNames, call: ast.Call, name:
     node = given.get(_SETTINGS[name])
     if node is None:
         return frozenset()
-    values = {scenario.value for scenario in values_of(project, module).scenarios(node)}
+    values = constants_of(project, module, node)
     named = {FP16 if value == 16 and not isinstance(value, bool) else as_dtype(value) for value in values}
     return frozenset(item for item in named if isinstance(item, Dtype) and item in (FP16, BF16))
 

@@ -48,17 +48,22 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"{name_of(meeting.odd.node)} is float32 here and meets {name_of(meeting.meant.node)}, "
         "which can be 16-bit: this raises outside of autocast"
     )
-    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+    return rule.finding(
+        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
+    )
 
 
-def fixes(meeting: Meeting) -> list[Fix]:
+def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     """The weights of a norm that is computed in float32 follow; a value widened by accident is cast where it was."""
     if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
         found = [norm_weights_fix(meeting)]
     elif meeting.odd.atom.mixture is not None:
-        found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
+        found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
     else:
-        found = [operand_fix(meeting, Applicability.SAFE), producer_fix(meeting, Applicability.UNSAFE)]
+        found = [
+            operand_fix(project, meeting, Applicability.SAFE),
+            producer_fix(project, meeting, Applicability.UNSAFE),
+        ]
     return [fix for fix in found if fix is not None]
 
 

@@ -42,8 +42,8 @@ from ...codemod.flow.lattice import INT64
 from ...codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of, scenarios_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype
 from ...codemod.torch.tables.libraries import COUNTS, TOKEN_IDS
 from ...codemod.torch.weights import cast_dtype
@@ -163,9 +163,8 @@ def _coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | 
     certain = cast_dtype(project, module, call)
     if certain is not None or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return certain if certain in LAST_EXACT else None
-    values = values_of(project, module)
     given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
-    found = {scenario.value for node in given for scenario in values.scenarios(node)}
+    found = {scenario.value for node in given for scenario in scenarios_of(project, module, node)}
     return next((dtype for dtype in LAST_EXACT if dtype in found), None)
 
 
@@ -202,7 +201,7 @@ def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
         given = next((item for item in call.keywords if item.arg == "dtype"), None)
         if given is None or module.qualified(call.func) != "torch.arange":
             continue
-        found = {scenario.value for scenario in values_of(project, module).scenarios(given.value)}
+        found = constants_of(project, module, given.value)
         dtypes = [dtype for dtype in LAST_EXACT if dtype in found]
         if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
             continue

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 from ...codemod.model import Place
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 MIXED = {"16", "16-mixed", "bf16", "bf16-mixed"}
@@ -58,7 +58,6 @@ def _mixed(project: Project, module: ModuleNames, call: ast.Call) -> frozenset[s
     precision, accelerator = given.get("precision"), given.get("accelerator")
     if precision is None:
         return frozenset()
-    values = values_of(project, module)
-    said = {str(item.value) for item in values.scenarios(precision) if not isinstance(item.value, bool)}
-    devices = {str(item.value) for item in values.scenarios(accelerator)} if accelerator is not None else set()
+    said = {str(value) for value in constants_of(project, module, precision) if not isinstance(value, bool)}
+    devices = set(map(str, constants_of(project, module, accelerator))) if accelerator is not None else set()
     return frozenset() if devices and devices <= set(OFF_CUDA) else frozenset(said & MIXED)

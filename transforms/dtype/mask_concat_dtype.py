@@ -78,13 +78,15 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
     else:
         text = f"{odd} is float32 beside {name_of(meeting.meant.node)}"
     message = f"{text}: the concatenation is promoted to float32, and the next 16-bit layer raises"
-    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+    return rule.finding(
+        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
+    )
 
 
-def fixes(meeting: Meeting) -> list[Fix]:
+def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     """Make the operand in the right dtype where its maker is a constant or a branch; else cast it here."""
     how = Applicability.SAFE if _holds_exact_values(meeting) else Applicability.UNSAFE
-    found = [operand_fix(meeting, how), producer_fix(meeting, how)]
+    found = [operand_fix(project, meeting, how), producer_fix(project, meeting, how)]
     if meeting.odd.atom.made is Made.FACTORY:
         found.reverse()
     return [fix for fix in found if fix is not None]

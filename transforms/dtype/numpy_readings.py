@@ -15,7 +15,6 @@ from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from .float_around import POSTFIX
@@ -107,8 +106,7 @@ def _is_caught(reading: Reading) -> bool:
 
 def is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a condition around the place already asks for the precision."""
-    values = values_of(project, module)
-    return any(speaks_of_precision(values, guard.test) for guard in guards(module, node))
+    return any(speaks_of_precision(project, module, guard.test) for guard in guards(module, node))
 
 
 # --- edits ------------------------------------------------------------------------------------------------------------

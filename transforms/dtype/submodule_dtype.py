@@ -44,7 +44,9 @@ def check(project: Project) -> Iterator[Finding]:
 def _finding(project: Project, meeting: Meeting) -> Finding:
     document = meeting.module.document
     message = _message(meeting)
-    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(meeting))
+    return rule.finding(
+        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
+    )
 
 
 def _message(meeting: Meeting) -> str:
@@ -62,13 +64,13 @@ def _message(meeting: Meeting) -> str:
     return f"{odd} is float32 and is fed to {meant}, which can be 16-bit: this raises"
 
 
-def fixes(meeting: Meeting) -> list[Fix]:
+def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     if meeting.odd.atom.made is Made.MODULE:
-        found = [module_fix(meeting)]
+        found = [module_fix(project, meeting)]
     elif meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node:
-        found = [producer_fix(meeting, Applicability.SAFE), operand_fix(meeting, Applicability.SAFE)]
+        found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
     else:
-        found = [operand_fix(meeting, Applicability.SAFE)]
+        found = [operand_fix(project, meeting, Applicability.SAFE)]
     return [fix for fix in found if fix is not None]
 
 

@@ -39,9 +39,9 @@ from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guards
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts, dtype_scenarios
+from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, Scenario
 from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from ...codemod.trainers.framework import FAMILIES
@@ -125,7 +125,7 @@ def _declares(project: Project, module: ModuleNames, call: ast.Call, argument: a
     name = (attribute_chain(call.func) or [""])[-1]
     value = argument.value
     if name in LOADERS and argument.arg in LOAD_KEYS:
-        found = values_of(project, module).scenarios(value)
+        found = scenarios_of(project, module, value)
         return "the weights are loaded in bfloat16" if tuple(found) == (Scenario(BF16),) else ""
     if not isinstance(value, ast.Constant):
         return ""

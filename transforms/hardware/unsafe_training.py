@@ -10,9 +10,9 @@ from ...codemod.model import Draft, Edit
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.python.paths import function_of
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.weights import LOADERS, cast_dtype
 from ..trainer.trainer_precision import Compute
@@ -65,7 +65,7 @@ def checkpoint_at(project: Project, module: ModuleNames, call: ast.Call) -> Chec
     node = call.args[0] if call.args else named[0] if named else None
     if node is None or isinstance(node, ast.Starred) or not loads_model(owner):
         return None
-    found = {item.value for item in values_of(project, module).scenarios(node)}
+    found = constants_of(project, module, node)
     model = found.pop() if len(found) == 1 else None
     family = family_of(model) if isinstance(model, str) else None
     return Checkpoint(module, call, model, family) if isinstance(model, str) and family is not None else None

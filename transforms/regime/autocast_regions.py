@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, Place, SetArgument
 from ...codemod.purpose.regions import function_scope
+from ...codemod.python.conditions import conditions_in
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.values import values_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import dtype_scenarios
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source, unused_defaults
@@ -192,11 +193,12 @@ def _is_for_half_only(project: Project, region: TrainingRegion) -> bool:
     node = region.autocast.dtype_node
     if node is None:
         return False
-    values = values_of(project, region.module)
-    for test, holds in values.path_tests(region.autocast.node, function_scope(region.module, region.autocast.node)):
+    conditions = conditions_in(project, region.module)
+    for test, holds in conditions.path_tests(region.autocast.node, function_scope(region.module, region.autocast.node)):
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and ast.unparse(node) == ast.unparse(test.left):
             excluded = isinstance(test.ops[0], ast.NotEq | ast.IsNot) == holds
-            if excluded and any(as_dtype(item.value) == FP32 for item in values.scenarios(test.comparators[0])):
+            others = constants_of(project, region.module, test.comparators[0]) if excluded else set()
+            if any(as_dtype(value) == FP32 for value in others):
                 return True
     return False
 

@@ -10,8 +10,8 @@ from ...codemod.model import Edit, EditRefused, Place
 from ...codemod.purpose.training import reached_modules, training_modules
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, Scope
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, Constant, Dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source, unused_defaults
@@ -104,7 +104,7 @@ def _arguments_of(module: ModuleNames) -> Iterator[DtypeArgument]:
 
 def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator[Move]:
     module, node = argument.module, argument.node
-    scenarios = values_of(project, module).scenarios(node)
+    scenarios = scenarios_of(project, module, node)
     values = {scenario.value for scenario in scenarios}
     if not any(_is_wrong(value, wanted) for value in values) and not _may_be_named(module, node):
         return

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ...codemod.model import Edit, EditRefused, Place, ReplaceExpression
 from ...codemod.purpose.training import training_modules
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.trainers.writing.machine_choice import asks_machine, question
 from ...codemod.trainers.writing.moves import Move
 from .loaded_weights import DtypeArgument, dtype_arguments, looks_frozen
@@ -25,7 +25,7 @@ def moves(project: Project) -> Iterator[Move]:
     trained = set(training_modules(project))
     for argument in dtype_arguments(project):
         module, node = argument.module, argument.node
-        found = {half_of(scenario.value) for scenario in values_of(project, module).scenarios(node)}
+        found = {half_of(value) for value in constants_of(project, module, node)}
         if len(found) == 1 and None not in found and not asks_machine(project, module, node, for_bf16=True):
             move = _move(project, argument, " or ".join(item.name for item in found if item is not None))
             mixed = module not in trained and next(fixed_in_model_code(project), None) is not None

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.purpose.regions import function_scope
+from ...codemod.python.conditions import conditions_in
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import name_parts
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source
@@ -56,9 +57,8 @@ def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:
     for node in _followed(item.module, item.enabled_node):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.ops[0], ast.Eq | ast.Is):
             continue
-        values = values_of(project, item.module)
         for side in (node.left, node.comparators[0]):
-            asked = {as_dtype(scenario.value) for scenario in values.scenarios(side)}
+            asked = {as_dtype(value) for value in constants_of(project, item.module, side)}
             if asked and asked <= {BF16, FP16} and wanted not in asked and isinstance(item.enabled_node, ast.expr):
                 return ast.unparse(item.enabled_node)
     return ""
@@ -78,8 +78,8 @@ def _followed(module: ModuleNames, node: ast.expr | None) -> Iterator[ast.expr]:
 def _tests(project: Project, item: Autocast) -> Iterator[ast.expr]:
     if item.enabled_node is not None and not isinstance(item.enabled_node, ast.Constant):
         yield item.enabled_node
-    values = values_of(project, item.module)
-    for test, holds in values.path_tests(item.node, function_scope(item.module, item.node)):
+    conditions = conditions_in(project, item.module)
+    for test, holds in conditions.path_tests(item.node, function_scope(item.module, item.node)):
         if holds and not SPEAKING.isdisjoint(name_parts(test)):
             yield test
 

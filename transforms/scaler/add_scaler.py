@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from ...codemod.model import Applicability, Fix
+from ...codemod.python.bound import is_bound_at
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.releases.pins import allowed
@@ -107,7 +108,7 @@ def _arguments(step: LossStep, loop: LoopNode, condition: str | None) -> str | N
     for node in ast.walk(enabled):
         if isinstance(node, ast.Call):
             return None
-        if isinstance(node, ast.Name) and not _is_bound_before(step, node, loop):
+        if isinstance(node, ast.Name) and not is_bound_at(step.module, node.id, loop):
             return None
     switch = ast.unparse(enabled)
     if condition is not None:
@@ -122,16 +123,6 @@ def _class_of_scaler(project: Project, module: ModuleNames, torch: str, argument
     if versions is not None and versions.may_be_below("2.3"):
         return f"{torch}.cuda.amp.GradScaler({arguments.removeprefix(DEVICE).removeprefix(', ')})"
     return f"{torch}.amp.GradScaler({arguments})"
-
-
-def _is_bound_before(step: LossStep, name: ast.Name, loop: LoopNode) -> bool:
-    bindings = step.module.scope_of(name).lookup(name.id)
-    here = step.module.scope_of(step.backward)
-    if not bindings:
-        return False
-    if bindings[0].scope is not here:
-        return True
-    return all(item.kind == "parameter" or position(item.node) < position(loop) for item in bindings)
 
 
 def _name_of_torch(module: ModuleNames) -> str | None:

@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.bound import always_sets, is_bound_at, is_set_at
 from ...codemod.python.callers import CallSite, callers_of
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
@@ -62,15 +63,13 @@ class _Respelling:
 
     def _has_same_value(self, bindings: list[Binding], node: ast.AST) -> bool:
         """Whether the name is bound when the scaler is made, and nothing gives it another value before ``node``."""
+        if not is_bound_at(self.module, bindings[0].name, self.scaler.call):
+            return False
         if bindings[0].kind == "import":
             return True
         made, used = (reaching(self.module, bindings, place) for place in (self.scaler.call, node))
         together = node in self.module.parents and self.module.scope_of(node).function is self.here.function
-        if together and {id(item) for item in made} != {id(item) for item in used}:
-            return False
-        if bindings[0].scope is not self.here or isinstance(bindings[0].node, ast.arg):
-            return True
-        return any(getattr(item.node, "lineno", 0) < self.scaler.call.lineno for item in made)
+        return not together or {id(item) for item in made} == {id(item) for item in used}
 
     # --- a parameter, seen from the function that makes the scaler ----------------------------------------------------
 
@@ -122,11 +121,10 @@ class _Respelling:
             return self._is_set_by_base(owner, name)
         places = {self.module.scope_of(statement).function.node for statement in stores}
         if places == {function}:
-            holders = set(self.module.ancestors(self.scaler.call))
-            certain = any(self.module.parents[statement] in holders for statement in stores)
+            certain = is_set_at(self.module, f"self.{name}", self.scaler.call)
             return certain and all(statement.lineno < self.scaler.call.lineno for statement in stores)
         in_start = all(getattr(place, "name", "__init__") == "__init__" for place in places)
-        if not in_start or function in places:
+        if not in_start or function in places or not _always_has(self.module, owner, name):
             return False
         return self._starts_later(owner, function, max(statement.lineno for statement in stores))
 
@@ -152,7 +150,7 @@ class _Respelling:
         for module, scope in found:
             stores = [statement for _, statement in self_stores(module, scope, name)]
             places = {getattr(module.scope_of(item).function.node, "name", "__init__") for item in stores}
-            if places == {"__init__"}:
+            if places == {"__init__"} and _always_has(module, scope, name):
                 return self._comes_after_super(owner)
         return False
 
@@ -169,6 +167,12 @@ class _Respelling:
 
 
 FunctionNodes = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _always_has(module: ModuleNames, owner: Scope, name: str) -> bool:
+    """Whether every object of a class has the attribute once it is made: the class, or its constructor, gives it."""
+    start = next((item for item in getattr(owner.node, "body", ()) if getattr(item, "name", "") == "__init__"), None)
+    return always_sets(module, owner.node, name) or (start is not None and always_sets(module, start, f"self.{name}"))
 
 
 class _Renamed(ast.NodeTransformer):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from ...codemod.model import Edit, Fix, Place
 from ...codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16
 from ...codemod.torch.scaler_steps import steps_of
@@ -64,9 +63,7 @@ def _is_surely_on(project: Project, scaler: Scaler) -> bool:
     node = scaler.enabled_node
     if scaler.arguments is None or not (node is None or (isinstance(node, ast.Constant) and node.value is True)):
         return False
-    return not any(
-        speaks_of_precision(values_of(project, module), test) for module, test, _ in conditions_of(project, scaler)
-    )
+    return not any(speaks_of_precision(project, module, test) for module, test, _ in conditions_of(project, scaler))
 
 
 def _is_for_cpu(scaler: Scaler) -> bool:

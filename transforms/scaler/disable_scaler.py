@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from ...codemod.model import Edit, Fix
 from ...codemod.purpose.regimes import Regime, regime_of
+from ...codemod.python.conditions import conditions_in
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from ...codemod.torch.scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
-from .half_condition import binds_torch, half_condition, implies
+from .half_condition import binds_torch, half_condition
 
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
@@ -29,8 +29,7 @@ def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     if condition is None or _asks_already(scaler, condition):
         return None
-    replaces = condition == "False" or implies(project, scaler, regime.regions)
-    return with_condition(scaler, condition, replaces=replaces)
+    return with_condition(scaler, condition, replaces=condition == "False")
 
 
 def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
@@ -90,7 +89,7 @@ def _inverted(project: Project, scaler: Scaler, test: ast.expr) -> Fix | None:
     if test is not scaler.enabled_node or not isinstance(test, ast.Compare):
         return with_condition(scaler, "False", replaces=True)
     right = test.comparators[0]
-    spelling = _half_spelling(values_of(project, scaler.module).operand_values(right), right, scaler.module)
+    spelling = _half_spelling(conditions_in(project, scaler.module).operand_values(right), right, scaler.module)
     if spelling is None:
         return with_condition(scaler, "False", replaces=True)
     edit = scaler.module.replace(right, spelling)

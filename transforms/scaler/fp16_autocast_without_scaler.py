@@ -37,7 +37,6 @@ from ...codemod.python.bindings import attribute_assignments
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import calls_of, exclusive, function_of, guards, position
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import (
     Autocast,
@@ -88,10 +87,9 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
         return False
     if {item.value for item in dtype_scenarios(project, region)} != {FP16}:
         return False
-    values = values_of(project, region.module)
     tests = [guard.test for guard in guards(region.module, region.node)]
     tests += [region.enabled_node] if region.enabled_node is not None else []
-    return not any(speaks_of_precision(values, test) for test in tests)
+    return not any(speaks_of_precision(project, region.module, test) for test in tests)
 
 
 def training_step(project: Project, region: Autocast) -> LossStep | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from ...codemod.purpose.regions import Region, bf16_givens
 from ...codemod.python.conditions import excludes
 from ...codemod.python.names import ModuleNames, Scope
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
 from ...codemod.torch.scalers import Scaler
@@ -22,14 +21,6 @@ def half_condition(project: Project, scaler: Scaler, regions: Sequence[Region]) 
     if len(named) == 1 and None not in named:
         return named.pop()
     return _Selection(project, scaler, chosen).text()
-
-
-def implies(project: Project, scaler: Scaler, regions: Sequence[Region]) -> bool:
-    """Whether the scaler's own ``enabled=`` holds whenever a region computes in float16, and so need not be kept."""
-    before = scaler.enabled_node
-    half = [item for region in regions for item in region.scenarios if item.value == FP16]
-    values = values_of(project, scaler.module)
-    return before is not None and bool(half) and all(values.decide(before, item.given) is True for item in half)
 
 
 def _dtype_comparison(project: Project, scaler: Scaler, region: Region) -> str | None:

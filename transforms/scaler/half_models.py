@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ...codemod.python.bindings import attribute_assignments
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import exclusive, function_of, guard_facts, loops, position
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16, Dtype
 from ...codemod.torch.weights import LOAD_KEYS, cast_dtype
 
@@ -146,9 +146,8 @@ def _is_copy(node: ast.expr) -> bool:
 def _loads(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> bool:
     if any(item.arg is None or "quant" in item.arg or "load_in" in item.arg for item in call.keywords):
         return False
-    values = values_of(project, module)
     given = [item.value for item in call.keywords if item.arg in LOAD_KEYS]
-    return bool(given) and all({item.value for item in values.scenarios(node)} == {dtype} for node in given)
+    return bool(given) and all(constants_of(project, module, node) == {dtype} for node in given)
 
 
 def _is_certain(project: Project, module: ModuleNames, cast: ast.Call, before: ast.Call) -> bool:
@@ -272,12 +271,11 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Ite
 
 
 def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str | int | None:
-    values = values_of(project, module)
     for index, node in enumerate(call.args):
-        if not isinstance(node, ast.Starred) and FP16 in {item.value for item in values.scenarios(node)}:
+        if not isinstance(node, ast.Starred) and FP16 in constants_of(project, module, node):
             return index
     for item in call.keywords:
-        if item.arg == "dtype" and FP16 in {found.value for found in values.scenarios(item.value)}:
+        if item.arg == "dtype" and FP16 in constants_of(project, module, item.value):
             return "dtype"
     return None
 

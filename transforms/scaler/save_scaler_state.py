@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ...codemod.model import Edit, Fix, Span
+from ...codemod.python.bound import is_bound_at
 from ...codemod.python.names import ModuleNames, Scope
 from ...codemod.python.paths import function_of, guard_facts, position
 from ...codemod.source.documents import Document
@@ -50,7 +51,8 @@ def _sees(scaler: Scaler, item: Transfer) -> bool:
         return False
     same = function_of(module, item.call) is function_of(module, scaler.call)
     if same:
-        return position(scaler.call) < position(item.call)
+        bound = isinstance(alias, AttributeAlias) or is_bound_at(module, alias.name, item.call)
+        return bound and position(scaler.call) < position(item.call)
     return isinstance(alias, AttributeAlias) and _in_class(module, alias.owner, item.call) and _is_constructor(scaler)
 
 

@@ -31,6 +31,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.regimes import regime_of
+from ...codemod.python.bound import is_bound_at
 from ...codemod.python.names import attribute_chain
 from ...codemod.python.paths import LoopNode, exclusive, function_of, loop_names, loops, position
 from ...codemod.source.documents import Document
@@ -139,7 +140,10 @@ def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
     alone = document.line(document.span(statement).end_row)[document.span(statement).end_column - 1 :].strip()
     if alone and not alone.startswith("#"):
         return None
-    if not direct or names & stored or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
+    bound = all(is_bound_at(module, name, loop) for name in names)
+    if not bound or names & stored:
+        return None
+    if not direct or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
         return None
     edits = (
         scaler.module.insert(loop, _with_comments(document, statement)),

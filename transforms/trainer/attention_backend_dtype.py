@@ -36,9 +36,9 @@ from ...codemod.profiles.profile import Device
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.paths import guards
-from ...codemod.python.values import values_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, FP64
 from .attention_uses import first_float32_use, is_cast_on_the_way
 from .load_dtype_fixes import to_bf16
@@ -77,10 +77,9 @@ def _loads(text: str) -> bool:
 
 def _asked(project: Project, load: Load) -> ast.keyword | None:
     """The argument that certainly asks for FlashAttention-2."""
-    values = values_of(project, load.module)
     for item in load.call.keywords:
         wanted = FLASH if item.arg in BACKEND_KEYS else True if item.arg == OLD_SWITCH else None
-        if wanted is not None and {found.value for found in values.scenarios(item.value)} == {wanted}:
+        if wanted is not None and constants_of(project, load.module, item.value) == {wanted}:
             return item
     return None
 

@@ -11,11 +11,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.python.bindings import reaching, self_stores
+from ...codemod.python.bindings import position_in_targets, reaching, self_stores
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function, returns_of
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain
-from ...codemod.python.values import position_in_targets
 from ...codemod.source.project import Project
 
 MAX_STEPS = 12

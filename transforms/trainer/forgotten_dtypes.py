@@ -9,9 +9,9 @@ from ...codemod.model import Draft, Fix
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guard_facts, position
-from ...codemod.python.values import values_of
 from ...codemod.python.visible import means_the_same
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of, scenarios_of
 from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
 from .births import births_of
 from .keywords import keywords_of
@@ -166,7 +166,7 @@ def _sets(name: str, block: Sequence[ast.stmt]) -> bool:
 
 
 def _dtypes(project: Project, module: ModuleNames, node: ast.expr) -> set[Dtype]:
-    found = {as_dtype(item.value) for item in values_of(project, module).scenarios(node)}
+    found = {as_dtype(value) for value in constants_of(project, module, node)}
     return {item for item in found if isinstance(item, Dtype)}
 
 
@@ -193,8 +193,7 @@ def _unused_choices(project: Project, load: Load) -> Iterator[Draft]:
 
 def _may_be_scaled(project: Project, module: ModuleNames, bindings: list[Binding]) -> bool:
     """Whether the weights could become float16 in a file that trains, where a GradScaler would refuse them."""
-    values = values_of(project, module)
-    half = any(scenario.value == FP16 for item in bindings for scenario in values.scenarios_of(item))
+    half = any(scenario.value == FP16 for item in bindings for scenario in scenarios_of(project, module, item))
     return half and any(word in module.document.text for word in ("Train", "caler", "backward("))
 
 
@@ -211,8 +210,7 @@ def _is_read(module: ModuleNames, bindings: list[Binding], name: str) -> bool:
 
 def _is_choice(project: Project, module: ModuleNames, bindings: list[Binding], call: ast.Call) -> bool:
     """Whether all the values are dtypes, one of 16 bits among them, and given above the load."""
-    values = values_of(project, module)
-    found = {scenario.value for item in bindings for scenario in values.scenarios_of(item)}
+    found = {scenario.value for item in bindings for scenario in scenarios_of(project, module, item)}
     if not found & {BF16, FP16} or UNKNOWN in found or any(item.kind != "assign" for item in bindings):
         return False
     return all(position(item.node) < position(call) for item in bindings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...codemod.formats import CommandLine
+from ...codemod.formats.text import CommandLine
 from ...codemod.model import Place
 from ...codemod.purpose.files import purpose_of
 from ...codemod.source.documents import FileKind

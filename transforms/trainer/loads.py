@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.python.names import ModuleNames, attribute_chain, resolve
-from ...codemod.python.values import values_of
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
 from .keywords import Keywords, entries_of, keywords_of
 
@@ -100,7 +100,7 @@ def _load(
 
 def dtypes_of(project: Project, module: ModuleNames, node: ast.expr) -> frozenset[Dtype]:
     """The dtypes that ``node`` can be; empty when it can be anything else."""
-    found = {as_dtype(item.value) for item in values_of(project, module).scenarios(node)}
+    found = {as_dtype(value) for value in constants_of(project, module, node)}
     dtypes = frozenset(item for item in found if isinstance(item, Dtype))
     return dtypes if len(dtypes) == len(found) and dtypes <= {BF16, FP16, FP32, FP64} else frozenset()
 

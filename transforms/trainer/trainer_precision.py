@@ -8,9 +8,9 @@ from enum import Enum
 
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, resolve
-from ...codemod.python.values import values_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
+from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, as_dtype
 from .births import Birth
 from .keywords import keywords_of
@@ -100,7 +100,7 @@ def precision_of_accelerator(project: Project, birth: Birth) -> Precision | None
     given = keywords_of(birth.module, birth.call)
     node = given.values.get("mixed_precision")
     parted = any(_is_set(given.values.get(key)) for key in ("deepspeed_plugin", "fsdp_plugin", "deepspeed_plugins"))
-    values = {item.value for item in values_of(project, birth.module).scenarios(node)} if node is not None else set()
+    values = constants_of(project, birth.module, node) if node is not None else set()
     only = as_dtype(values.pop()) if len(values) == 1 else None
     compute = Compute.BF16 if only == BF16 else Compute.FP16 if only == FP16 else Compute.UNKNOWN
     return Precision(compute, birth.module, birth.call, node, parted)
@@ -110,7 +110,7 @@ def truth_of(project: Project, module: ModuleNames, node: ast.expr | None) -> bo
     """True, False, ``"hardware"`` (what the machine has decides), or None when it cannot be told; absent is False."""
     if node is None:
         return False
-    values = {item.value for item in values_of(project, module).scenarios(node)}
+    values = constants_of(project, module, node)
     if values == {True}:
         return True
     if values <= {False, None}:

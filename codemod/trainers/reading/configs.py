@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...formats import ConfigText, ConfigUnreadable, Entry, Heredoc, kind_of, open_config, open_within
+from ...formats.opening import kind_of, open_config, open_within
+from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
 from ...model import Edit, Place, ReplaceText, Span
 from ...source.documents import Document, FileKind
 from ...source.project import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ...formats import Entry
+from ...formats.text import Entry
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...formats import Entry
+from ...formats.text import Entry
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...formats import Entry
+from ...formats.text import Entry
 from ...model import Edit, EditRefused, Place, ReplaceExpression, Span
 from ...python.names import ModuleNames
 from ...torch.dtypes import TORCH_DTYPES, UNKNOWN, Constant, Dtype, Unknown

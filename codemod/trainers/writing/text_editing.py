@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
-from ...formats import ConfigText, ConfigUnreadable, Entry, Scalar
+from ...formats.text import ConfigText, ConfigUnreadable, Entry, Scalar
 from ...model import Edit, EditRefused, ReplaceText
 from ..reading.configs import ConfigFile
 from ..reading.recognition import stands_at

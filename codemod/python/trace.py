@@ -1,0 +1,373 @@
+"""What an expression can be: followed back through names, attributes, parameters, returns, imports, tables, options.
+
+One tracer for every kind of answer. A `Domain` says what counts as an answer (a dtype, a device, a number, the call
+that made an object, the literal that a setting comes from) and what the way to it adds; the tracer walks, within
+`limits`. Nothing is executed. A name that leads back to itself adds nothing, so cycles end.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeAlias, TypeVar
+
+from ..purpose.files import is_test
+from ..source.project import Project
+from .bindings import default_of, position_in_targets, reaching
+from .callers import CallSite, callers_of
+from .functions import (
+    FunctionTarget,
+    attribute_bindings,
+    called_function,
+    is_generator,
+    is_property,
+    method_of,
+    returns_of,
+)
+from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS, MAX_VALUES
+from .names import Binding, ModuleNames, attribute_chain, definition_named, definition_of
+from .options import Option, options_read
+
+V = TypeVar("V", bound=Hashable)
+
+
+class Gap(Enum):
+    """Why the source does not say what an expression is."""
+
+    EXPRESSION = "an expression that is not followed"
+    CALLERS = "a parameter that unknown callers may fill"
+    OPTION = "an option that accepts more than is written down"
+    LIMIT = "more to look at than a limit allows"
+
+
+# --- steps on the way -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """A branch of a conditional expression: its test came out as ``holds``."""
+
+    module: ModuleNames
+    node: ast.IfExp
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A variable or attribute has its value from ``binding``, one of ``rivals`` that may be seen there."""
+
+    module: ModuleNames
+    binding: Binding
+    rivals: Sequence[Binding]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Returned:
+    """A function of the project gives the value back; ``call`` is None for a property."""
+
+    target: FunctionTarget
+    statement: ast.Return
+    caller: ModuleNames
+    call: ast.Call | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Passed:
+    """A caller passes the value for a parameter."""
+
+    site: CallSite
+    parameter: Binding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Defaulted:
+    """A parameter has its default value."""
+
+    module: ModuleNames
+    parameter: Binding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LookedUp:
+    """A table has the value under ``entry``; it is read with ``key``."""
+
+    module: ModuleNames
+    key: ast.expr
+    entry: ast.Constant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """A setting that ``node`` reads has the value as its default, or as one of its choices."""
+
+    module: ModuleNames
+    node: ast.Attribute
+    option: Option
+
+
+Step: TypeAlias = Chosen | Bound | Returned | Passed | Defaulted | LookedUp | Declared
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+def _as_they_are(_trace: Trace[V], _step: Step, values: Iterable[V]) -> Iterable[V]:
+    return values
+
+
+def _declared_options(trace: Trace[V], module: ModuleNames, node: ast.Attribute) -> Iterator[V]:
+    return trace.options(module, node)
+
+
+def _nothing_known(_trace: Trace[V], _module: ModuleNames, _call: ast.Call, _position: int) -> Iterable[V] | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain(Generic[V]):
+    """A kind of answer."""
+
+    leaf: Callable[[Trace[V], ModuleNames, ast.expr], Iterable[V] | None]
+    """The answers that an expression is by itself; None: it is followed. Parts of it are asked for with `Trace.of`."""
+    gap: Callable[[Trace[V], ModuleNames, ast.AST, Gap], Iterable[V]]
+    """The answers where the source does not say."""
+    carried: Callable[[Trace[V], Step, Iterable[V]], Iterable[V]] = _as_they_are
+    """What becomes of answers on one step of the way back to the question."""
+    setting: Callable[[Trace[V], ModuleNames, ast.Attribute], Iterable[V]] = _declared_options
+    """The answers for an attribute neither stored nor defined in the project: an option, a configuration key."""
+    element: Callable[[Trace[V], ModuleNames, ast.Call, int], Iterable[V] | None] = _nothing_known
+    """The answers for one of the values that a call of another library gives back together; None: nobody knows."""
+    follows_returns: bool = True
+    every_default: bool = False
+    """Whether a default counts that all known callers overrule: for answers that are places, not values."""
+
+
+def trace(project: Project, module: ModuleNames, node: ast.expr | Binding, domain: Domain[V]) -> tuple[V, ...]:
+    """Everything that ``node`` (or a name, by one binding) can be; empty only where gaps have none."""
+    return project.memo(_traced, (module, node, domain))
+
+
+def _traced(project: Project, asked: tuple[ModuleNames, ast.expr | Binding, Domain[V]]) -> tuple[V, ...]:
+    module, node, domain = asked
+    question = Trace(project, domain)
+    found = question.of_binding(module, node) if isinstance(node, Binding) else question.of(module, node)
+    place = node.node if isinstance(node, Binding) else node
+    return found or tuple(domain.gap(question, module, place, Gap.EXPRESSION))
+
+
+class Trace(Generic[V]):
+    """One question on its way: what is being followed, how deep, and how much was looked at."""
+
+    def __init__(self, project: Project, domain: Domain[V], within: Trace[Hashable] | None = None) -> None:
+        self.project = project
+        self._domain = domain
+        self._open: set[ast.AST | Binding] = within._open if within is not None else set()
+        self._depth: int = within._depth if within is not None else 0
+        self._callers: int = within._callers if within is not None else 0
+        self._steps: int = within._steps if within is not None else 0
+
+    def of(self, module: ModuleNames, node: ast.expr) -> tuple[V, ...]:
+        """The answers for one expression; none where it is being asked for already."""
+        if self._depth >= MAX_DEPTH or self._steps >= MAX_STEPS:
+            return tuple(self._domain.gap(self, module, node, Gap.LIMIT))
+        self._depth += 1
+        self._steps += 1
+        found = self._once(node, lambda: self._expression(module, node))
+        self._depth -= 1
+        return found if len(found) <= MAX_VALUES else tuple(self._domain.gap(self, module, node, Gap.LIMIT))
+
+    def of_binding(self, module: ModuleNames, binding: Binding) -> tuple[V, ...]:
+        """The answers for what one binding gives a name."""
+        return tuple(dict.fromkeys(self._bound(module, [binding])))
+
+    def _once(self, question: ast.AST | Binding, answers: Callable[[], Iterable[V]]) -> tuple[V, ...]:
+        if question in self._open:
+            return ()
+        self._open.add(question)
+        found = tuple(dict.fromkeys(answers()))
+        self._open.discard(question)
+        return found
+
+    def _gap(self, module: ModuleNames, node: ast.AST, why: Gap = Gap.EXPRESSION) -> Iterable[V]:
+        return self._domain.gap(self, module, node, why)
+
+    def _carried(self, step: Step, values: Iterable[V]) -> Iterable[V]:
+        return self._domain.carried(self, step, values)
+
+    def _expression(self, module: ModuleNames, node: ast.expr) -> Iterable[V]:
+        known = self._domain.leaf(self, module, node)
+        if known is not None:
+            return known
+        if isinstance(node, ast.Name):
+            return self._name(module, node)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(module, node)
+        if isinstance(node, ast.IfExp):
+            return self._branches(module, node)
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+            return [found for value in node.values for found in self.of(module, value)]
+        if isinstance(node, ast.NamedExpr | ast.Await):
+            return self.of(module, node.value)
+        if isinstance(node, ast.Subscript):
+            return self._looked_up(module, node.value, node.slice)
+        return self._call(module, node) if isinstance(node, ast.Call) else self._gap(module, node)
+
+    def _branches(self, module: ModuleNames, node: ast.IfExp) -> Iterator[V]:
+        for branch, holds in ((node.body, True), (node.orelse, False)):
+            yield from self._carried(Chosen(module, node, holds), self.of(module, branch))
+
+    # --- names --------------------------------------------------------------------------------------------------------
+
+    def _name(self, module: ModuleNames, node: ast.Name) -> Iterable[V]:
+        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        if bindings:
+            return self._bound(module, bindings)
+        return self._defined(module, node, definition_of(self.project, module, node))
+
+    def _bound(self, module: ModuleNames, bindings: Sequence[Binding]) -> Iterator[V]:
+        for binding in bindings:
+            values = self._once(binding, lambda item=binding: self._binding(module, item))  # type: ignore[misc]
+            yield from self._carried(Bound(module, binding, bindings), values)
+
+    def _binding(self, module: ModuleNames, binding: Binding) -> Iterable[V]:
+        if binding.kind == "parameter":
+            return self._parameter(module, binding)
+        if binding.kind == "import":
+            found = definition_named(self.project, binding.qualified or "", module.document.path)
+            return self._defined(module, binding.node, found)
+        if binding.value is not None:
+            return self.of(module, binding.value)
+        return self._unpacked(module, binding)
+
+    def _defined(self, module: ModuleNames, node: ast.AST, found: tuple[ModuleNames, str] | None) -> Iterable[V]:
+        bindings = found[0].module_scope.lookup(found[1]) if found is not None else []
+        return self._bound(found[0], bindings) if found is not None and bindings else self._gap(module, node)
+
+    def _unpacked(self, module: ModuleNames, binding: Binding) -> Iterable[V]:
+        """``device, dtype = choose(...)``: what stands at that place of what the call gives back."""
+        call = binding.node.value if isinstance(binding.node, ast.Assign) else None
+        position = position_in_targets(binding.node, binding.name)
+        if not isinstance(call, ast.Call) or position is None:
+            return self._gap(module, binding.node)
+        return self._element(module, call, position)
+
+    def _element(self, module: ModuleNames, node: ast.expr, position: int) -> Iterable[V]:
+        if isinstance(node, ast.Tuple) and position < len(node.elts):
+            return self.of(module, node.elts[position])
+        if not isinstance(node, ast.Call):
+            return self._gap(module, node)
+        target = called_function(self.project, module, node) if self._domain.follows_returns else None
+        if target is not None:
+            return self._returned(module, node, target, position)
+        known = self._domain.element(self, module, node, position)
+        return known if known is not None else self._gap(module, node)
+
+    # --- attributes ---------------------------------------------------------------------------------------------------
+
+    def _attribute(self, module: ModuleNames, node: ast.Attribute) -> Iterable[V]:
+        chain, owner = attribute_chain(node), module.scope_of(node).enclosing_class
+        if chain is not None and len(chain) == 2 and chain[0] in ("self", "cls") and owner is not None:
+            holder, stores = attribute_bindings(self.project, module, owner, chain[1])
+            if stores:
+                return self._bound(holder, stores)
+            method = method_of(self.project, module, owner, chain[1]) if self._domain.follows_returns else None
+            if method is not None:
+                return self._returned(module, None, method) if is_property(method.node) else self._gap(module, node)
+        defined = definition_of(self.project, module, node)
+        if defined is not None:
+            return self._defined(module, node, defined)
+        return self._domain.setting(self, module, node)
+
+    def options(self, module: ModuleNames, node: ast.Attribute) -> Iterator[V]:
+        """The declared values of the option that an attribute reads."""
+        options = options_read(self.project, module, node)
+        if not options:
+            yield from self._gap(module, node)
+        elif not all(option.choices for option in options):
+            yield from self._gap(module, node, Gap.OPTION)
+        for option in options:
+            for stated in option.choices or ((option.default,) if option.default is not None else ()):
+                yield from self._carried(Declared(module, node, option), self.of(option.module, stated))
+
+    def _looked_up(self, module: ModuleNames, table: ast.expr, key: ast.expr) -> Iterator[V]:
+        tables = Trace(self.project, TABLES, self).of(module, table)  # type: ignore[arg-type]
+        if len(tables) != 1 or tables[0] is None:
+            yield from self._gap(module, table)
+            return
+        holder, display = tables[0]
+        for entry, value in zip(display.keys, display.values, strict=True):
+            if not isinstance(entry, ast.Constant):
+                yield from self._gap(module, key)
+            elif not isinstance(key, ast.Constant) or key.value == entry.value:
+                yield from self._carried(LookedUp(module, key, entry), self.of(holder, value))
+
+    # --- functions ----------------------------------------------------------------------------------------------------
+
+    def _parameter(self, module: ModuleNames, binding: Binding) -> Iterator[V]:
+        function, default = binding.scope.node, default_of(binding)
+        known = isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and self._callers < MAX_CALLER_HOPS
+        is_default_used = self._domain.every_default or not known
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and known:
+            callers = callers_of(self.project, module, function)
+            sites = [site for site in callers.sites if not is_test(site.module.document.path)] or callers.sites
+            self._callers += 1
+            passed = [value for site in sites for value in self._passed(site, binding)]
+            self._callers -= 1
+            yield from passed
+            known = callers.complete
+            is_default_used |= not sites or any(_leaves_out(site, binding) for site in sites)
+        if not known or (is_default_used and default is None):
+            yield from self._gap(module, binding.node, Gap.CALLERS)
+        if default is not None and is_default_used:
+            yield from self._carried(Defaulted(module, binding), self.of(module, default))
+
+    def _passed(self, site: CallSite, binding: Binding) -> Iterable[V]:
+        argument = site.target.arguments(site.call).get(binding.name)
+        if argument is not None:
+            return self._carried(Passed(site, binding), self.of(site.module, argument))
+        return self._gap(site.module, site.call, Gap.CALLERS) if _hides_arguments(site.call) else ()
+
+    def _call(self, module: ModuleNames, node: ast.Call) -> Iterable[V]:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 1 <= len(node.args) <= 2:
+            default = self.of(module, node.args[1]) if len(node.args) > 1 else ()
+            return [*self._looked_up(module, node.func.value, node.args[0]), *default]
+        target = called_function(self.project, module, node) if self._domain.follows_returns else None
+        return self._returned(module, node, target) if target is not None else self._gap(module, node)
+
+    def _returned(
+        self, module: ModuleNames, call: ast.Call | None, target: FunctionTarget, position: int | None = None
+    ) -> Iterator[V]:
+        returned = [] if is_generator(target.node) else returns_of(target.node)
+        if all(item.value is None for item in returned):
+            yield from self._gap(module, call or target.node)
+        for item in returned:
+            if item.value is not None:
+                inner = target.module
+                found = self.of(inner, item.value) if position is None else self._element(inner, item.value, position)
+                yield from self._carried(Returned(target, item, module, call), found)
+
+
+def _leaves_out(site: CallSite, binding: Binding) -> bool:
+    return binding.name not in site.target.arguments(site.call) and not _hides_arguments(site.call)
+
+
+def _hides_arguments(call: ast.Call) -> bool:
+    """``f(*args)``, ``f(**options)``: what is passed for which parameter is not written down."""
+    return any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords)
+
+
+Table: TypeAlias = "tuple[ModuleNames, ast.Dict] | None"
+
+
+def _table(_trace: Trace[Table], module: ModuleNames, node: ast.expr) -> Iterable[Table] | None:
+    return ((module, node),) if isinstance(node, ast.Dict) else None
+
+
+def _no_table(_trace: Trace[Table], _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[Table]:
+    return (None,)
+
+
+TABLES: Domain[Table] = Domain(_table, _no_table)
+"""The dict display that a lookup reads."""

@@ -1,0 +1,143 @@
+"""Which dtypes and other constants an expression can be, and under which conditions: what stands behind
+``autocast(dtype=...)``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..python.conditions import Conditions, conditions_in
+from ..python.names import Binding, ModuleNames, Scope, resolve
+from ..python.trace import (
+    Bound,
+    Chosen,
+    Declared,
+    Defaulted,
+    Domain,
+    Gap,
+    LookedUp,
+    Returned,
+    Step,
+    Trace,
+    trace,
+)
+from ..source.project import Project
+from .dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Constant, Given, Scenario, Unknown
+
+
+def scenarios_of(project: Project, module: ModuleNames, node: ast.expr | Binding) -> tuple[Scenario, ...]:
+    """All values that ``node`` can have, each with what must hold for it; an unknown one where the source is silent."""
+    return trace(project, module, node, DTYPES)
+
+
+def constants_of(project: Project, module: ModuleNames, node: ast.expr | Binding) -> set[Constant]:
+    """All values that ``node`` can have, whatever must hold; holds UNKNOWN where the source does not say."""
+    return {scenario.value for scenario in scenarios_of(project, module, node)}
+
+
+def _leaf(question: Trace[Scenario], module: ModuleNames, node: ast.expr) -> Iterable[Scenario] | None:
+    if isinstance(node, ast.Name | ast.Attribute):
+        named = TORCH_DTYPES.get(resolve(question.project, module, node) or "")
+        return (Scenario(named),) if named is not None else None
+    if isinstance(node, ast.Constant):
+        return (Scenario(_plain(node)),)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        return _attribute_of_torch(question, module, node)
+    return None
+
+
+def _plain(node: ast.Constant) -> Constant:
+    return node.value if isinstance(node.value, str | bool | int | float) or node.value is None else UNKNOWN
+
+
+def _attribute_of_torch(question: Trace[Scenario], module: ModuleNames, node: ast.Call) -> Iterator[Scenario]:
+    """``getattr(torch, name)``: the dtype of each name; any of the three where the name is not known."""
+    if len(node.args) < 2 or module.qualified(node.args[0]) != "torch":
+        yield Scenario(UNKNOWN)
+        return
+    key = node.args[1]
+    for scenario in question.of(module, key) or (Scenario(UNKNOWN),):
+        if isinstance(scenario.value, str):
+            yield Scenario(TORCH_DTYPES.get(f"torch.{scenario.value}", UNKNOWN), scenario.given)
+        elif isinstance(scenario.value, Unknown):
+            for dtype in (BF16, FP16, FP32):
+                yield Scenario(dtype, (Given(ast.unparse(key), (dtype.name,), True, key, module.scope_of(node)),))
+
+
+def _gap(_question: Trace[Scenario], _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[Scenario]:
+    return (Scenario(UNKNOWN),)
+
+
+def _carried(question: Trace[Scenario], step: Step, values: Iterable[Scenario]) -> Iterable[Scenario]:
+    if isinstance(step, Chosen):
+        return _under(values, conditions_in(question.project, step.module).given(step.node.test, step.holds))
+    if isinstance(step, Bound):
+        return _under(values, _given_of_binding(question.project, step))
+    if isinstance(step, Returned):
+        return _from_function(question.project, step, values)
+    if isinstance(step, LookedUp):
+        scope = step.module.scope_of(step.key)
+        return _under(values, (Given(ast.unparse(step.key), (_plain(step.entry),), True, step.key, scope),))
+    if isinstance(step, Declared):
+        return [_stated(step, scenario) for scenario in values]
+    if isinstance(step, Defaulted):  # None as a default means that the function decides
+        return [scenario for scenario in values if scenario.value is not None]
+    return values
+
+
+def _under(values: Iterable[Scenario], given: Sequence[Given]) -> Iterable[Scenario]:
+    return [scenario.under(*given) for scenario in values]
+
+
+def _stated(step: Declared, scenario: Scenario) -> Scenario:
+    if isinstance(scenario.value, Unknown):
+        return Scenario(scenario.value)
+    scope = step.module.scope_of(step.node)
+    return Scenario(scenario.value, (Given(ast.unparse(step.node), (scenario.value,), True, step.node, scope),))
+
+
+def _given_of_binding(project: Project, step: Bound) -> tuple[Given, ...]:
+    """What must hold for a binding to run, tests of the value that the name had before aside, and to be kept."""
+    binding, conditions = step.binding, conditions_in(project, step.module)
+    given = conditions.path_given(binding.node, binding.scope) if binding.value is not None else ()
+    return (*(item for item in given if item.text != binding.name), *_given_that_it_stays(conditions, step))
+
+
+def _given_that_it_stays(conditions: Conditions, step: Bound) -> Iterator[Given]:
+    """What must hold for a first value to be seen although later ``if`` s overwrite it: that none of them ran."""
+    first = step.binding
+    if len(step.rivals) < 2 or first is not step.rivals[0] or not isinstance(first.node, ast.stmt):
+        return
+    known = {(ast.unparse(test), holds) for test, holds in conditions.path_tests(first.node, first.scope)}
+    for later in step.rivals[1:]:
+        tests = conditions.path_tests(later.node, later.scope)
+        open_tests = [(test, holds) for test, holds in tests if (ast.unparse(test), holds) not in known]
+        if len(open_tests) == 1 and later.scope is first.scope:
+            test, holds = open_tests[0]
+            known.add((ast.unparse(test), not holds))
+            yield from conditions.given(test, not holds)
+
+
+def _from_function(project: Project, step: Returned, values: Iterable[Scenario]) -> Iterable[Scenario]:
+    """The values of a ``return`` as the caller sees them: under its tests, with arguments in place of parameters."""
+    target, call = step.target, step.call
+    arguments = target.arguments(call) if call is not None else {}
+    scope = step.caller.scope_of(call) if call is not None else target.scope
+    conditions = conditions_in(project, target.module)
+    given = conditions.path_given(step.statement, target.module.scope_of(step.statement))
+    for scenario in values:
+        outer = tuple(_renamed(item, arguments, scope) for item in (*scenario.given, *given))
+        yield Scenario(scenario.value, outer)
+
+
+def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given:
+    """``item`` as the caller sees it: a parameter's name replaced by the argument passed for it."""
+    root, dot, rest = item.text.partition(".")
+    argument = arguments.get(root)
+    if argument is None:
+        return item
+    return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if not dot else item.node, scope)
+
+
+DTYPES: Domain[Scenario] = Domain(_leaf, _gap, _carried)
+"""A dtype, or a constant that may name one, with what must hold for it."""

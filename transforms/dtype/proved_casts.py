@@ -1,0 +1,193 @@
+"""What must be known before a cast may be called safe: its operand, its dtype, and that nobody else casts already."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.classes import LibraryModel, ProjectClass, TorchLayer
+from ...codemod.flow.containers import LISTS
+from ...codemod.flow.frame import Meeting
+from ...codemod.flow.lattice import Role, Value
+from ...codemod.flow.ownership import owns_parameters
+from ...codemod.model import Applicability
+from ...codemod.python.bound import reads_only_bound_names
+from ...codemod.python.functions import FunctionTarget, called_function
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of, position
+from ...codemod.source.project import Project
+from ...codemod.torch.tables.layers import LAYERS
+from .clashes import MOVING, chain_of, is_device
+
+ONLY_TENSORS = (
+    "shape", "dim", "ndim", "size", "dtype", "float", "half", "bfloat16", "double", "long", "view", "reshape",
+    "permute", "transpose", "unsqueeze", "squeeze", "flatten", "contiguous", "expand", "detach", "mean", "sum", "numel",
+)  # fmt: skip
+"""What is asked of a tensor and not of a dictionary, a list or a tokenizer's batch."""
+MAX_CALLS = 3
+"""Calls that a value is followed through to see what is done with it; autoencoders are wrapped twice, not more."""
+CASTS = ("to", "type", "type_as", "half", "bfloat16")
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.Pow)
+
+
+def trusted(project: Project, meeting: Meeting, text: str, node: ast.expr, wanted: Applicability) -> Applicability:
+    """``wanted``, or unsafe where ``text``, written at ``node``, may fail or come on top of another cast."""
+    module = meeting.module
+    proved = (
+        reads_only_bound_names(module, text, node)
+        and _can_be_asked(project, meeting, text)
+        and not _is_cast_on_the_way(meeting)
+    )
+    return wanted if proved else Applicability.UNSAFE
+
+
+def _can_be_asked(project: Project, meeting: Meeting, text: str) -> bool:
+    """Whether the module that gives the dtype certainly has what is asked of it."""
+    if text.startswith("next("):
+        return owns_parameters(flow_of(project), meeting.applied)
+    detail = meeting.applied.detail if meeting.applied is not None else None
+    layer = LAYERS.get(detail.name) if isinstance(detail, TorchLayer) else None
+    if layer is None or not layer.affine or not text.endswith(".weight.dtype"):
+        return True
+    made = meeting.module.calls_by_name.get(layer.name, [])
+    return not any(len(call.args) > 2 or _gives(call, layer.affine.lstrip("!")) for call in made)
+
+
+def _gives(call: ast.Call, name: str) -> bool:
+    return any(item.arg in (None, name) for item in call.keywords)
+
+
+# --- other casts ------------------------------------------------------------------------------------------------------
+
+
+def _is_cast_on_the_way(meeting: Meeting) -> bool:
+    """Whether the operand, or the module it is fed to, is cast above by a call that is no part of what is known."""
+    steps = [step.node for atom in (meeting.odd.atom, meeting.meant.atom) for step in chain_of(atom)]
+    made = [step.node for step in chain_of(meeting.odd.atom) if _is_here(meeting, step.node)]
+    begin = max((position(node) for node in made), default=(0, 0))
+    operand, called = ast.unparse(meeting.odd.node), ast.unparse(meeting.meant.node)
+    for call in _casts_above(meeting):
+        receiver = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if call in steps:
+            continue
+        if receiver == operand and position(call) > begin:
+            return True
+        if receiver and f"{called}.".startswith(f"{receiver}.") and _follows(call, operand):
+            return True
+    return False
+
+
+def _is_here(meeting: Meeting, node: ast.AST) -> bool:
+    inside = node in meeting.module.parents and hasattr(node, "lineno")
+    return inside and function_of(meeting.module, node) is function_of(meeting.module, meeting.node)
+
+
+def _casts_above(meeting: Meeting) -> Iterator[ast.Call]:
+    module = meeting.module
+    for name in CASTS:
+        for call in module.calls_by_name.get(name, []):
+            if position(call) < position(meeting.node) and _is_here(meeting, call) and not _only_moves(call):
+                yield call
+
+
+def _only_moves(call: ast.Call) -> bool:
+    given = [*call.args, *(item.value for item in call.keywords if item.arg not in MOVING)]
+    return bool(given) and all(is_device(item) for item in given)
+
+
+def _follows(call: ast.Call, operand: str) -> bool:
+    """``module.to(x)``, ``module.to(x.dtype)``: the weights follow the operand."""
+    given = [*call.args, *(item.value for item in call.keywords)]
+    return any(ast.unparse(item) in (operand, f"{operand}.dtype") for item in given)
+
+
+# --- what is cast -----------------------------------------------------------------------------------------------------
+
+
+def is_tensor(project: Project, meeting: Meeting) -> bool:
+    """Whether the operand is certainly a tensor: an item of a batch may be a dictionary, which has no ``to``."""
+    if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER, Role.OUTPUT) or meeting.operation != "module":
+        return True
+    module, node = meeting.module, meeting.odd.node
+    if _is_layer(meeting.applied) or _computes(node) or _taken_by_autoencoder(meeting):
+        return True
+    if isinstance(meeting.node, ast.Call):
+        target = _target(project, meeting, meeting.node)
+        if target is not None and _takes_tensor(project, target, meeting.node, node, 0):
+            return True
+    return _is_used_as_tensor(project, module, function_of(module, node), ast.unparse(_moved(node)), 0)
+
+
+def _is_layer(value: Value | None) -> bool:
+    """Whether a module takes nothing but tensors."""
+    if value is None or not isinstance(value.detail, TorchLayer):
+        return False
+    return _is_layer(value.items[0]) if value.items else value.detail.name not in LISTS
+
+
+def _taken_by_autoencoder(meeting: Meeting) -> bool:
+    detail = meeting.applied.detail if meeting.applied is not None else None
+    first = meeting.node.args[:1] if isinstance(meeting.node, ast.Call) else []
+    return isinstance(detail, LibraryModel) and detail.name.startswith("Autoencoder") and meeting.odd.node in first
+
+
+def _target(project: Project, meeting: Meeting, call: ast.Call) -> FunctionTarget | None:
+    """The function of the project that the operand is handed to."""
+    detail = meeting.applied.detail if meeting.applied is not None else None
+    if not isinstance(detail, ProjectClass):
+        return called_function(project, meeting.module, call)
+    analysis = flow_of(project)
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return analysis.method(detail, name) or analysis.method(detail, "forward")
+
+
+def _takes_tensor(project: Project, target: FunctionTarget, call: ast.Call, node: ast.expr, depth: int) -> bool:
+    """Whether a function treats the argument ``node`` of ``call`` as a tensor."""
+    name = next((name for name, given in target.arguments(call).items() if given is node), "")
+    return bool(name) and depth < MAX_CALLS and _is_used_as_tensor(project, target.module, target.node, name, depth)
+
+
+def _moved(node: ast.expr) -> ast.expr:
+    """``x`` of ``x.to(device)``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+        node = node.func.value
+    return node
+
+
+def _computes(node: ast.expr) -> bool:
+    """Whether an expression is a computation on tensors, or a method of one."""
+    node = _moved(node)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in ONLY_TENSORS
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC)
+
+
+def _is_used_as_tensor(project: Project, module: ModuleNames, function: ast.AST, text: str, depth: int) -> bool:
+    """Whether the function asks something of ``text`` that only a tensor can answer."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and node.attr in ONLY_TENSORS and ast.unparse(node.value) == text:
+            return True
+        if (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ARITHMETIC)
+            and text in map(ast.unparse, (node.left, node.right))
+        ):
+            return True
+        if isinstance(node, ast.Call) and _hands_to_tensors(project, module, node, text, depth):
+            return True
+    return False
+
+
+def _hands_to_tensors(project: Project, module: ModuleNames, call: ast.Call, text: str, depth: int) -> bool:
+    """Whether ``text`` is an argument of a layer of the same object, or of a function that treats it as a tensor."""
+    given = next((item for item in call.args if ast.unparse(item) == text), None)
+    if given is None:
+        return False
+    owner = module.scope_of(call).enclosing_class
+    if owner is not None and attribute_chain(call.func) == ["self", getattr(call.func, "attr", "")]:
+        held = flow_of(project).attributes(ProjectClass(module, owner)).get(getattr(call.func, "attr", ""))
+        if _is_layer(held):
+            return True
+    target = called_function(project, module, call)
+    return target is not None and _takes_tensor(project, target, call, given, depth + 1)
