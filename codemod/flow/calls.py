@@ -48,7 +48,7 @@ def of_gradient(value: Value, operands: list[Value]) -> Value:
     """In a backward pass: what is computed from the gradient, by whatever kernel, follows it."""
     if not any(item.is_of_gradient for item in operands):
         return value
-    if value.kind is Kind.UNKNOWN:
+    if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms:
         atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
         return Value(Kind.TENSOR, (atom,), label="any")
     lowered = (replace(atom, made=Made.GRADIENT) if atom.role is Role.AUTOCAST else atom for atom in value.atoms)

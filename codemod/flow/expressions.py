@@ -127,7 +127,7 @@ def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
     result = promoted_operands(frame, [(node.left, left), (node.right, right)], node)
-    return _true_division(node, result)
+    return of_gradient(_true_division(node, result), [left, right])
 
 
 def _true_division(node: ast.BinOp, result: Value) -> Value:
