@@ -42,13 +42,13 @@ from ....codemod.flow.lattice import INT64
 from ....codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.tables.libraries import COUNTS, TOKEN_IDS
 from ....codemod.torch.weights import cast_dtype
 from ..clashes import chain_of
-from ..numbers import number_of
 from .batch_casts import BatchCast, batch_casts
 
 LAST_EXACT = {BF16: 256, FP16: 2048}
