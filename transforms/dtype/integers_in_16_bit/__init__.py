@@ -37,11 +37,11 @@ from collections.abc import Iterator
 from ....codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.weights import cast_dtype
-from ..numbers import number_of
 from .batch_casts import BatchCast, batch_casts
 from .integer_tensors import integer_source, named_ids
 
