@@ -1,4 +1,4 @@
-"""What ``python -m tests.new_rule`` writes is a rule: it imports, has a whole manual, and nothing of it is in the way."""
+"""What ``python -m tests.new_rule`` writes is a rule: it imports and has a whole manual; what cannot be is refused."""
 
 from __future__ import annotations
 
