@@ -20,7 +20,7 @@ from ...codemod.trainers.writing.moves import Move
 from ..scaler import add_scaler, disable_scaler
 from ..scaler.can_disable import can_disable, survives_disabling
 from ..scaler.fp16_autocast_without_scaler import scales_somehow, training_step
-from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
+from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
 from .half_kernels import half_only_kernel
 from .machine_dtypes import HALVES, edits_at_sources, either_half
 from .regimes import EFFECTS
@@ -80,7 +80,8 @@ def _moves(project: Project, region: TrainingRegion) -> Iterator[Move]:
     except EditRefused as refusal:
         yield Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
         return
-    yield Move(document.path, span, message, f"choose by the machine; {EFFECTS[TARGET]}", edits, evidence)
+    effect = f"choose by the machine; {EFFECTS[TARGET]}"
+    yield Move(document.path, span, message, effect, edits, evidence, unproved(project, region))
 
 
 def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:
