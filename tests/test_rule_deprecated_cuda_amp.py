@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 from precfix.codemod.model import Applicability
-from precfix.transforms.autocast.deprecated_uses import DEPRECATED
+from precfix.transforms.autocast.deprecated_cuda_amp.deprecated_uses import DEPRECATED
 
 from .rule_runs import findings, migrated, rule_of, written
 

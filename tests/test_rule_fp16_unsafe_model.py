@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.transforms.hardware.unsafe_families import breaks_when_halved, family_of, loads_model
+from precfix.transforms.hardware.fp16_unsafe_model.unsafe_families import breaks_when_halved, family_of, loads_model
 
 from .rule_runs import findings, migrated, rule_of, written
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from precfix.transforms.trainer.misspellings import DTYPES, respelled, respelled_dtype, slips
-from precfix.transforms.trainer.misspelt_torch_names import SHORT
+from precfix.transforms.trainer.misspelt_precision.misspellings import DTYPES, respelled, respelled_dtype, slips
+from precfix.transforms.trainer.misspelt_precision.misspelt_torch_names import SHORT
 
 from .rule_runs import findings, migrated, rule_of, written
 

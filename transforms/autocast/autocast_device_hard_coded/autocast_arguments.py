@@ -1,0 +1,218 @@
+"""Arguments that autocast does not take: each is a certain crash, and what would be right in its place.
+
+All checked with PyTorch 2.13. ``torch.autocast("cuda")`` turns itself off where there is no CUDA, so a wrong dtype or
+switch stops the run on a GPU only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.model import Applicability, Edit, Fix
+from ....codemod.python.bindings import reaching
+from ....codemod.python.editing import Where
+from ....codemod.python.names import ModuleNames
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast
+from ....codemod.torch.device_tests import needs_cuda
+from ....codemod.torch.devices import DeviceValue, devices_of
+from ....codemod.torch.dtype_values import scenarios_of
+from ....codemod.torch.dtypes import TORCH_DTYPES
+from .run_time_device import device_around, torch_name
+
+INDEX_SINCE = "2.4"
+"""The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
+_OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
+_SWITCHES = {0: "False", 1: "True"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mistake:
+    """One wrong argument: where, what happens, and what can be done."""
+
+    node: ast.expr
+    message: str
+    fixes: tuple[Fix, ...] = ()
+
+
+def mistakes(project: Project, region: Autocast) -> Iterator[Mistake]:
+    """The arguments of one autocast that it does not take, at most one of each kind."""
+    if region.call is None or region.form in ("partial", "reference") or not region.understood:
+        return
+    if any(item.arg is None for item in region.call.keywords):  # the arguments stand elsewhere
+        return
+    if region.is_old_api:
+        if not region.api.startswith(_OLD):
+            return
+        if region.device_node is not None:
+            yield _device_for_old_api(region, region.call)
+            return
+    elif region.device_node is None:
+        yield _without_device(project, region, region.call)
+        return
+    else:
+        yield from _wrong_device(project, region, region.device_node)
+    yield from _wrong_dtype(project, region)
+    yield from _wrong_switch(region)
+
+
+def _fix(region: Autocast, message: str, *edits: Edit, certain: bool = True) -> Fix:
+    applicability = Applicability.safe_if(certain)
+    return Fix.of("argument", applicability, message, *edits)
+
+
+# --- the device -------------------------------------------------------------------------------------------------------
+
+
+def _device_for_old_api(region: Autocast, call: ast.Call) -> Mistake:
+    message = f"{region.api} takes no device_type: this stops with a TypeError"
+    if call.args:
+        return Mistake(call, message)
+    module, torch = region.module, torch_name(region.module, call)
+    edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
+    if torch is None:
+        edits.append(module.add_import("import torch"))
+    edits += _dropped_import(module, region.reference)
+    return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *edits),))
+
+
+def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
+    """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
+    if not isinstance(reference, ast.Name):
+        return []
+    imports = [item for item in module.scope_of(reference).lookup(reference.id) if item.kind == "import"]
+    return [module.drop_import(item.node, item.name) for item in imports]
+
+
+def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mistake:
+    message = "autocast without a device_type stops with a TypeError"
+    device = device_around(project, region)
+    torch = torch_name(region.module, call)
+    if device is not None and (torch is not None or "torch" not in device.type_text("torch")):
+        wanted = device.type_text(torch or "")
+    elif needs_cuda(project, region.module, call):
+        wanted = '"cuda"'
+    else:
+        return Mistake(call, message)
+    fix = _fix(region, f"give it {wanted}", region.module.set_argument(call, "device_type", wanted))
+    return Mistake(call, message, (fix,))
+
+
+def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterator[Mistake]:
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        return
+    values = devices_of(project, region.module, node)
+    if all(value.form == "object" for value in values):
+        message = "autocast wants the type of the device, a string; a torch.device stops it with a ValueError"
+        is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
+        parts = (node, ".type") if is_atom else ("(", node, ").type")
+        yield Mistake(node, message, (_fix(region, "give it the type", region.module.replace(node, *parts)),))
+    elif all(value.kind for value in values) and any(value.indexed for value in values):
+        if not _may_lack_index(project, region):
+            return
+        message = f"a device with an index stops autocast before PyTorch {INDEX_SINCE}: it wants the type alone"
+        yield Mistake(node, message, _without_index(region, node, values))
+
+
+def _may_lack_index(project: Project, region: Autocast) -> bool:
+    versions = allowed(project, "torch", near=region.module.document.path)
+    return versions is None or versions.may_be_below(INDEX_SINCE)
+
+
+def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceValue]) -> tuple[Fix, ...]:
+    torch = torch_name(region.module, node)
+    if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
+        wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
+    elif torch is not None:
+        wanted = (f"{torch}.device(", node, ").type")
+    else:
+        return ()
+    return (_fix(region, "give it the type alone", region.module.replace(node, *wanted)),)
+
+
+# --- the dtype and the switch -----------------------------------------------------------------------------------------
+
+
+def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Mistake]:
+    node, call = region.dtype_node, region.call
+    if node is None or call is None:
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        message = "the second argument of autocast is the dtype, not the switch: this stops with a TypeError on CUDA"
+        fixes = (_fix(region, "pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
+        yield Mistake(node, message, fixes if node in call.args and region.enabled_node is None else ())
+        return
+    if _is_text(project, region.module, node):
+        yield Mistake(node, "autocast wants a torch.dtype; a string stops it on CUDA", _real_dtype(region, node))
+
+
+def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether the value is certainly a string: one written here, or in the variable that is read."""
+    if isinstance(node, ast.Name):
+        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        if not bindings or any(binding.value is None for binding in bindings):
+            return False
+        return all(isinstance(item.value, str) for item in scenarios_of(project, module, node))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
+    torch = torch_name(region.module, node)
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    name = text.removeprefix("torch.")
+    if torch is None or f"torch.{name}" not in TORCH_DTYPES:
+        return ()
+    operation = region.module.replace(node, f"{torch}.{name}")
+    return (_fix(region, "give it the dtype", operation, certain=_on_cuda(region)),)
+
+
+def _wrong_switch(region: Autocast) -> Iterator[Mistake]:
+    node, call = region.enabled_node, region.call
+    if node is None or call is None:
+        return
+    message = "the switch of autocast must be True or False: this stops with a TypeError"
+    if TORCH_DTYPES.get(region.module.qualified(node) or "") is not None:
+        fix = _fix(region, "pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
+        fixes = _if(region.dtype_node is None, (fix,))
+        yield Mistake(node, f"a dtype stands in the place of the switch; {message}", fixes)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield Mistake(node, f"a text stands in the place of the switch; {message}", _without_text(region, call, node))
+    elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):
+        right = _SWITCHES.get(node.value) if isinstance(node.value, int) else None
+        operation = region.module.replace(node, right or "")
+        yield Mistake(node, message, _if(right is not None, (_fix(region, f"write {right}", operation),)))
+
+
+def _without_text(region: Autocast, call: ast.Call, node: ast.Constant) -> tuple[Fix, ...]:
+    """``torch.cuda.amp.autocast("cuda")``: the device is what the API is for, the argument can go."""
+    if node.value != region.device or len(call.args) > (1 if region.is_old_api else 2):
+        return ()
+    argument: str | int = call.args.index(node) if node in call.args else "enabled"
+    if argument == 1 or (argument == "enabled" and region.is_old_api):
+        return ()
+    return (_fix(region, "leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
+
+
+def _if(holds: bool, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    return fixes if holds else ()
+
+
+def _on_cuda(region: Autocast) -> bool:
+    return region.device == "cuda"
+
+
+def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
+    """The call with the argument ``node`` passed as keyword ``name``."""
+    parts: list[str | Where] = [call.func, "("]
+    separator = ""
+    for argument in call.args:
+        parts += [f"{separator}{name}=" if argument is node else separator, argument]
+        separator = ", "
+    for keyword in call.keywords:
+        kept = name if keyword.value is node else keyword.arg
+        parts += [f"{separator}{kept}=", keyword.value]
+        separator = ", "
+    return region.module.replace(call, *parts, ")")

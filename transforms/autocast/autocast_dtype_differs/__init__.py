@@ -1,0 +1,148 @@
+"""An autocast without a dtype computes in float16 in a project that runs bfloat16.
+
+## What goes wrong
+
+Usually no error: one part of the program computes in float16 and the rest in bfloat16. Activations above 65504 become
+inf there (a bfloat16 model never had to stay below), losses and metrics of the two parts do not agree, and in training
+gradients below 6e-8 vanish, because bfloat16 runs have no GradScaler. Tensors of both types that meet inside one
+region raise `Unexpected floating ScalarType in at::autocast::prioritize`.
+
+## Why
+
+Without a dtype autocast computes in float16 on CUDA, XPU and MPS, whatever the weights are
+(`torch.get_autocast_dtype("cuda")` in PyTorch 2.13). accelerate's `mixed_precision` does not change that: only
+`accelerator.autocast()` follows it, and `torch.autocast("cuda")` computes in float16 even under `mixed_precision="no"`.
+
+## Fix
+
+`dtype` [unsafe]: `dtype=` with the project's own variable where the region can see it, else `torch.bfloat16` where
+nothing else is possible. `accelerator` [unsafe]: the call becomes `accelerator.autocast()` (also of a Fabric).
+Unsafe, because results change: that is what the finding is about. An evaluation with a 16-bit dtype written down that
+is not the one its training step has is reported only.
+
+## Not flagged
+
+A region that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), one of
+several branches or table entries; `enabled=False`; regions on the CPU; regions inside another one, whose dtype they
+inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded quantised.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.purpose.files import is_test
+from ....codemod.purpose.regions import function_scope
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios
+from ....codemod.torch.dtypes import FP16
+from .chosen_regions import is_chosen
+from .declared_dtype import Declared, declared_near, is_inside
+from .fixed_dtype import Fixed, fixed_evaluations
+
+FORWARDS = (
+    "forward",
+    "__call__",
+    "training_step",
+    "validation_step",
+    "test_step",
+    "predict_step",
+    "compute_loss",
+    "prediction_step",
+)
+"""Functions that a trainer calls, perhaps inside a region of its own."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for region in autocasts(project):
+        if not _computes_in_default(project, region) or _may_inherit(region) or is_chosen(project, region):
+            continue
+        declared = declared_near(project, region)
+        if declared is not None:
+            yield _finding(region, declared)
+    for fixed in fixed_evaluations(project):
+        yield _fixed(fixed)
+
+
+def _computes_in_default(project: Project, region: Autocast) -> bool:
+    if region.dtype_node is not None or region.switched_off or region.device not in ("cuda", None):
+        return False
+    if not region.understood or region.form not in ("with", "value", "decorator", "partial"):
+        return False
+    if is_test(region.module.document.path):
+        return False
+    return {item.value for item in dtype_scenarios(project, region)} == {FP16}
+
+
+def _may_inherit(region: Autocast) -> bool:
+    """Whether the region can stand inside another one: then it has that one's dtype, or is an island in it."""
+    module = region.module
+    if region.form == "decorator":
+        return False
+    if is_inside(module, module.statement_of(region.node)) or _stands_behind_another(region):
+        return True
+    name = getattr(function_scope(module, region.node).node, "name", "")
+    if name in FORWARDS:
+        return not region.is_old_api
+    return any(is_inside(module, call) for call in module.calls_by_name.get(name, []))
+
+
+def _stands_behind_another(region: Autocast) -> bool:
+    """``with accelerator.autocast(), torch.autocast("cuda"):``"""
+    item = region.module.parents[region.node]
+    block = region.module.parents[item] if isinstance(item, ast.withitem) else None
+    if not isinstance(block, ast.With | ast.AsyncWith):
+        return False
+    others = block.items[: block.items.index(item)] if isinstance(item, ast.withitem) else []
+    return any("autocast" in ast.unparse(other.context_expr) for other in others)
+
+
+def _finding(region: Autocast, declared: Declared) -> Finding:
+    message = f"without a dtype this autocast computes in float16 on CUDA, while {declared.what}"
+    return rule.at(region.module, region.node, message, declared.places, _fixes(region, declared))
+
+
+def _fixed(fixed: Fixed) -> Finding:
+    message = f"this evaluation always computes in {fixed.dtype.name}, its training step in {fixed.others}"
+    place = fixed.region.module.place(fixed.training.node, "the training step's region")
+    return rule.at(fixed.region.module, fixed.region.node, message, [place])
+
+
+def _fixes(region: Autocast, declared: Declared) -> list[Fix]:
+    module, found = region.module, list[Fix]()
+    if declared.context is not None and _can_be_replaced(region):
+        text = f"{declared.context}.autocast()"
+        message = f"{text} follows the precision that is chosen"
+        found.append(Fix.unsafe("accelerator", message, module.replace(region.node, text), *_import_of(region)))
+    if declared.dtype is not None and region.call is not None:
+        message = f"pass dtype={declared.dtype}; results change where that is not float16"
+        found.append(Fix.unsafe("dtype", message, module.set_argument(region.node, "dtype", declared.dtype)))
+    return found
+
+
+def _can_be_replaced(region: Autocast) -> bool:
+    """Only where each entry makes a new object, as accelerate's can be entered once, and nothing else is asked for."""
+    if region.form not in ("with", "decorator") or region.call is None:
+        return False
+    item = region.module.parents[region.call]
+    if isinstance(item, ast.withitem) and item.optional_vars is not None:
+        return False
+    given = [keyword.arg for keyword in region.call.keywords]
+    on = region.enabled_node is None or (
+        isinstance(region.enabled_node, ast.Constant) and region.enabled_node.value is True
+    )
+    return on and "cache_enabled" not in given
+
+
+def _import_of(region: Autocast) -> list[Edit]:
+    """The import of ``autocast`` by name, which nothing may need any more."""
+    if not isinstance(region.reference, ast.Name):
+        return []
+    module, name = region.module, region.reference.id
+    bindings = module.scope_of(region.reference).lookup(name)
+    return [module.drop_import(item.node, name) for item in bindings[:1] if isinstance(item.node, ast.ImportFrom)]
+
+
+rule = Rule.of("PF302", check)

@@ -1,0 +1,255 @@
+"""Values near an autocast region that name the dtype it should compute in."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.bindings import reaching, self_stores
+from ....codemod.python.bound import is_bound_at
+from ....codemod.python.conditions import conditions_in
+from ....codemod.python.names import ModuleNames, Scope, attribute_chain
+from ....codemod.python.visible import means_the_same
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast
+from ....codemod.torch.dtype_values import constants_of, scenarios_of
+from ....codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
+from ....codemod.torch.scalers import scalers
+
+AUTOCAST_NAMES = (
+    "amp_dtype",
+    "autocast_dtype",
+    "amp_type",
+    "autocast_type",
+    "ptdtype",
+    "pt_dtype",
+    "mp_dtype",
+    "mixed_dtype",
+    "mixed_precision_dtype",
+)
+"""How the variable is called that holds autocast's dtype."""
+WEIGHT_NAMES = ("weight_dtype", "torch_dtype")
+"""Beside accelerate: the variable that follows its precision."""
+
+LOADERS = ("from_pretrained", "from_config")
+LOAD_KEYS = ("torch_dtype", "dtype")
+QUANTIZED = ("load_in_8bit", "load_in_4bit", "quantization_config")
+"""Weights that are loaded quantised have a compute dtype of their own."""
+SAME_WEIGHTS = ("to", "cuda", "cpu", "eval", "train", "requires_grad_")
+TORCH_NAMES = ("bfloat16", "float16", "float32", "half", "float")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A place that names the dtype."""
+
+    node: ast.AST
+    what: str
+    """The end of a sentence: "while ..."."""
+    why: str
+    text: str | None
+    """The dtype as source text for the region."""
+
+
+# --- a variable -------------------------------------------------------------------------------------------------------
+
+
+def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weights: bool = False) -> Named | None:
+    """The variable or attribute seen at ``node`` that is called like autocast's dtype and can be bfloat16.
+
+    With ``weights`` also one that is called like the weights' dtype, which accelerate's scripts derive from it.
+    """
+    names = (*AUTOCAST_NAMES, *WEIGHT_NAMES) if weights else AUTOCAST_NAMES
+    for name in names:
+        for text, scenarios, birth in _seen(project, module, node, name):
+            if any(item.value == BF16 and not _is_impossible(project, module, item) for item in scenarios):
+                return Named(birth, f"{text}, which is in sight, can be bfloat16", f"{text} is chosen here", text)
+    return None
+
+
+def _seen(
+    project: Project, module: ModuleNames, node: ast.AST, name: str
+) -> Iterator[tuple[str, tuple[Scenario, ...], ast.AST]]:
+    """The text of a variable or attribute that has a value at ``node``, what it can be, and where it is made."""
+    scope = module.scope_of(node)
+    bindings = scope.lookup(name)
+    if bindings and bindings[0].kind != "import" and is_bound_at(module, name, node):
+        reads = [load for load in module.name_loads.get(name, []) if module.scope_of(load).lookup(name) is bindings]
+        asked = reads[-1:] or bindings
+        yield name, tuple(s for item in asked for s in scenarios_of(project, module, item)), bindings[0].node
+    owner = scope.enclosing_class
+    stores = self_stores(module, owner, name) if owner is not None else []
+    load = _attribute_load(module, owner, name) if stores else None
+    if load is not None and means_the_same(module, load, node):
+        yield ast.unparse(load), scenarios_of(project, module, load), stores[0][1]
+
+
+def _attribute_load(module: ModuleNames, owner: Scope | None, name: str) -> ast.Attribute | None:
+    for load in module.attribute_loads.get(name, []):
+        if attribute_chain(load) == ["self", name] and module.scope_of(load).enclosing_class is owner:
+            return load
+    return None
+
+
+def _is_impossible(project: Project, module: ModuleNames, scenario: Scenario) -> bool:
+    """Whether a value needs a setting to be something that the file itself sets otherwise (``dtype = "float16"``)."""
+    for given in scenario.given:
+        if not given.equal:
+            continue
+        known = {as_dtype(value) for value in constants_of(project, module, given.node)}
+        wanted = {as_dtype(value) for value in given.values}
+        if known and UNKNOWN not in known and known.isdisjoint(wanted) and not _are_truths(known | wanted):
+            return True
+    return False
+
+
+def _are_truths(found: set[Constant]) -> bool:
+    return any(isinstance(value, bool) for value in found)
+
+
+# --- what switches the scaler -----------------------------------------------------------------------------------------
+
+
+def option_of_scaler(project: Project, region: Autocast) -> Named | None:
+    """``GradScaler(enabled=args.dtype == "float16")``: the setting that the scaler follows and autocast does not."""
+    module = region.module
+    conditions = conditions_in(project, module)
+    for scaler in scalers(project) if "caler" in module.document.text else ():
+        if scaler.module is not module or scaler.enabled_node is None:
+            continue
+        for given in conditions.given(scaler.enabled_node, True):
+            if not all(isinstance(value, str) and isinstance(as_dtype(value), Dtype) for value in given.values):
+                continue
+            found = [item for item in scenarios_of(project, module, given.node) if as_dtype(item.value) == BF16]
+            if found and any(not _is_impossible(project, module, item) for item in found):
+                why = f"the scaler follows {given.text}"
+                text = _attribute_of_torch(project, module, given.node, given.values)
+                fits = means_the_same(module, given.node, region.node) and sees_torch(module, region.node)
+                return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text if fits else None)
+    return None
+
+
+def _attribute_of_torch(
+    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...]
+) -> str | None:
+    """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
+    known = constants_of(project, module, node) - {UNKNOWN} | set(compared)
+    return f"getattr(torch, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
+
+
+def sees_torch(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether ``torch`` is the imported package at ``node``."""
+    bindings = module.scope_of(node).lookup("torch")
+    return bool(bindings) and all(item.kind == "import" and item.qualified == "torch" for item in bindings)
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def weights_used_in(project: Project, region: Autocast) -> Named | None:
+    """A model whose weights are certainly bfloat16 and that runs in the region."""
+    if region.form != "with":
+        return None
+    module = region.module
+    block = module.statement_of(region.node)
+    for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
+        for model in _models(call):
+            found = _weights(project, module, model, block)
+            if found is not None:
+                text = ast.unparse(found) if means_the_same(module, found, region.node) else None
+                name = ast.unparse(model)
+                return Named(found, f"the weights of {name} are bfloat16", f"the weights of {name}", text)
+    return None
+
+
+def _models(call: ast.Call) -> Iterator[ast.expr]:
+    """What may be the model: ``model(x)``, ``model.generate(x)``, ``self.model(x)``."""
+    chain = attribute_chain(call.func)
+    if chain is None or len(chain) > 3:
+        return
+    yield call.func
+    if isinstance(call.func, ast.Attribute) and len(chain) > 1 and chain[:-1] != ["self"]:
+        yield call.func.value
+
+
+def _weights(project: Project, module: ModuleNames, model: ast.expr, at: ast.AST) -> ast.expr | None:
+    """The expression that made the weights of ``model`` bfloat16, or None."""
+    if isinstance(model, ast.Name):
+        bindings = reaching(module, module.scope_of(at).lookup(model.id), model)
+        stored = [item.value for item in bindings]
+    else:
+        chain, owner = attribute_chain(model) or [], module.scope_of(at).enclosing_class
+        if len(chain) != 2 or chain[0] != "self" or owner is None:
+            return None
+        stored = [value for value, _ in self_stores(module, owner, chain[1])]
+    if len(stored) != 1 or stored[0] is None or _is_cast_elsewhere(module, model):
+        return None
+    node = _dtype_of_weights(stored[0])
+    if node is None or constants_of(project, module, node) != {BF16}:
+        return None
+    return node
+
+
+def _is_cast_elsewhere(module: ModuleNames, model: ast.expr) -> bool:
+    """Whether some call casts the model after it was made, or prepares it for quantised training."""
+    text = ast.unparse(model)
+    for name in ("float", "half", "to", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"):
+        for call in module.calls_by_name.get(name, []):
+            receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if receiver is not None and ast.unparse(receiver) == text and (name != "to" or _names_dtype(call)):
+                return True
+            if any(ast.unparse(item) == text for item in call.args):
+                return True
+    return False
+
+
+def _names_dtype(call: ast.Call) -> bool:
+    nodes = [*call.args, *(item.value for item in call.keywords)]
+    return any(word in ast.unparse(node).lower() for node in nodes for word in ("dtype", "float", "torch.half"))
+
+
+def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
+    """``from_pretrained(..., torch_dtype=X).to(device).eval()`` gives X; ``Net().to(torch.bfloat16)`` its argument."""
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
+        if made.func.attr in LOADERS:
+            given = {item.arg: item.value for item in made.keywords}
+            if None in given or any(key in given for key in QUANTIZED):
+                return None
+            return next((given[key] for key in LOAD_KEYS if key in given), None)
+        if made.func.attr not in SAME_WEIGHTS:
+            return None
+        if made.func.attr == "to" and _names_dtype(made):
+            nodes = [*made.args, *(item.value for item in made.keywords if item.arg == "dtype")]
+            named = [node for node in nodes if "dtype" in ast.unparse(node) or "float" in ast.unparse(node)]
+            return named[0] if len(named) == 1 else None
+        made = made.func.value
+    return None
+
+
+# --- a trainer --------------------------------------------------------------------------------------------------------
+
+
+def trainer_in(project: Project, region: Autocast) -> Named | None:
+    """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` written down in the same file."""
+    module = region.module
+    if module.scope_of(region.node).enclosing_class is not None or "bf16" not in module.document.text:
+        return None  # a method may run inside the trainer's own region, whose dtype it then has
+    found = [call for call in module.calls if _asks_for(call, "bf16")]
+    if not found or any(_asks_for(call, "fp16") for call in module.calls):
+        return None
+    text = "torch.bfloat16" if sees_torch(module, region.node) else None
+    return Named(found[0], "the trainer computes in bfloat16", "bfloat16 is asked for here", text)
+
+
+def _asks_for(call: ast.Call, word: str) -> bool:
+    name = (attribute_chain(call.func) or [""])[-1]
+    for item in call.keywords:
+        if not isinstance(item.value, ast.Constant):
+            continue
+        if item.arg == word and item.value.value is True and name.endswith(("Arguments", "Config")):
+            return True
+        if item.arg == "precision" and name in ("Trainer", "Fabric") and isinstance(item.value.value, str):
+            dtype = as_dtype(item.value.value)
+            return isinstance(dtype, Dtype) and dtype == as_dtype(word) and dtype != FP32
+    return False

@@ -1,0 +1,202 @@
+"""An autocast is made but never entered, so nothing runs in mixed precision.
+
+## What goes wrong
+
+`autocast("cuda")` as a statement makes an object and drops it: the code after it computes in float32, without an error.
+`yield autocast(...)` in a context manager hands the object to a caller that never enters it: the same.
+`with torch.cuda.amp.autocast:` stops with `TypeError: 'type' object does not support the context manager protocol`
+(before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
+`enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`. A bare `@torch.autocast` stops
+at once: `ValueError: Expected device_type of type str`.
+`context.__exit__()` by hand stops with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
+
+## Why
+
+autocast does its work in `__enter__` and `__exit__`; making the object changes nothing. A decorator must be called.
+
+## Fix
+
+`call` [safe]: `autocast` becomes `autocast()` where the bare name is a certain crash and the device is part of the API.
+For `torch.autocast` the device cannot be told; the finding has no fix.
+
+`exit` [safe]: `__exit__()` becomes `__exit__(None, None, None)`: a certain crash.
+
+`with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself. From then
+on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where the rest of the
+block runs `backward` or an optimizer, which belong outside.
+
+## Not flagged
+
+`return autocast(...)`, autocast stored in a variable or handed to `enter_context`, `autocast(...).__enter__()`, a
+generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
+test that expects the constructor to raise.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast, autocasts
+from .autocast_by_hand import exits_without_arguments
+
+OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
+"""Calls that do not belong under autocast."""
+
+_FACTORIES = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
+_EXPECTS = ("raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for autocast in autocasts(project):
+        if autocast.form == "statement":
+            if not _is_expected_to_fail(autocast):
+                yield _dropped(autocast)
+        elif autocast.form == "decorator" and autocast.call is None:
+            yield _bare(autocast, "the decorator autocast must be called: it takes the function for its first argument")
+        elif autocast.form == "reference" and isinstance(autocast.module.parents[autocast.node], ast.withitem):
+            yield _bare(autocast, "autocast is not called: with needs an object, not the class")
+        elif autocast.form == "value":
+            yield from _yielded(project, autocast)
+    for module, call in exits_without_arguments(project):
+        yield _exit(module, call)
+
+
+def _exit(module: ModuleNames, call: ast.Call) -> Finding:
+    document = module.document
+    span = document.span(call)
+    operation = module.replace(span, call.func, "(None, None, None)")
+    edits = (operation,)
+    fix = Fix.safe("exit", "pass the three arguments that it needs", *edits)
+    message = "__exit__ of autocast needs three arguments: this stops with a TypeError"
+    return rule.at(module, span, message, (), (fix,))
+
+
+def _finding(autocast: Autocast, message: str, fixes: list[Fix]) -> Finding:
+    return rule.at(autocast.module, autocast.node, message, (), fixes)
+
+
+def _edits(autocast: Autocast, *operations: Edit) -> tuple[Edit, ...]:
+    return tuple(operations)
+
+
+# --- the bare class ---------------------------------------------------------------------------------------------------
+
+
+def _bare(autocast: Autocast, message: str) -> Finding:
+    if not autocast.is_old_api:
+        return _finding(autocast, message, [])
+    span = autocast.module.document.span(autocast.node)
+    edits = _edits(autocast, autocast.module.replace(span, span, "()"))
+    return _finding(autocast, message, [Fix.safe("call", "call autocast", *edits)])
+
+
+# --- a statement ------------------------------------------------------------------------------------------------------
+
+
+def _is_expected_to_fail(autocast: Autocast) -> bool:
+    for parent in autocast.module.ancestors(autocast.node):
+        if isinstance(parent, ast.With | ast.AsyncWith):
+            called = [item.context_expr.func for item in parent.items if isinstance(item.context_expr, ast.Call)]
+            if any((attribute_chain(node) or [""])[-1] in _EXPECTS for node in called):
+                return True
+        if isinstance(parent, ast.Try):
+            return True
+    return False
+
+
+def _dropped(autocast: Autocast) -> Finding:
+    message = "this autocast is made and dropped: the code after it does not run in mixed precision"
+    rest = _rest_of_block(autocast.module, autocast.module.statement_of(autocast.node))
+    if not rest or not _can_be_wrapped(rest):
+        return _finding(autocast, message, [])
+    document = autocast.module.document
+    header = f"with {document.source(document.span(autocast.node))}:"
+    edits = _edits(
+        autocast,
+        autocast.module.remove(autocast.module.statement_of(autocast.node)),
+        autocast.module.wrap(rest[0], rest[-1], header),
+    )
+    text = "enter it around the rest of the block, which then runs in mixed precision"
+    return _finding(autocast, message, [Fix.unsafe("with", text, *edits)])
+
+
+def _rest_of_block(module: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
+    parent = module.parents[statement]
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return [item for item in block[block.index(statement) + 1 :] if isinstance(item, ast.stmt)]
+    return []
+
+
+def _can_be_wrapped(statements: list[ast.stmt]) -> bool:
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom):
+                return False
+            if isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] in OUTSIDE:
+                return False
+    return True
+
+
+# --- a yield ----------------------------------------------------------------------------------------------------------
+
+
+def _yielded(project: Project, autocast: Autocast) -> Iterator[Finding]:
+    """``yield autocast()``, also as one side of a conditional expression, in a context manager."""
+    module, node = autocast.module, autocast.node
+    parent = module.parents[node]
+    while isinstance(parent, ast.IfExp) and node is not parent.test:
+        node, parent = parent, module.parents[parent]
+    function = module.scope_of(node).node
+    if not isinstance(parent, ast.Yield) or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    if not any(_is_factory(module, item) for item in function.decorator_list):
+        return
+    if _is_entered_by_callers(project, function.name):
+        return
+    message = f"{function.name} yields an autocast that nobody enters: its callers do not run in mixed precision"
+    yield _finding(autocast, message, _with_around(autocast, node, parent))
+
+
+def _is_factory(module: ModuleNames, decorator: ast.expr) -> bool:
+    return module.qualified(decorator) in _FACTORIES
+
+
+def _is_entered_by_callers(project: Project, name: str) -> bool:
+    """Whether a caller takes the object (``with f() as context:``) and may enter it."""
+    for document in project.python_documents(containing=(name,)):
+        for node in names_of(project, document).nodes:
+            if isinstance(node, ast.withitem) and node.optional_vars is not None and _calls(node.context_expr, name):
+                return True
+            if _calls_enter_context(node, name):
+                return True
+    return False
+
+
+def _calls_enter_context(node: ast.AST, name: str) -> bool:
+    entered = isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] == "enter_context"
+    return isinstance(node, ast.Call) and entered and any(_calls(item, name) for item in node.args)
+
+
+def _calls(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] == name
+
+
+def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -> list[Fix]:
+    module, document = autocast.module, autocast.module.document
+    statement = module.parents[expression]
+    if not isinstance(statement, ast.Expr):
+        return []
+    span = document.span(statement)
+    text = f"with {document.source(document.span(yielded))}:\n    yield"
+    edits = _edits(autocast, autocast.module.insert(span, text), autocast.module.remove(span))
+    message = "enter it around the yield; what callers do then runs in mixed precision"
+    return [Fix.unsafe("with", message, *edits)]
+
+
+rule = Rule.of("PF305", check)

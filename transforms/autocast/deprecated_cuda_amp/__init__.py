@@ -1,0 +1,171 @@
+"""PyTorch's old, per-device AMP interface is used: `torch.cuda.amp` and `torch.cpu.amp` are deprecated.
+
+## What goes wrong
+
+Every call warns, and a run that turns warnings into errors stops:
+`FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cuda', args...)`
+instead.` The same holds for `autocast`, `custom_fwd`, `custom_bwd`, for `torch.cpu.amp`, and (a `DeprecationWarning`)
+for `torch.get_autocast_gpu_dtype()` and its like.
+
+## Why
+
+Since PyTorch 2.4 one interface serves all devices: `torch.amp`, whose first argument is the device (pytorch#126527).
+The order of arguments differs: the old `autocast(enabled, dtype, cache_enabled)` is the new
+`autocast(device_type, dtype, enabled, cache_enabled)`, so a plain exchange of names breaks `autocast(False)`.
+
+## Fix
+
+`respell` [safe]: the same call through `torch.amp`, in the file's own style of import, with positional arguments turned
+into keywords where the order changed. All uses that hang on one import are rewritten together or not at all. Safe
+only where the manifest nearest to the file (`torch>=2.4`) excludes every release that lacks the new names.
+
+`respell` [unsafe]: the same where no manifest names a release of PyTorch; and for an `autocast()` without a dtype that
+may run inside a bfloat16 region: the old one is float16 (on CUDA) wherever it stands, the new one takes the dtype of
+the region around it.
+
+`respell` [display-only]: the same where the project's own pins allow a release of PyTorch that lacks the new spelling
+(`torch.amp.autocast` 1.12, `torch.amp.GradScaler` 2.3, `torch.amp.custom_fwd` and `torch.get_autocast_dtype` 2.4).
+
+No fix where a name is handed on before it is called, comes through another file, is used in `isinstance` or as a key,
+where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what is passed.
+
+## Not flagged
+
+A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn.
+Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
+Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from packaging.version import Version
+
+from ....codemod.model import Applicability, Finding, Fix, Place, Rule
+from ....codemod.python.names import names_of
+from ....codemod.releases.pins import allowed, certainly_has
+from ....codemod.source.project import Project
+from .default_dtype import may_differ
+from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
+from .import_groups import Group, groups_of, import_edits
+
+MAX_EVIDENCE = 40
+DEPRECATED_SINCE = "2.4"
+"""A project that pins an older release never sees the warning."""
+INHERITS = (
+    "without a dtype the old autocast is always float16 on CUDA, the new one takes the dtype of the autocast "
+    "around it: give the dtype where this may run inside a bfloat16 region"
+)
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.python_documents(containing=WORDS):
+        versions = allowed(project, "torch", near=document.path)
+        if versions is not None and not versions.may_reach(DEPRECATED_SINCE):
+            continue
+        module = names_of(project, document)
+        judged = [(_verdict(project, group), group) for group in groups_of(project, module, uses_in(project, module))]
+        judged.sort(key=lambda pair: pair[0].key)
+        for verdict, pairs in groupby(judged, key=lambda pair: pair[0]):
+            yield _finding(verdict, [group for _, group in pairs])
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What may be done with a group, and the sentence that says why not more."""
+
+    applicability: Applicability | None
+    reason: str = ""
+    places: tuple[Place, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.applicability.value if self.applicability else "", self.reason)
+
+
+def _verdict(project: Project, group: Group) -> _Verdict:
+    blocked = _blocked(project, group)
+    if blocked is not None:
+        return blocked
+    too_old = _too_old(project, group)
+    if too_old is not None:
+        return too_old
+    if any(may_differ(project, use) for use in group.warning):
+        return _Verdict(Applicability.UNSAFE, INHERITS)
+    if not certainly_has(project, "torch", _newest(group), group.module.document.path):
+        return _Verdict(Applicability.UNSAFE, "no manifest here excludes releases of torch that lack the new names")
+    return _Verdict(Applicability.SAFE)
+
+
+def _newest(group: Group) -> str:
+    """The release of torch that has the new names of all uses."""
+    return max((use.entry.since for use in group.warning), key=Version)
+
+
+def _blocked(project: Project, group: Group) -> _Verdict | None:
+    kinds = {use.entry.kind for use in group.warning}
+    for kind, use in class_tests(project).items():
+        if kind in kinds:
+            place = use.module.place(use.whole, "the old class is told apart here")
+            return _Verdict(None, f"objects of the old class are told apart in {place.path}:{place.span.row}", (place,))
+    for module, node in replacements_of_torch(project):
+        place = module.place(node, "the project replaces the old interface here")
+        return _Verdict(None, f"the project replaces it in {place.path}:{place.span.row}", (place,))
+    return _Verdict(None, group.refusal) if group.refusal else None
+
+
+def _too_old(project: Project, group: Group) -> _Verdict | None:
+    """Whether the project promises to run with a release that lacks the new spelling."""
+    versions = allowed(project, "torch", near=group.module.document.path)
+    newest = _newest(group)
+    pin = versions.pin_below(newest) if versions is not None else None
+    if pin is None:
+        return None
+    reason = f"{pin.place.path}:{pin.place.span.row} allows torch {pin.specifiers}"
+    return _Verdict(Applicability.DISPLAY_ONLY, reason, (pin.place,))
+
+
+def _finding(verdict: _Verdict, groups: Sequence[Group]) -> Finding:
+    uses = sorted((use for group in groups for use in group.warning), key=_position)
+    evidence = [
+        *verdict.places,
+        *(use.module.place(use.whole, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE]),
+    ]
+    fixes = [] if verdict.applicability is None else [_fix(verdict.applicability, verdict.reason, groups)]
+    return rule.at(groups[0].module, uses[0].whole, _message(verdict, uses), evidence, fixes)
+
+
+def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
+    names = list(dict.fromkeys(use.api for use in uses))
+    kind = "DeprecationWarning" if all(use.entry.kind == "function" for use in uses) else "FutureWarning"
+    places = f" ({len(uses)} uses)" if len(uses) > 1 else ""
+    others = f"; so {'is' if len(names) == 2 else 'are'} {_listed(names[1:])}" if names[1:] else ""
+    warning = f"{kind} since torch 2.4: {uses[0].entry.warning.removesuffix('.')}{others}{places}"
+    if verdict.applicability is Applicability.DISPLAY_ONLY:
+        needs = dict.fromkeys(f"{use.entry.new_name} needs {use.entry.since}" for use in uses)
+        return f"{warning} - not rewritten, as {verdict.reason}, but {_listed(list(needs))}"
+    if not verdict.reason:
+        return warning
+    return f"{warning} - {'not rewritten, as ' if verdict.applicability is None else ''}{verdict.reason}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _fix(applicability: Applicability, reason: str, groups: Sequence[Group]) -> Fix:
+    edits = [edit for group in groups for edit in group.edits]
+    message = "name the device in an argument of the common interface: same dtype, same switches"
+    if reason == INHERITS:
+        message = "name the device in an argument of torch.amp; inside another autocast region its dtype is inherited"
+    return Fix.of("respell", applicability, message, *edits, *import_edits(groups))
+
+
+def _position(use: Use) -> tuple[int, int]:
+    return use.whole.lineno, use.whole.col_offset
+
+
+rule = Rule.of("PF301", check)

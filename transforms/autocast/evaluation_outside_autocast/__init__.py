@@ -1,0 +1,75 @@
+"""Training runs the model inside autocast, an evaluation that needs it too does not.
+
+## What goes wrong
+
+Where the evaluation casts its input to 16 bits, the float32 weights do not fit:
+`RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float`,
+`Input type (c10::Half) and bias type (float) should be the same`, `expected scalar type Half but found Float`. Only the
+first validation shows it, perhaps hours into the run. Elsewhere nothing fails, but two evaluations of one model, or the
+training and the validation loss, are computed in different precisions and compared with each other.
+
+## Why
+
+autocast keeps the weights in float32 and casts at each operation; it is what makes 16-bit inputs fit. It ends with its
+block: a helper, a second evaluation or `generate` after it runs without.
+
+## Fix
+
+`wrap` [safe] where the call certainly fails, `wrap` [unsafe] elsewhere: the statement goes into a `with` of the same
+region. Not offered where names of that region are not known there, where the call is part of a compound statement, or
+where a bfloat16 result would reach `.numpy()`.
+
+## Not flagged
+
+Evaluating in float32 is right by itself, and common: without one of these signs nothing is said. The signs are an input
+cast to 16 bits for a model that the project makes in float32; a context that is passed in and never entered; a second
+evaluation in the same function, or in a function with the same switch, that does use autocast; one loss function, given
+the model, that trains inside and validates outside in the same function. Never: branches of one `if`; models that are
+cast to 16 bits somewhere; functions that benchmark, compare, trace or export; calls that a caller wraps; Accelerate,
+Fabric, Lightning and DeepSpeed, which wrap the model's `forward`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast, dtype_scenarios
+from ....codemod.torch.dtypes import BF16
+from .evaluation_signs import Sign, signs
+
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for sign in signs(project):
+        evidence = [sign.call.module.place(node, why) for node, why in sign.evidence]
+        yield rule.at(sign.call.module, sign.call.call, sign.message, evidence, _fixes(project, sign))
+
+
+def _fixes(project: Project, sign: Sign) -> list[Fix]:
+    module = sign.call.module
+    statement = module.statement_of(sign.call.call)
+    if sign.header is None or not isinstance(statement, SIMPLE) or _reaches_numpy(project, sign):
+        return []
+    span = module.document.span(statement)
+    edits = (module.wrap(span, span, f"with {sign.header}:"),)
+    applicability = Applicability.SAFE if sign.is_certain else Applicability.UNSAFE
+    message = f"run it inside {sign.header}"
+    return [Fix.of("wrap", applicability, message if sign.is_certain else f"{message}; its result changes", *edits)]
+
+
+def _reaches_numpy(project: Project, sign: Sign) -> bool:
+    """Whether the result may be bfloat16 and the function turns tensors into arrays."""
+    function = sign.call.function.node
+    words = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+    return bool(words & {"numpy", "asarray"}) and (sign.region is None or _can_be_bf16(project, sign.region.autocast))
+
+
+def _can_be_bf16(project: Project, region: Autocast) -> bool:
+    return any(scenario.value == BF16 for scenario in dtype_scenarios(project, region))
+
+
+rule = Rule.of("PF304", check)

@@ -1,0 +1,103 @@
+"""The two ways out: switch the fast path off before it is asked, or train with 16-bit weights."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ....codemod.model import Fix
+from ....codemod.python.names import ModuleNames
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from .fast_path_releases import HAS_SWITCH, torch_may_be_below, torch_may_reach
+from .fast_path_runs import Run
+
+SWITCH = "set_fastpath_enabled"
+LIGHTNING_NAMES, HAS_TRUE = ("lightning", "pytorch-lightning"), "2.1"
+"""The packages, and the first of their releases with true 16-bit precision."""
+
+
+def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
+    run = runs[0]
+    if not torch_may_reach(project, run, HAS_SWITCH):
+        return None
+    anchors = _anchors(runs)
+    names = [_torch_name(item.module, item.anchor) for item in anchors]
+    if any(name is None for name in names):
+        return None
+    guarded = torch_may_be_below(project, run, HAS_SWITCH, unpinned=False)
+    edits = [
+        item.module.insert(item.anchor, _statement(name or "torch", guarded))
+        for item, name in zip(anchors, names, strict=True)
+    ]
+    if "" in names:
+        edits.append(run.module.add_import("import torch"))
+    message = (
+        "switch the fast path off: training and CUDA compute what they did, evaluation elsewhere runs the plain layers"
+    )
+    if guarded:
+        message += "; needs PyTorch 2.3, older releases that the requirements allow go on failing"
+    return Fix.safe("fastpath-off", message, *edits)
+
+
+def _statement(name: str, guarded: bool) -> str:
+    switch = f"{name}.backends.mha.{SWITCH}(False)"
+    return f'if hasattr({name}.backends, "mha"):\n    {switch}' if guarded else switch
+
+
+def _anchors(runs: Sequence[Run]) -> list[Run]:
+    """The runs whose statement no earlier one's block covers: what stands below it finds the switch set."""
+    chosen: list[Run] = []
+    for run in runs:
+        around = {run.module.parents[run.anchor], *run.module.ancestors(run.anchor)}
+        if not any(_covers(run.module, item.anchor, run.anchor, around) for item in chosen):
+            chosen.append(run)
+    return chosen
+
+
+def _covers(module: ModuleNames, first: ast.stmt, second: ast.stmt, around: set[ast.AST]) -> bool:
+    """Whether ``first`` stands earlier in the block of ``second``, or in a block around it, of the same function."""
+    same = module.scope_of(first).function is module.scope_of(second).function
+    block = module.parents[first]
+    if not same or block not in around:
+        return False
+    return any(first in getattr(block, name, []) and _holds_below(block, name, module, second) for name in _BLOCKS)
+
+
+_BLOCKS = ("body", "orelse", "finalbody")
+
+
+def _holds_below(block: ast.AST, name: str, module: ModuleNames, node: ast.stmt) -> bool:
+    statements = getattr(block, name, [])
+    return node in statements or any(parent in statements for parent in module.ancestors(node))
+
+
+def _torch_name(module: ModuleNames, anchor: ast.stmt) -> str | None:
+    """What torch is called at ``anchor``; empty: it has to be imported; None: its name means something else."""
+    scope = module.scope_of(anchor)
+    if not scope.lookup("torch"):
+        for name, bindings in module.module_scope.bindings.items():
+            if bindings[0].qualified == "torch" and len(bindings) == 1 and scope.lookup(name) == bindings:
+                return name
+        return ""
+    bindings = scope.lookup("torch")
+    plain = all(item.kind == "import" and item.qualified == "torch" for item in bindings)
+    if not plain or any(item.scope is not module.module_scope for item in bindings):
+        return None
+    before = [item for item in bindings if getattr(item.node, "lineno", 0) < anchor.lineno]
+    return "torch" if before or scope is not module.module_scope else None
+
+
+def true_precision(project: Project, runs: Sequence[Run]) -> Fix | None:
+    found = [item for run in runs for item in run.respellings]
+    if not found or not all(run.respellings for run in runs) or not _knows_true(project, runs[0]):
+        return None
+    asked = dict.fromkeys(f"{item.old} becomes {item.new}" for item in found)
+    message = f"{', '.join(asked)}: weights and optimizer state in 16 bits, which often trains worse"
+    return Fix.unsafe("bf16-true", message, *(item.edit for item in found))
+
+
+def _knows_true(project: Project, run: Run) -> bool:
+    """Whether every Lightning that the requirements allow has true 16-bit precision."""
+    ranges = [allowed(project, name, near=run.module.document.path) for name in LIGHTNING_NAMES]
+    return not any(versions is not None and versions.may_be_below(HAS_TRUE) for versions in ranges)

@@ -1,0 +1,175 @@
+"""A DeepSpeed configuration holds precision keys that contradict each other.
+
+## What goes wrong
+
+Loss-scale keys in the `bf16` section: `pydantic ValidationError: Extra inputs are not permitted` from DeepSpeed 0.17.1
+on, even when the section is disabled; ignored before. Both types enabled: `AssertionError: bfloat16 and fp16 modes
+cannot be simultaneously enabled`. Unknown keys such as `opt_level` in the `fp16` section: the same ValidationError. A
+Hugging Face trainer told `bf16` with a file that enables fp16: `ValueError: Please correct the following DeepSpeed
+config values that mismatch TrainingArguments values`. Code that reads `deepspeed_config["fp16"]["enabled"]`:
+`KeyError: 'fp16'` when the file leaves the section out, as a bf16 configuration does.
+
+## Why
+
+bfloat16 needs no loss scaling, so DeepSpeed's `bf16` section never had these keys; since 0.17.1 (2025-06) both sections
+are strict pydantic models. They usually come from a copied `fp16` section.
+
+## Fix
+
+`delete-keys` [safe]: the keys are deleted; nothing read them, on any version. For two enabled types `keep-bf16` and
+`keep-fp16` [unsafe] switch the other one off: which of the two the run wants is the owner's word, so neither is the
+default without `--unsafe-fixes` or `--fix`. `auto` [safe]: where a trainer's own argument says the type, the file says
+`"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`. `respell` [safe]: what
+else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data types that are
+not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows.
+
+## Not flagged
+
+`"auto"` in both sections, which the Hugging Face Trainer fills in; loss-scale keys in the `fp16` section; sections of
+files that are no DeepSpeed configuration; `loss_scale` keys elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ....codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule
+from ....codemod.source.project import Project
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.scopes import Scope, Setting, Step
+from ...frameworks.contradictions import findings_of
+from .deepspeed_section_reads import tolerant, unguarded_reads
+from .deepspeed_trainer import TYPES, TrainerWord, word_for
+
+STRAYS = {
+    "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
+    "fp16.unknown": ("unknown keys", "ds-fp16-unknown-key"),
+}
+"""Keys of DeepSpeed's table that are in the wrong section, what they are, and what the contradiction is called."""
+FALSE, AUTO = "false", "auto"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scope in scopes_of(project):
+        if scope.framework.id == "deepspeed":
+            for name, (what, contradiction) in STRAYS.items():
+                yield from _stray_keys(scope, name, what, contradiction)
+            yield from _both_enabled(project, scope)
+            yield from _against_trainer(project, scope)
+    yield from findings_of(project, rule)
+    yield from _section_reads(project)
+
+
+def _stray_keys(scope: Scope, name: str, what: str, contradiction: str) -> Iterator[Finding]:
+    by_section: dict[str, list[Setting]] = {}
+    for setting in scope.of(name):
+        by_section.setdefault(setting.name.rpartition(".")[0], []).append(setting)
+    for path, stray in by_section.items():
+        section = path.rpartition(".")[2]
+        names = ", ".join(_last(setting) for setting in stray)
+        message = f"{what} in the {section} section ({names}): DeepSpeed 0.17.1 and later rejects it [{contradiction}]"
+        done = f"delete {names} from {section}: no DeepSpeed version reads them there"
+        steps = [Step("drop", setting.key, setting=setting) for setting in stray]
+        yield rule.finding(
+            message,
+            scope.path,
+            stray[0].place.span,
+            [_seen(setting, f"{_last(setting)} has no meaning in {section}") for setting in stray[1:]],
+            _fix("delete-keys", scope, done, Applicability.SAFE, steps),
+        )
+
+
+def _last(setting: Setting) -> str:
+    return setting.name.rpartition(".")[2]
+
+
+def _seen(setting: Setting, message: str) -> Place:
+    return Place(setting.place.path, setting.place.span, message)
+
+
+def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
+    fp16, bf16 = _switch(scope, "fp16"), _switch(scope, "bf16")
+    if fp16 is None or bf16 is None:
+        return
+    word = _word(project, scope)
+    trainer = _to_auto(scope, fp16 if word.type == "bf16" else bf16, word.type) if word else []
+    other = "the run computes in the other type"
+    yield rule.finding(
+        "fp16 and bf16 are both enabled: DeepSpeed stops with an AssertionError [ds-both]",
+        scope.path,
+        bf16.place.span,
+        [_seen(fp16, "fp16 is enabled here"), *([word.place] if word else [])],
+        [
+            *trainer,
+            *_fix("keep-bf16", scope, f"switch fp16 off; {other}", Applicability.UNSAFE, [_off(fp16)]),
+            *_fix("keep-fp16", scope, f"switch bf16 off; {other}", Applicability.UNSAFE, [_off(bf16)]),
+        ],
+    )
+
+
+def _switch(scope: Scope, section: str) -> Setting | None:
+    """Where a type is switched on; None where it is not."""
+    found = scope.last(f"{section}.enabled")
+    return found if found is not None and found.kind == "bool" and found.value != FALSE else None
+
+
+def _word(project: Project, scope: Scope) -> TrainerWord | None:
+    """What the trainers say that read this very file."""
+    whole = scope.kind == "file" and all(setting.name.count(".") <= 1 for setting in scope.settings)
+    return word_for(project, scope.path) if whole else None
+
+
+def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
+    """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
+    one_is_on = any(_switch(scope, name) is not None for name in TYPES)
+    word = _word(project, scope) if one_is_on else None
+    if word is None:
+        return
+    other = "fp16" if word.type == "bf16" else "bf16"
+    wrong = _switch(scope, other)
+    if wrong is None or _switch(scope, word.type) is not None:
+        return
+    yield rule.finding(
+        f"{other} is enabled here while the trainer that reads this file asks for {word.type} [hf-deepspeed-mismatch]",
+        scope.path,
+        wrong.place.span,
+        [word.place],
+        _to_auto(scope, wrong, word.type),
+    )
+
+
+def _to_auto(scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:
+    """``"auto"`` in both sections: the trainer fills them in. A section that is missing would stay switched off."""
+    right = scope.of(f"{wanted}.enabled")
+    if not right:
+        return []
+    steps = [Step("set", setting.key, AUTO, setting) for setting in (wrong, *right)]
+    message = f'write "auto": the trainer fills in what its arguments say ({wanted})'
+    return _fix("auto", scope, message, Applicability.SAFE, steps)
+
+
+def _off(switch: Setting) -> Step:
+    return Step("set", switch.key, FALSE, switch)
+
+
+def _fix(name: str, scope: Scope, message: str, applicability: Applicability, steps: Sequence[Step]) -> list[Fix]:
+    try:
+        edits: tuple[Edit, ...] = scope.editor.edits(scope, steps)
+    except EditRefused:
+        return []
+    return [Fix(name, message, applicability, edits)]
+
+
+def _section_reads(project: Project) -> Iterator[Finding]:
+    for module, node in unguarded_reads(project):
+        fix = Fix(
+            "tolerant-read",
+            "read the section with .get: a configuration without it means switched off",
+            Applicability.SAFE,
+            (tolerant(module, node),),
+        )
+        message = "reads a DeepSpeed precision section that the configuration may leave out: KeyError"
+        yield rule.finding(message, module.document.path, module.document.span(node), (), (fix,))
+
+
+rule = Rule.of("PF502", check)

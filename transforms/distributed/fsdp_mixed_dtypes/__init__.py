@@ -1,0 +1,66 @@
+"""Sharded parameters are told two dtypes: by FSDP's policy, autocast, a cast, 4-bit storage or the scaler.
+
+## What goes wrong
+
+`ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32` (FSDP1), `FSDP expects
+uniform original parameter dtype` (FSDP2), `mat1 and mat2 must have the same dtype` behind a policy of the wrong class,
+`TypeError: ... unexpected keyword argument 'buffer_dtype'`, `ValueError: Invalid mixed precision policy` (accelerate).
+Or nothing is raised: parameters are rounded to float16 and then to bfloat16, bfloat16 gradients overflow while they are
+summed in float16, and with a plain GradScaler some ranks skip a step that the others take.
+
+## Why
+
+FSDP1 keeps the parameters of a unit in one flat tensor, FSDP2 communicates them together: they must have one dtype.
+4-bit weights of bitsandbytes count with the dtype they are stored in (`bnb_4bit_quant_storage`). A policy casts the
+parameters before the layer runs, autocast casts them again inside. FSDP2 has a policy class of its own, without
+`buffer_dtype`. `torch.amp.GradScaler` looks for inf only in the shard of its own rank; measured with two ranks of
+FSDP1 and PyTorch 2.13, one rank skipped the step and halved its scale while the other stepped. ShardedGradScaler
+agrees with all ranks; with FSDP2 the plain one does, too.
+
+## Fix
+
+- `same-storage` [safe]: `bnb_4bit_quant_storage` becomes the dtype the model is loaded in. The bits stay the same.
+- `drop-argument` [safe]: `buffer_dtype` goes from a MixedPrecisionPolicy; `drop-argument` [unsafe] for `output_dtype`
+of FSDP1.
+- `one-dtype` [unsafe]: the second 16-bit dtype of a policy becomes that of its parameters, or a cast of one part of
+  the model is removed.
+- `follow-autocast` [unsafe]: the policy takes the dtype of the autocast region, or of the Accelerator, in the same run.
+- `sharded` [unsafe]: ShardedGradScaler, where the model is sharded whenever the scaler is made. Steps are then skipped
+  by all ranks or by none.
+- `rename-key` [unsafe]: the third key of accelerate's policy dict is called as the version of FSDP wants it.
+
+## Not flagged
+
+`reduce_dtype` or `buffer_dtype` float32, `param_dtype` float32 with 16-bit reduction, float16 parameters reduced in
+bfloat16; dtypes chosen at run time; a plain GradScaler with FSDP2, `NO_SHARD`, or beside a ShardedGradScaler for the
+sharded case; parts that an `auto_wrap_policy` may wrap apart; 4-bit storage in projects without FSDP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Rule
+from ....codemod.source.project import Project
+from .fsdp_clash import Clash
+from .fsdp_scalers import scaler_clashes
+from .plugin_policies import plugin_clashes
+from .policy_dtypes import policy_clashes
+from .quantised_storage import storage_clashes
+from .uneven_parameters import part_clashes
+
+KINDS = (policy_clashes, scaler_clashes, storage_clashes, part_clashes, plugin_clashes)
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for clashes in KINDS:
+        for clash in clashes(project):
+            yield _finding(clash)
+
+
+def _finding(clash: Clash) -> Finding:
+    fixes = [clash.fix] if clash.fix is not None else []
+    return rule.at(clash.module, clash.node, clash.message, clash.evidence, fixes)
+
+
+rule = Rule.of("PF701", check)

@@ -1,0 +1,117 @@
+"""Mixed-precision policies of FSDP: where they are made, for which of its two versions, and the dtypes they name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.arguments import Signature, bind
+from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+
+WORDS = ("MixedPrecision", "fully_shard", "FullyShardedDataParallel")
+FSDP1 = Signature(
+    (
+        "param_dtype",
+        "reduce_dtype",
+        "buffer_dtype",
+        "keep_low_precision_grads",
+        "cast_forward_inputs",
+        "cast_root_forward_inputs",
+    )
+)
+FSDP2 = Signature(("param_dtype", "reduce_dtype", "output_dtype", "cast_forward_inputs"))
+OWNERS_1 = (
+    "torch.distributed.fsdp",
+    "torch.distributed.fsdp.api",
+    "torch.distributed.fsdp.fully_sharded_data_parallel",
+)
+OWNERS_2 = (
+    "torch.distributed.fsdp",
+    "torch.distributed.fsdp._fully_shard",
+    "torch.distributed._composable.fsdp",
+    "torch.distributed._composable.fsdp.fully_shard",
+)
+POLICIES = {f"{owner}.MixedPrecision": FSDP1 for owner in OWNERS_1} | {
+    f"{owner}.MixedPrecisionPolicy": FSDP2 for owner in (*OWNERS_2, "torch.distributed.fsdp.api")
+}
+WRAPPERS = {f"{owner}.FullyShardedDataParallel": 1 for owner in OWNERS_1} | {
+    f"{owner}.fully_shard": 2 for owner in OWNERS_2
+}
+"""What shards a model, with its version."""
+HALVES = (BF16, FP16)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """One call that makes a policy."""
+
+    module: ModuleNames
+    call: ast.Call
+    version: int
+    arguments: dict[str, ast.expr]
+
+    def half(self, project: Project, name: str) -> Dtype | None:
+        """The 16-bit dtype that an argument certainly is; None for float32, none at all, and what is chosen later."""
+        node = self.arguments.get(name)
+        found = constants_of(project, self.module, node) if node is not None else set()
+        only = found.pop() if len(found) == 1 else None
+        return only if isinstance(only, Dtype) and only in HALVES else None
+
+
+def policies(project: Project) -> tuple[Policy, ...]:
+    """Every policy of the project whose arguments are all to be seen."""
+    return project.fact(_all_policies)
+
+
+def _all_policies(project: Project) -> tuple[Policy, ...]:
+    found = []
+    for document in project.python_documents(WORDS[:1], where=lambda text: "torch.distributed" in text):
+        module = names_of(project, document)
+        found += [policy for call in _made(module) if (policy := policy_of(project, module, call)) is not None]
+    return tuple(found)
+
+
+def policy_of(project: Project, module: ModuleNames, call: ast.Call) -> Policy | None:
+    """The policy that a call makes; None for other calls."""
+    signature = POLICIES.get(_named(project, module, call.func) or "")
+    arguments = bind(signature, call) if signature is not None else None
+    if signature is None or arguments is None:
+        return None
+    return Policy(module, call, 1 if signature is FSDP1 else 2, arguments)
+
+
+def wrapper_version(project: Project, module: ModuleNames, call: ast.Call) -> int | None:
+    """1 for ``FullyShardedDataParallel(...)``, 2 for ``fully_shard(...)``, None for anything else."""
+    return names_wrapper(project, module, call.func)
+
+
+def names_wrapper(project: Project, module: ModuleNames, node: ast.expr) -> int | None:
+    """The version of FSDP whose wrapper an expression names."""
+    return WRAPPERS.get(_named(project, module, node) or "")
+
+
+def wraps_in(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, int]]:
+    """The calls of a module that shard a model."""
+    for call in module.calls:
+        qualified = module.qualified(call.func) or ""
+        if qualified.rpartition(".")[2] in ("FullyShardedDataParallel", "fully_shard"):
+            version = wrapper_version(project, module, call)
+            if version is not None:
+                yield call, version
+
+
+def _made(module: ModuleNames) -> Iterator[ast.Call]:
+    for call in module.calls:
+        if "MixedPrecision" in (module.qualified(call.func) or ""):
+            yield call
+
+
+def _named(project: Project, module: ModuleNames, node: ast.expr) -> str | None:
+    """The qualified name; None where one name stands for several things (a choice by version)."""
+    if not isinstance(node, ast.Name | ast.Attribute) or module.is_ambiguous(node):
+        return None
+    return resolve(project, module, node)

@@ -1,0 +1,115 @@
+"""A plain GradScaler that scales for a model sharded by FSDP1."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, Fix, Span
+from ....codemod.purpose.regimes import regime_of
+from ....codemod.python.functions import called_function, class_of
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.paths import exclusive, function_of, guard_facts
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler import Scaler
+from ....codemod.torch.scalers import scalers
+from .fsdp_clash import Clash, place
+from .fsdp_policies import names_wrapper, wrapper_version
+
+PLAIN = ("GradScaler",)
+KEPT = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+"""Arguments that both scalers have; the device is CUDA in both unless named."""
+IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler"
+
+
+def scaler_clashes(project: Project) -> Iterator[Clash]:
+    """The plain scalers whose own function, or the file around it, shards the model."""
+    for scaler in scalers(project):
+        if not _is_plain(scaler) or any("ShardedGradScaler" in item.document.text for item in scaler.modules):
+            continue
+        wrap = _wrap(project, scaler)
+        if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":
+            yield Clash(
+                scaler.module,
+                scaler.call,
+                "a plain GradScaler with FSDP1: each rank looks for inf in its own shard only, so one may skip a step "
+                "and lower its scale while the others go on",
+                (place(scaler.module, wrap, "the model is sharded by FullyShardedDataParallel here"),),
+                _fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None,
+            )
+
+
+def _is_plain(scaler: Scaler) -> bool:
+    plain = scaler.kind == "direct" and scaler.api.rpartition(".")[2] in PLAIN
+    return plain and not scaler.switched_off and scaler.is_used
+
+
+def _wrap(project: Project, scaler: Scaler) -> ast.Call | None:
+    """The call that shards the model in the scaler's function (or at module level), itself or one call further."""
+    module, home = scaler.module, function_of(scaler.module, scaler.call)
+    for call in module.calls:
+        if function_of(module, call) is not home or exclusive(module, call, scaler.call):
+            continue
+        if _shards(project, module, call) or _leads_to_sharding(project, module, call):
+            return call
+    return None
+
+
+def _shards(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    if wrapper_version(project, module, call) != 1 and not _is_subclass(project, module, call):
+        return False
+    strategies = [item.value for item in call.keywords if item.arg == "sharding_strategy"]
+    return not any("NO_SHARD" in ast.unparse(item) for item in strategies)
+
+
+def _is_subclass(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the call makes an object of the project's own kind of FullyShardedDataParallel."""
+    name = (attribute_chain(call.func) or [""])[-1].lower()
+    if "shard" not in name and "fsdp" not in name:
+        return False
+    owner = class_of(project, module, call.func)
+    bases = owner[1].node.bases if owner is not None and isinstance(owner[1].node, ast.ClassDef) else []
+    return owner is not None and any(names_wrapper(project, owner[0], base) == 1 for base in bases)
+
+
+def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """``prepare_fsdp_module(model, ...)``: a function of the project whose name says so and that wraps."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if "fsdp" not in name.lower():
+        return False
+    target = called_function(project, module, call)
+    if target is None:
+        return False
+    inner = [item for item in target.module.calls if function_of(target.module, item) is target.node]
+    return any(_shards(project, target.module, item) for item in inner)
+
+
+# --- the fix ----------------------------------------------------------------------------------------------------------
+
+
+def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
+    """Only where the model is sharded whenever the scaler is made: it asks all processes at each step."""
+    module, document = scaler.module, scaler.module.document
+    if not guard_facts(module, wrap) <= guard_facts(module, scaler.call) or scaler.arguments is None:
+        return None
+    kept = {name: value for name, value in scaler.arguments.items() if name in KEPT}
+    dropped = [value for name, value in scaler.arguments.items() if name not in KEPT]
+    if not all(isinstance(value, ast.Constant) and value.value == "cuda" for value in dropped):
+        return None
+    parts: list[str | Span] = ["ShardedGradScaler("]
+    for count, (name, value) in enumerate(kept.items()):
+        parts += [f"{', ' if count else ''}{name}=", document.span(value)]
+    operations: list[Edit] = [scaler.module.replace(scaler.call, *parts, ")")]
+    operations.append(scaler.module.add_import(IMPORT))
+    operations += _unused_import(scaler)
+    return Fix.unsafe(
+        "sharded", "make a ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
+    )
+
+
+def _unused_import(scaler: Scaler) -> Iterator[Edit]:
+    func, module = scaler.call.func, scaler.module
+    if isinstance(func, ast.Name) and len(module.name_loads.get(func.id, [])) == 1:
+        for binding in module.scope_of(func).lookup(func.id):
+            if binding.kind == "import":
+                yield module.drop_import(binding.node, func.id)

@@ -1,0 +1,83 @@
+"""Mixed-precision policies that are given to accelerate's FSDP plugin as a dict."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Fix
+from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import Dtype, as_dtype
+from .fsdp_clash import Clash, place
+from .fsdp_policies import HALVES
+from .policy_dtypes import follow, policy_behind
+
+PLUGINS = (
+    "accelerate.FullyShardedDataParallelPlugin",
+    "accelerate.utils.FullyShardedDataParallelPlugin",
+    "accelerate.utils.dataclasses.FullyShardedDataParallelPlugin",
+)
+KEYS = {1: "buffer_dtype", 2: "output_dtype"}
+"""The third key of the dict, by version of FSDP."""
+
+
+ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+
+
+def plugin_clashes(project: Project) -> Iterator[Clash]:
+    """Dicts with the third key of the other version, and policies that differ from ``Accelerator(mixed_precision)``."""
+    words = ("FullyShardedDataParallelPlugin",)
+    for document in project.python_documents(words, where=lambda text: "mixed_precision_policy" in text):
+        module = names_of(project, document)
+        for call in module.calls_by_name.get(words[0], []):
+            if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in PLUGINS:
+                yield from _in_plugin(module, call)
+        for call in module.calls_by_name.get("Accelerator", []):
+            if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in ACCELERATORS:
+                yield from _against_accelerator(project, module, call)
+
+
+def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
+    """A policy in one 16-bit dtype below an accelerator whose autocast has the other."""
+    given = {item.arg: item.value for item in call.keywords}
+    told, plugin = given.get("mixed_precision"), given.get("fsdp_plugin")
+    compute = as_dtype(told.value) if isinstance(told, ast.Constant) and isinstance(told.value, str) else None
+    if isinstance(plugin, ast.Name):
+        bindings = module.scope_of(plugin).lookup(plugin.id)
+        plugin = bindings[0].value if len(bindings) == 1 else None
+    if told is None or not isinstance(plugin, ast.Call) or compute not in HALVES or not isinstance(compute, Dtype):
+        return
+    node = next((item.value for item in plugin.keywords if item.arg == "mixed_precision_policy"), None)
+    policy = policy_behind(project, module, node) if node is not None else None
+    main = policy.half(project, "param_dtype") if policy is not None else None
+    if policy is None or main is None or main == compute:
+        return
+    yield Clash(
+        policy.module,
+        policy.arguments["param_dtype"],
+        f"FSDP casts parameters to {main.name} while accelerate's autocast computes in {compute.name}",
+        (place(module, told, f"accelerate is told {compute.name}"),),
+        follow(project, policy, main, compute),
+    )
+
+
+def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
+    given = {item.arg: item.value for item in call.keywords}
+    version_node, table = given.get("fsdp_version"), given.get("mixed_precision_policy")
+    version = version_node.value if isinstance(version_node, ast.Constant) else None
+    if not isinstance(version, int) or version not in KEYS or version_node is None or not isinstance(table, ast.Dict):
+        return
+    keys = {key.value: key for key in table.keys if isinstance(key, ast.Constant)}
+    wrong, right = KEYS[3 - version], KEYS[version]
+    if wrong not in keys or right in keys or len(keys) != len(table.keys):
+        return
+    edit = module.replace(keys[wrong], f'"{right}"')
+    message = f"call it {right}: what it says then holds for {right.partition('_')[0]}s instead"
+    yield Clash(
+        module,
+        keys[wrong],
+        f"accelerate wants {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
+        (place(module, version_node, f"version {version} is chosen here"),),
+        Fix.unsafe("rename-key", message, edit),
+    )

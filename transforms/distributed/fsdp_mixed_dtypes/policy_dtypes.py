@@ -1,0 +1,184 @@
+"""FSDP policies that contradict themselves, their wrapper, or the autocast region of their own training run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Applicability, Fix
+from ....codemod.python.callers import callers_of
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.paths import function_of, guards
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import (
+    Autocast,
+    autocasts_in,
+    dtype_scenarios,
+    is_float32_island,
+    runs_without_gradients,
+)
+from ....codemod.torch.dtypes import BF16, TORCH_DTYPES, Dtype
+from ...regime.regimes import compute_dtype
+from .fsdp_clash import Clash, place
+from .fsdp_policies import HALVES, Policy, policies, policy_of, wraps_in
+
+ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}
+FOREIGN = {1: "output_dtype", 2: "buffer_dtype"}
+"""The argument that only the policy of the other version has."""
+CLASSES = {1: "MixedPrecision", 2: "MixedPrecisionPolicy"}
+ARGUMENTS = {1: "mixed_precision", 2: "mp_policy"}
+
+
+def policy_clashes(project: Project) -> Iterator[Clash]:
+    """Everything that is wrong with the policies of a project."""
+    for policy in policies(project):
+        yield from _foreign_argument(policy)
+        yield from _two_halves(project, policy)
+        yield from _against_autocast(project, policy)
+    for module in dict.fromkeys(policy.module for policy in policies(project)):
+        yield from _wrong_class(project, module)
+
+
+CHOICE_WORDS = ("16", "half", "dtype", "precision", "amp", "fsdp", "shard", "strategy", "distributed")
+CONSEQUENCES = {
+    1: "it raises 'object has no attribute keep_low_precision_grads'",
+    2: "inputs are not cast and meet parameters of another dtype",
+}
+
+
+# --- inside the policy ------------------------------------------------------------------------------------------------
+
+
+def _foreign_argument(policy: Policy) -> Iterator[Clash]:
+    name = FOREIGN[policy.version]
+    node = policy.arguments.get(name)
+    if node is None or not any(item.arg == name for item in policy.call.keywords):
+        return
+    fix = Fix.of(
+        "drop-argument",
+        Applicability.SAFE if name == "buffer_dtype" else Applicability.UNSAFE,
+        f"drop {name}, which raises a TypeError as it stands",
+        policy.module.remove_argument(policy.call, name),
+    )
+    said = "FSDP2 leaves buffers alone" if policy.version == 2 else "outputs of FSDP1 are in param_dtype"
+    yield Clash(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), fix)
+
+
+def _two_halves(project: Project, policy: Policy) -> Iterator[Clash]:
+    """float16 and bfloat16 in one policy: float16 sums of bfloat16 gradients overflow, mixed operands promote.
+
+    Sums of float16 gradients in bfloat16 lose digits but do not overflow: that may be meant.
+    """
+    main = policy.half(project, "param_dtype")
+    for name, role in ROLES.items():
+        other = policy.half(project, name)
+        if main is None or other is None or other == main or (name == "reduce_dtype" and other == BF16):
+            continue
+        node, leading = policy.arguments[name], policy.arguments["param_dtype"]
+        yield Clash(
+            policy.module,
+            node,
+            f"parameters are {main.name} in this policy but {role} {other.name}",
+            (place(policy.module, leading, f"param_dtype is {main.name}"),),
+            respelled("one-dtype", policy.module, (node,), main),
+        )
+
+
+def respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtype: Dtype) -> Fix | None:
+    """A fix that writes ``dtype`` at ``nodes``; None unless each of them is spelled ``torch.<dtype>`` now."""
+    edits = []
+    for node in nodes:
+        if not isinstance(node, ast.Attribute) or module.qualified(node) not in TORCH_DTYPES:
+            return None
+        text = f"{ast.unparse(node.value)}.{dtype.name}"
+        edits.append(module.replace(node, text))
+    message = f"{dtype.name} in all of the policy; range and precision of what is cast or reduced change"
+    return Fix.unsafe(name, message, *edits)
+
+
+# --- against autocast -------------------------------------------------------------------------------------------------
+
+
+def _against_autocast(project: Project, policy: Policy) -> Iterator[Clash]:
+    main = policy.half(project, "param_dtype")
+    if main is None or _is_chosen(policy.module, policy.call) or not _is_only_choice(project, policy, main):
+        return
+    regions = [item for module in _run_of(project, policy) for item in autocasts_in(project, module)]
+    training = [item for item in regions if _trains(project, item)]
+    found = {scenario.value for item in training for scenario in dtype_scenarios(project, item)}
+    other = found.pop() if len(found) == 1 else None
+    if not isinstance(other, Dtype) or other not in HALVES or other == main:
+        return
+    node, region = policy.arguments["param_dtype"], training[0]
+    said = f"autocast computes in {other.name}" if region.dtype_node else f"autocast without a dtype is {other.name}"
+    yield Clash(
+        policy.module,
+        node,
+        f"FSDP casts parameters to {main.name} while autocast computes in {other.name}: they are rounded twice, and "
+        "gradients have the range of the one with the precision of the other",
+        (place(region.module, region.node, said),),
+        follow(project, policy, main, other) if region.dtype_node is not None else None,
+    )
+
+
+def follow(project: Project, policy: Policy, main: Dtype, other: Dtype) -> Fix | None:
+    """A fix that writes ``other`` wherever the policy says ``main``; none where the target asks for ``main``."""
+    if compute_dtype(project.target) == main:
+        return None
+    names = ("param_dtype", "reduce_dtype", "buffer_dtype", "output_dtype")
+    nodes = tuple(policy.arguments[name] for name in names if policy.half(project, name) == main)
+    return respelled("follow-autocast", policy.module, nodes, other)
+
+
+def _run_of(project: Project, policy: Policy) -> tuple[ModuleNames, ...]:
+    """The file of a policy, and the files that call the function that makes it."""
+    function = function_of(policy.module, policy.call)
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return (policy.module,)
+    sites = callers_of(project, policy.module, function).sites
+    return tuple(dict.fromkeys((policy.module, *(site.module for site in sites))))
+
+
+def _trains(project: Project, item: Autocast) -> bool:
+    used = item.form not in ("statement", "reference") and not _is_chosen(item.module, item.node)
+    return used and not is_float32_island(project, item) and not runs_without_gradients(item)
+
+
+def _is_only_choice(project: Project, policy: Policy, main: Dtype) -> bool:
+    """Whether no other policy of the same file, which the region may belong to, has parameters in another dtype."""
+    beside = [item for item in policies(project) if item.module is policy.module]
+    return all(item.half(project, "param_dtype") == main for item in beside)
+
+
+def _is_chosen(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test about precision or sharding decides that ``node`` runs: the other may belong to another choice."""
+    texts = [ast.unparse(guard.test).lower() for guard in guards(module, node)]
+    return any(word in text for text in texts for word in CHOICE_WORDS)
+
+
+# --- against the wrapper ----------------------------------------------------------------------------------------------
+
+
+def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Clash]:
+    """A policy of one version handed to the wrapper of the other."""
+    for call, version in wraps_in(project, module):
+        node = next((item.value for item in call.keywords if item.arg == ARGUMENTS[version]), None)
+        policy = policy_behind(project, module, node) if node is not None else None
+        if node is None or policy is None or policy.version == version:
+            continue
+        name = (attribute_chain(call.func) or ["FSDP"])[-1]
+        yield Clash(
+            module,
+            node,
+            f"{name} takes a {CLASSES[version]}, not a {CLASSES[policy.version]}: {CONSEQUENCES[version]}",
+            (place(policy.module, policy.call, "the policy is made here"),),
+        )
+
+
+def policy_behind(project: Project, module: ModuleNames, node: ast.expr) -> Policy | None:
+    """The policy that an argument is, in place or through one variable."""
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 else None
+        node = value if value is not None else node
+    return policy_of(project, module, node) if isinstance(node, ast.Call) else None

@@ -1,0 +1,88 @@
+"""Binary cross entropy of probabilities is computed inside a CUDA autocast region.
+
+## What goes wrong
+
+The first step stops with `RuntimeError: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to
+autocast.` It does so in float16 and in bfloat16, on every CUDA or XPU device, and never on a CPU, so a test on a laptop
+passes.
+
+## Why
+
+A probability that a 16-bit sigmoid rounds to 0 or 1 makes the loss and its gradient infinite. CUDA's autocast therefore
+refuses the operation, whatever the dtype of its arguments: `.float()` alone does not help (PyTorch, "Prefer
+binary_cross_entropy_with_logits over binary_cross_entropy"). CPU autocast computes it in float32 instead.
+
+## Fix
+
+`float32` [safe]: the loss is computed with autocast switched off and its arguments in float32. It raised before;
+without autocast nothing changes for float32 tensors.
+
+`logits` [unsafe]: where a sigmoid stands right before the loss and feeds nothing else, both become
+`binary_cross_entropy_with_logits`, which autocast allows. It is the better way; its numbers differ a little from those
+of a run without mixed precision.
+
+## Not flagged
+
+A loss after the region, behind `autocast(enabled=False)` (an island, also in a function around it), in a region on a
+CPU or on MPS; `BCEWithLogitsLoss`; a class of the project that is only called BCELoss; a criterion whose calls are not
+found inside of any region.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Place, Rule
+from ....codemod.purpose.files import is_test
+from ....codemod.python.paths import guard_facts
+from ....codemod.source.project import Project
+from ..autocast_paths import Inside, PathFinder
+from .bce_calls import BceCall, bce_calls
+from .bce_fixes import fixes_of
+
+
+def check(project: Project) -> Iterator[Finding]:
+    finder = project.fact(PathFinder)
+    for found in bce_calls(project):
+        if is_test(found.module.document.path) or _is_spared(found):
+            continue
+        inside = finder.inside(found.module, found.call)
+        if inside is not None and not _is_without(found, inside):
+            yield _finding(project, found, inside)
+
+
+def _is_spared(found: BceCall) -> bool:
+    """Whether the tensors are on the CPU, or the code asks for autocast, or catches what is raised."""
+    module, call = found.module, found.call
+    if any(isinstance(node, ast.Attribute) and node.attr == "cpu" for item in call.args for node in ast.walk(item)):
+        return True
+    if any("autocast_enabled" in text for text, _ in guard_facts(module, call)):
+        return True
+    tries = [parent for parent in module.ancestors(call) if isinstance(parent, ast.Try) and parent.handlers]
+    return any(module.statement_of(call) in parent.body for parent in tries)
+
+
+def _is_without(found: BceCall, inside: Inside) -> bool:
+    """Whether the call only runs while the region is switched off: ``if not amp: loss = bce(...)``."""
+    switch = inside.region.enabled_node if inside.region is not None and inside.direct else None
+    return switch is not None and (ast.unparse(switch), False) in guard_facts(found.module, found.call)
+
+
+def _finding(project: Project, found: BceCall, inside: Inside) -> Finding:
+    document = found.module.document
+    evidence = [*inside.places]
+    if found.birth is not None:
+        owner, node = found.birth
+        evidence.append(Place(owner.document.path, owner.document.span(node), "the criterion is a BCELoss"))
+    return rule.finding(
+        "binary cross entropy of probabilities inside an autocast region: CUDA refuses it with 'binary_cross_entropy "
+        "and torch.nn.BCELoss are unsafe to autocast'",
+        document.path,
+        document.span(found.call),
+        evidence,
+        fixes_of(project, found, inside),
+    )
+
+
+rule = Rule.of("PF212", check)

@@ -1,0 +1,101 @@
+"""Every call of ``binary_cross_entropy``: by its name, or through an object that was made of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.source.project import Project
+from ..object_calls import calls_of_object
+
+FUNCTION = "torch.nn.functional.binary_cross_entropy"
+CLASSES = {"torch.nn.BCELoss", "torch.nn.modules.BCELoss", "torch.nn.modules.loss.BCELoss"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BceCall:
+    """One call ``loss(prediction, target)``."""
+
+    module: ModuleNames
+    call: ast.Call
+    birth: tuple[ModuleNames, ast.expr] | None = None
+    """Where the criterion is made; None for a direct call of the function."""
+
+
+def bce_calls(project: Project) -> Iterator[BceCall]:
+    """The calls of the project, each once."""
+    if not any(True for _ in project.python_documents(("autocast", "precision"), where=_may_be_mixed)):
+        return
+    seen: set[ast.Call] = set()
+    for document in project.python_documents(("bceloss", "binary_cross_entropy")):
+        module = names_of(project, document)
+        for found in _in_module(project, module):
+            if found.call not in seen:
+                seen.add(found.call)
+                yield found
+
+
+def _may_be_mixed(text: str) -> bool:
+    return "autocast" in text or ("Trainer(" in text and "lightning" in text)
+
+
+def _in_module(project: Project, module: ModuleNames) -> Iterator[BceCall]:
+    named = [*module.attribute_loads.get("binary_cross_entropy", []), *_imported(module, "binary_cross_entropy")]
+    for node in named:
+        if resolve(project, module, node) != FUNCTION:
+            continue
+        parent = module.parents.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            yield BceCall(module, parent)
+        else:
+            yield from _of_object(project, module, node)
+    for call in _makers(project, module):
+        yield from _of_object(project, module, call)
+
+
+def _imported(module: ModuleNames, name: str) -> list[ast.expr]:
+    """The reads of names that an import binds to something called ``name``."""
+    bound = {
+        binding.name
+        for scope in module.scopes.values()
+        for group in scope.bindings.values()
+        for binding in group
+        if (binding.qualified or "").rpartition(".")[2] == name
+    }
+    return [node for alias in sorted(bound) for node in module.name_loads.get(alias, [])]
+
+
+def _makers(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
+    """The calls that make a BCELoss, or an object of a subclass that adds nothing to its ``forward``."""
+    for name, calls in module.calls_by_name.items():
+        if "bce" not in name.lower() and not _is_alias(module, name):
+            continue
+        for call in calls:
+            if resolve(project, module, call.func) in CLASSES or _is_subclass(project, module, call.func):
+                yield call
+
+
+def _is_alias(module: ModuleNames, name: str) -> bool:
+    bindings = module.module_scope.lookup(name)
+    return any((item.qualified or "").endswith(".BCELoss") for item in bindings)
+
+
+def _is_subclass(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    if attribute_chain(node) is None:
+        return False
+    found = class_of(project, module, node)
+    if found is None or not isinstance(found[1].node, ast.ClassDef):
+        return False
+    other, scope = found
+    plain = not {"forward", "__call__"} & scope.bindings.keys()
+    bases = scope.node.bases if isinstance(scope.node, ast.ClassDef) else []
+    return plain and any(resolve(project, other, base) in CLASSES for base in bases)
+
+
+def _of_object(project: Project, module: ModuleNames, birth: ast.expr) -> Iterator[BceCall]:
+    for use in calls_of_object(project, module, birth):
+        if len(use.call.args) + len(use.call.keywords) >= 2:
+            yield BceCall(use.module, use.call, (module, birth))

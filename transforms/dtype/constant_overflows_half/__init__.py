@@ -1,0 +1,214 @@
+"""A constant does not fit the 16-bit tensor it is written into.
+
+## What goes wrong
+
+`scores.masked_fill(mask, -1e9)` on a float16 tensor stops with
+`RuntimeError: value cannot be converted to type c10::Half without overflow`. So do `masked_fill_`, `fill_`, `clamp`,
+`index_fill`, `torch.full(..., -1e9, dtype=torch.float16)` and `F.pad(value=...)`. With `torch.finfo(torch.float32).min`
+bfloat16 stops as well (`... c10::BFloat16 without overflow`).
+
+## Why
+
+float16 ends at 65504 and bfloat16 just below the end of float32 (3.39e38 against 3.40e38). PyTorch refuses to convert
+a scalar that does not fit. Attention scores are float16 under autocast, because `matmul` is, although the
+weights are float32: the line works until mixed precision is switched on (measured with PyTorch 2.13).
+
+## Fix
+
+`finfo` [safe]: the constant becomes `torch.finfo(<tensor>.dtype).min` (or `.max`). Offered where the constant already
+was the limit of float32, where the tensor has a 16-bit dtype in every run, or where nothing but a softmax reads the
+result: masked places stay zero there, in float32 too. `finfo-elsewhere` [unsafe] is the same edit where other code
+reads the masked values, which change in float32 runs. Two such masks must not be added: the sum is `-inf`, and a row
+that is masked as a whole becomes NaN.
+
+## Not flagged
+
+bfloat16 and -1e9, which fit; -1e4 and infinities; scores that were cast to float32 before; code in a disabled autocast
+or behind a test of the dtype; tensors whose dtype is not certain; a project that never computes in 16 bits. A constant
+that is added, chosen by `torch.where` or written by `t[mask] = -1e9` silently becomes `-inf`, which a mask can bear.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.model import AddImport, Applicability, Edit, Finding, Fix, Operation, ReplaceExpression, Rule
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ..half_here import Half, half_here
+from ..numbers import finfo_dtype, number_of
+from .read_by import only_softmax_reads
+
+LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
+C_NAMES = {FP16: "c10::Half", BF16: "c10::BFloat16"}
+METHODS = {
+    "masked_fill": (("value", 1),),
+    "masked_fill_": (("value", 1),),
+    "fill_": (("value", 0),),
+    "clamp": (("min", 0), ("max", 1)),
+    "clamp_": (("min", 0), ("max", 1)),
+    "clip": (("min", 0), ("max", 1)),
+    "clip_": (("min", 0), ("max", 1)),
+    "clamp_min": (("min", 0),),
+    "clamp_max": (("max", 0),),
+    "index_fill": (("value", 2),),
+    "index_fill_": (("value", 2),),
+    "fill_diagonal_": (("fill_value", 0),),
+    "new_full": (("fill_value", 1),),
+    "full_like": (("fill_value", 0),),
+    "full": (("fill_value", 0),),
+    "pad": (("value", 2),),
+}
+"""Calls that refuse a number their tensor cannot hold: name and position of the number, the tensor left out."""
+WORDS = ("masked_fill", "clamp", "clip(", "fill_(", "index_fill", "full(", "full_like(", "value=")
+LARGE = re.compile(
+    r"(?<![\w/#.])(?:[0-9]+\.?[0-9]*[eE]\+?(?:0?[5-9]|[1-9][0-9])\b|[1-9][0-9]{5,}\b|(?:6[5-9]|[7-9][0-9])[0-9]{3}\b)"
+    r"|\b(?:2|10) ?\*\* ?[1-9]|\b[1-9][0-9_]*_000\b"
+    r"|finfo\([a-z.]*.?(?:float|double)|float_info"
+)
+"""Text that may be a number beyond float16; a file without any is not parsed."""
+
+ELSEWHERE = ("onnx", "export", "infer", "data", "preprocess", "frontend", "convert", "deprecated")
+"""Words in paths of code that prepares data or serves a model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Write:
+    """A number on its way into a tensor."""
+
+    module: ModuleNames
+    call: ast.Call
+    tensor: ast.expr
+    """The tensor, or the call itself where it makes one."""
+    number: ast.expr
+    value: float
+
+    @property
+    def source(self) -> str:
+        return self.module.document.source(self.module.document.span(self.number))
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.python_documents(WORDS, where=_speaks_of_numbers):
+        yield from _in_module(project, names_of(project, document))
+
+
+def _in_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    for write in _writes(project, module):
+        half = half_here(project, module, write.tensor)
+        if half is not None and (half.reached or _is_trained(module, write)):
+            overflows = [dtype for dtype in (FP16, BF16) if dtype in half.dtypes and abs(write.value) > LIMITS[dtype]]
+            if overflows:
+                yield _finding(write, half, overflows)
+
+
+def _is_trained(module: ModuleNames, write: Write) -> bool:
+    """Whether the code is part of a network, for those that a registry builds; not preparation or export."""
+    owner = module.scope_of(write.call).enclosing_class
+    bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+    apart = any(word in module.document.path.lower() for word in ELSEWHERE)
+    return not apart and any("Module" in ast.unparse(base) for base in bases)
+
+
+def _speaks_of_numbers(text: str) -> bool:
+    return LARGE.search(text) is not None
+
+
+def _writes(project: Project, module: ModuleNames) -> Iterator[Write]:
+    for name, places in METHODS.items():
+        for call in module.calls_by_name.get(name, []):
+            tensor, skip = _tensor(module, call, name)
+            if tensor is None:
+                continue
+            for keyword, index in places:
+                number = _argument(call, keyword, index + skip)
+                value = number_of(project, module, number) if number is not None else None
+                if number is not None and value is not None and math.isfinite(value) and abs(value) > LIMITS[FP16]:
+                    yield Write(module, call, tensor, number, value)
+
+
+def _tensor(module: ModuleNames, call: ast.Call, name: str) -> tuple[ast.expr | None, int]:
+    """The tensor that is written, and how many positional arguments stand before those of the method."""
+    qualified = module.qualified(call.func)
+    if qualified is not None:
+        known = qualified in (f"torch.{name}", f"torch.nn.functional.{name}", f"torch.special.{name}")
+        if not known or any(isinstance(item, ast.Starred) for item in call.args):
+            return None, 0
+        makes = name in ("full", "full_like")
+        return (call if makes else call.args[0] if call.args else None), 1
+    if not isinstance(call.func, ast.Attribute) or name in ("full", "full_like", "pad"):
+        return None, 0
+    return (call if name == "new_full" else call.func.value), 0
+
+
+def _argument(call: ast.Call, keyword: str, index: int) -> ast.expr | None:
+    named = next((item.value for item in call.keywords if item.arg == keyword), None)
+    if named is not None or any(isinstance(item, ast.Starred) for item in call.args):
+        return named
+    return call.args[index] if index < len(call.args) else None
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _finding(write: Write, half: Half, overflows: list[Dtype]) -> Finding:
+    document = write.module.document
+    names = " and ".join(dtype.name for dtype in overflows)
+    error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"
+    when = "always" if half.certain else f"as soon as autocast computes in {names}"
+    message = f"{write.source} does not fit {names}: {when} this raises '{error}'"
+    return rule.finding(message, document.path, document.span(write.number), half.why, _fixes(write, half))
+
+
+def _fixes(write: Write, half: Half) -> list[Fix]:
+    dtype = _dtype_text(write)
+    if dtype is None or "torch.jit.script" in write.module.document.text:
+        return []  # TorchScript knows no torch.finfo of a tensor's dtype
+    document = write.module.document
+    limit = finfo_dtype(write.module, write.number)
+    torch, operations = _torch(write.module)
+    edit: Operation
+    if limit is not None and write.module.qualified(limit) is not None:
+        edit = ReplaceExpression(document.span(limit), (dtype,))
+        operations = []
+    else:
+        end = "min" if write.value < 0 else "max"
+        edit = ReplaceExpression(document.span(write.number), (f"{torch}.finfo({dtype}).{end}",))
+    safe = limit is not None or half.certain or only_softmax_reads(write.module, write.call)
+    edits = tuple(Edit(document.path, item) for item in (edit, *operations))
+    if safe:
+        return [Fix("finfo", f"use the limit of {dtype}", Applicability.SAFE, edits)]
+    message = f"use the limit of {dtype}; float32 runs then see -3.4e38 where they saw {write.source}"
+    return [Fix("finfo-elsewhere", message, Applicability.UNSAFE, edits)]
+
+
+def _dtype_text(write: Write) -> str | None:
+    """The dtype of the tensor in source text, where evaluating it twice does no harm."""
+    node: ast.expr | None = write.tensor
+    if node is write.call:
+        given = next((item.value for item in write.call.keywords if item.arg == "dtype"), None)
+        if given is not None:
+            return ast.unparse(given) if attribute_chain(given) is not None else None
+        like = write.call.args[0] if write.call.args else None
+        node = write.call.func.value if _is_method(write) and isinstance(write.call.func, ast.Attribute) else like
+    return f"{ast.unparse(node)}.dtype" if node is not None and attribute_chain(node) is not None else None
+
+
+def _is_method(write: Write) -> bool:
+    return write.module.qualified(write.call.func) is None
+
+
+def _torch(module: ModuleNames) -> tuple[str, list[Operation]]:
+    """What torch is called here, and the import it takes."""
+    for name, bindings in module.module_scope.bindings.items():
+        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
+            return name, []
+    return "torch", [AddImport("import torch")]
+
+
+rule = Rule.of("PF209", check)

@@ -1,0 +1,193 @@
+"""Token ids, labels, timesteps or positions are kept in 16 bits, where most integers do not exist.
+
+## What goes wrong
+
+`{k: v.to(torch.bfloat16) for k, v in batch.items()}` casts `input_ids` and `labels` too. An embedding then stops with
+`Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int`, a loss with
+`expected target dtype to be Long or Byte`. Where the ids are made integers again, nothing stops: token 32001 has become
+32000, timestep 999 has become 1000. `torch.arange(n, dtype=torch.bfloat16)` counts 256, 256, 258, 260: of 4096
+positions 769 are different.
+
+## Why
+
+bfloat16 has 8 significant bits and holds all integers up to 256, float16 has 11 and holds them up to 2048 (and nothing
+beyond 65504). Autocast does not touch integers; explicit casts do.
+
+## Fix
+
+`floating-only` [safe]: in a comprehension over a batch that holds token ids, only floating-point tensors are cast; the
+embedding stopped before. `spare-integers` [unsafe]: the same edit where only labels are known, or where a later
+`.long()` hides the mistake: the numbers change. `keep-integers` [unsafe]: the cast of ids goes away.
+`count-in-float32` [display-only]: `arange` counts in float32; where 16-bit tensors meet what is computed from it, a
+cast belongs, which is the owner's to place.
+
+## Not flagged
+
+Casts that test `is_floating_point`; batches of which no integer entry is known; a processor's or tokenizer's own `.to`,
+which knows; timesteps that are continuous or made as floats; embeddings of timesteps; `arange` of up to 257 (bfloat16)
+or 2049 (float16) numbers, of an unknown number in float16, with a step, or divided at once (frequencies); dtypes that
+are not certain.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
+from ....codemod.purpose.files import is_test
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of, scenarios_of
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.weights import cast_dtype
+from ..numbers import number_of
+from .batch_casts import BatchCast, batch_casts
+from .integer_tensors import integer_source, named_ids
+
+LAST_EXACT = {BF16: 256, FP16: 2048}
+"""The integers up to here are exact."""
+WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")
+CASTS = ("half", "bfloat16", "to")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.python_documents(WORDS, where=_casts_integers):
+        if is_test(document.path):
+            continue
+        module = names_of(project, document)
+        for batch in batch_casts(project, module):
+            yield _cast_batch(batch)
+        yield from _cast_integers(project, module)
+        yield from _counted(project, module)
+
+
+def _casts_integers(text: str) -> bool:
+    return any(word in text for word in ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "argmax"))
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def _cast_batch(batch: BatchCast) -> Finding:
+    document = batch.module.document
+    message = (
+        f"this casts every tensor of the batch to {batch.dtype.name}, {batch.entry} too: ids above"
+        f" {LAST_EXACT[batch.dtype]} are rounded, and an embedding or a loss refuses them"
+    )
+    evidence = (Place(document.path, document.span(batch.evidence), f"the batch holds {batch.entry}"),)
+    fixes = []
+    if batch.value is not None:
+        span = document.span(batch.cast)
+        kept = batch.without_dtype or document.source(document.span(batch.value))
+        tested = document.source(document.span(batch.value))
+        edit = ReplaceExpression(span, (span, f" if {tested}.is_floating_point() else {kept}"))
+        name, level = ("floating-only", Applicability.SAFE) if batch.stops else ("spare-integers", Applicability.UNSAFE)
+        fixes.append(Fix(name, "cast only floating-point tensors", level, (Edit(document.path, edit),)))
+    return rule.finding(message, document.path, document.span(batch.cast), evidence, fixes)
+
+
+# --- single tensors ---------------------------------------------------------------------------------------------------
+
+
+def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    for name in CASTS:
+        for call in module.calls_by_name.get(name, []):
+            if not isinstance(call.func, ast.Attribute):
+                continue
+            source = integer_source(module, call.func.value) or named_ids(module, call)
+            dtype = _coarsest(project, module, call) if source is not None else None
+            if source is None or dtype is None or source.largest <= LAST_EXACT[dtype]:
+                continue
+            if not _is_computed_with(module, call) and not _holds_something_else(module, call):
+                document = module.document
+                text = document.source(document.span(call.func.value))
+                message = (
+                    f"{text} holds integers, and {dtype.name} is exact up to {LAST_EXACT[dtype]} only:"
+                    " larger ones are rounded"
+                )
+                evidence = (Place(document.path, document.span(source.node), source.why),)
+                yield rule.finding(message, document.path, document.span(call), evidence, _without_cast(module, call))
+
+
+def _coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:
+    """The 16-bit type that the cast certainly has, or the coarsest one of those it can have by the project's choice."""
+    certain = cast_dtype(project, module, call)
+    if certain is not None or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return certain if certain in LAST_EXACT else None
+    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
+    found = {scenario.value for node in given for scenario in scenarios_of(project, module, node)}
+    return next((dtype for dtype in LAST_EXACT if dtype in found), None)
+
+
+def _holds_something_else(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the result is called by another name: ``pixel_values=input_ids.to(dtype)``."""
+    parent = module.parents[call]
+    name = (parent.arg or "") if isinstance(parent, ast.keyword) else ""
+    if isinstance(parent, ast.Dict):
+        key = parent.keys[parent.values.index(call)]
+        name = str(key.value) if isinstance(key, ast.Constant) else ""
+    return any(word in name for word in ("pixel", "image", "feature", "embed", "audio"))
+
+
+def _is_computed_with(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the cast only joins a computation with 16-bit tensors: ``mask * ids.to(dtype)``, ``ids.half() / n``."""
+    parent = module.parents[call]
+    return isinstance(parent, ast.BinOp | ast.UnaryOp | ast.Compare)
+
+
+def _without_cast(module: ModuleNames, call: ast.Call) -> list[Fix]:
+    document = module.document
+    if len(call.args) + len(call.keywords) > 1 or not isinstance(call.func, ast.Attribute):
+        return []
+    edit = ReplaceExpression(document.span(call), (document.span(call.func.value),))
+    text = "keep the integers; what needs a floating type casts itself, or says so"
+    return [Fix("keep-integers", text, Applicability.UNSAFE, (Edit(document.path, edit),))]
+
+
+# --- positions --------------------------------------------------------------------------------------------------------
+
+
+def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    for call in module.calls_by_name.get("arange", []):
+        given = next((item for item in call.keywords if item.arg == "dtype"), None)
+        if given is None or module.qualified(call.func) != "torch.arange":
+            continue
+        found = constants_of(project, module, given.value)
+        dtypes = [dtype for dtype in LAST_EXACT if dtype in found]
+        if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
+            continue
+        document = module.document
+        message = (
+            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighbouring positions are equal"
+        )
+        yield rule.finding(message, document.path, document.span(call), (), [_in_float32(module, call)])
+
+
+def _counts_far(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> bool:
+    """Whether ``arange`` goes by ones to an end that is unknown, or known to be too far."""
+    keywords = {item.arg for item in call.keywords}
+    if not 1 <= len(call.args) <= 2 or keywords & {"step", "end", "start", None}:
+        return False
+    parent = module.parents[call]
+    if isinstance(parent, ast.BinOp):
+        return False
+    end = number_of(project, module, call.args[-1])
+    return dtype == BF16 and _is_length(call.args[-1]) if end is None else end - 1 > LAST_EXACT[dtype]
+
+
+def _is_length(node: ast.expr) -> bool:
+    """Whether the end is a number of positions by its name; widths, heads and classes are few."""
+    words = ast.unparse(node).lower()
+    return any(word in words for word in ("length", "seq", "max_len", "position", "token", "timestep", "context"))
+
+
+def _in_float32(module: ModuleNames, call: ast.Call) -> Fix:
+    document = module.document
+    torch = ast.unparse(call.func).rpartition(".")[0] or "torch"
+    edit = Edit(document.path, SetArgument(document.span(call), "dtype", f"{torch}.float32"))
+    text = "count in float32; cast what is computed from the positions, where 16-bit tensors meet it"
+    return Fix("count-in-float32", text, Applicability.DISPLAY_ONLY, (edit,))
+
+
+rule = Rule.of("PF214", check)

@@ -1,0 +1,135 @@
+"""Casts of every tensor of a batch to 16 bits, ids and labels included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.paths import function_of
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.weights import cast_dtype
+
+ENTRIES = ("input_ids", "decoder_input_ids", "token_ids", "token_type_ids", "position_ids", "labels")
+"""Entries of a batch that hold integers; those that index an embedding first."""
+TOKENIZERS = ("tokenizer", "tok")
+_MAX_CHAIN = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchCast:
+    """One expression that casts whatever an entry holds."""
+
+    module: ModuleNames
+    cast: ast.expr
+    value: ast.expr | None
+    """The entry before the cast, where the cast is one call; None where it is a chain of calls."""
+    without_dtype: str | None
+    """Source text of the cast without its dtype (``v.to(device)``); None where nothing else is asked of it."""
+    dtype: Dtype
+    entry: str
+    evidence: ast.AST
+
+    @property
+    def stops(self) -> bool:
+        """Whether an embedding certainly refuses the entry; labels may be meant for a loss that takes floats."""
+        return self.entry != "labels" and not any(name in self.module.attribute_loads for name in ("long", "int"))
+
+
+def batch_casts(project: Project, module: ModuleNames) -> Iterator[BatchCast]:
+    """``{k: v.to(dtype) for k, v in batch.items()}``, and loops that write back what they cast."""
+    for node in module.nodes:
+        if isinstance(node, ast.DictComp) and len(node.generators) == 1 and not node.generators[0].ifs:
+            generator = node.generators[0]
+            table = _table(generator.iter)
+            if table is not None:
+                yield from _cast(project, module, node, node.value, generator.target, table)
+        elif isinstance(node, ast.For) and _table(node.iter) is not None:
+            table = _table(node.iter)
+            for statement in node.body:  # a nested ``if`` may ask what the entry is
+                written = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
+                if written and table is not None and isinstance(statement, ast.Assign):
+                    yield from _cast(project, module, statement, statement.value, node.target, table)
+
+
+def _table(iterated: ast.expr) -> ast.expr | None:
+    """``batch`` of ``batch.items()``, ``batch.keys()``, ``batch``."""
+    if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Attribute) and not iterated.args:
+        return iterated.func.value if iterated.func.attr in ("items", "keys") else None
+    return iterated if isinstance(iterated, ast.Name) else None
+
+
+def _cast(
+    project: Project, module: ModuleNames, node: ast.AST, expression: ast.expr, target: ast.expr, table: ast.expr
+) -> Iterator[BatchCast]:
+    chain: list[ast.Call] = []
+    inner = expression
+    while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and len(chain) < _MAX_CHAIN:
+        chain.append(inner)
+        inner = inner.func.value
+    dtypes = [dtype for call in chain if (dtype := cast_dtype(project, module, call)) is not None]
+    if not dtypes or dtypes[0] not in (FP16, BF16) or not _is_entry(inner, target, table):
+        return
+    found = _integer_entry(module, node, table)
+    if found is not None:
+        simple = len(chain) == 1
+        rest = _without_dtype(project, module, chain[0]) if simple else None
+        yield BatchCast(module, expression, inner if simple else None, rest, dtypes[0], *found)
+
+
+def _is_entry(inner: ast.expr, target: ast.expr, table: ast.expr) -> bool:
+    """Whether ``inner`` is the loop's value, or ``batch[key]`` with the loop's key."""
+    if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        return ast.unparse(inner) == ast.unparse(target.elts[1])
+    return ast.unparse(inner) == f"{ast.unparse(table)}[{ast.unparse(target)}]"
+
+
+def _without_dtype(project: Project, module: ModuleNames, call: ast.Call) -> str | None:
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return None
+
+    def is_dtype(node: ast.expr) -> bool:
+        return any(isinstance(value, Dtype) for value in constants_of(project, module, node))
+
+    document = module.document
+    kept = [document.source(document.span(item)) for item in call.args if not is_dtype(item)]
+    kept += [
+        f"{item.arg}={document.source(document.span(item.value))}"
+        for item in call.keywords
+        if item.arg and item.arg != "dtype"
+    ]
+    return f"{document.source(document.span(call.func))}({', '.join(kept)})" if kept else None
+
+
+def _integer_entry(module: ModuleNames, node: ast.AST, table: ast.expr) -> tuple[str, ast.AST] | None:
+    """An integer entry that the batch is known to have: read by its key around here, or made by a tokenizer."""
+    names = {ast.unparse(table), *_results(module, node)}
+    function = function_of(module, node)
+    read: dict[str, ast.AST] = {}
+    for other in module.nodes:
+        if isinstance(other, ast.Subscript) and isinstance(other.slice, ast.Constant):
+            same = other.slice.value in ENTRIES and function_of(module, other) is function
+            if same and ast.unparse(other.value) in names:
+                read.setdefault(str(other.slice.value), other)
+    known = next(((entry, read[entry]) for entry in ENTRIES if entry in read), None)
+    return known or _tokenized(module, table)
+
+
+def _results(module: ModuleNames, node: ast.AST) -> list[str]:
+    parent = module.parents[node]
+    return [ast.unparse(target) for target in parent.targets] if isinstance(parent, ast.Assign) else []
+
+
+def _tokenized(module: ModuleNames, table: ast.expr) -> tuple[str, ast.AST] | None:
+    bindings = module.scope_of(table).lookup(table.id) if isinstance(table, ast.Name) else []
+    for binding in bindings:
+        value: ast.expr | None = binding.value
+        while isinstance(value, ast.Call):
+            name = (attribute_chain(value.func) or [""])[-1]
+            if name in TOKENIZERS or name.endswith("_tokenizer"):
+                return "input_ids", value
+            value = value.func.value if isinstance(value.func, ast.Attribute) else None
+    return None

@@ -1,0 +1,119 @@
+"""A 16-bit tensor goes into an operation that has no kernel for it.
+
+## What goes wrong
+
+`torch.fft.rfft2(x)`, `torch.linalg.svd(x)`, `torch.quantile(x, 0.9)` stop with `RuntimeError: Unsupported dtype
+BFloat16`, `"linalg_svd_cpu" not implemented for 'Half'`, `quantile() input tensor must be either float or double dtype`
+when `x` is what a layer computed under autocast, or was cast to 16 bits.
+
+## Why
+
+PyTorch has no 16-bit kernels for FFTs (float16 on CUDA takes powers of two only), matrix decompositions, `quantile`,
+`cdist`, `stft`, complex numbers of bfloat16. Autocast casts some of them to float32 itself: `cdist` on CUDA, nearly
+all on the CPU.
+
+## Fix
+
+`float32` [safe]: the operation is computed in float32, `op(x.float())`, and its result is cast back where it is one
+tensor of the same kind. What worked before gives the same: a float32 tensor is not changed.
+
+## Not flagged
+
+Tensors that are cast to float32 before; tensors whose dtype is not known; operations that autocast of that device runs
+in float32; what a profile of the machine saw working; places that ask for the dtype; float16 FFTs outside of the CPU.
+`interpolate` of bfloat16 only where the project is pinned to a PyTorch before 2.1, which lacks the kernel.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.flow.encounters import encounters
+from ....codemod.flow.frame import Application, place_of
+from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.purpose.files import is_test
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
+from ....codemod.torch.tables.operations import operation
+from ..clashes import name_of
+from ..float_around import float_around
+from ..numpy_readings import is_told_apart
+from .half_operands import HalfOperand, half_operand
+from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
+
+_CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    items = [item for item in encounters(project).applications if _is_asked(item)]
+    for item in items:
+        operand = half_operand(project, item)
+        if operand is None:
+            continue
+        hit = operand.dtypes & _missing(project, item, operand)
+        if hit and not (operand.origin != "cast" and is_told_apart(project, item.module, item.node)):
+            yield _finding(project, item, operand, hit)
+
+
+def _missing(project: Project, item: Application, operand: HalfOperand) -> frozenset[Dtype]:
+    """What autocast made runs on the device of its region; anything else has to lack a kernel everywhere."""
+    if operand.origin == "autocast":
+        return gaps_on(project, item, item.autocast.device)
+    return gaps(project, item)
+
+
+def _is_asked(item: Application) -> bool:
+    known = item.operation in WITHOUT_KERNELS or item.operation in INTERPOLATION
+    return known and not is_test(item.module.document.path)
+
+
+def _finding(project: Project, item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:
+    document = item.module.document
+    name, called = name_of(operand.node), item.operation
+    types = " or ".join(sorted(dtype.name for dtype in hit))
+    when = {
+        "cast": f"{name} is {types}",
+        "chosen": f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
+        "autocast": f"{name} is {types} under autocast",
+    }[operand.origin]
+    message = f"{when}, for which {called} has no kernel: this raises"
+    certain = next(iter(hit)) if operand.origin == "cast" and len(operand.dtypes) == 1 else None
+    fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
+    return rule.finding(message, document.path, document.span(item.node), evidence, fixes)
+
+
+def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:
+    if any(entry.arg == "out" for entry in item.node.keywords):
+        return []  # the buffer has the 16-bit dtype
+    result = _result_dtype(item, operand, certain)
+    edits = float_around(item.module.document, item.node, _tensors(item, operand), result)
+    back = " and cast the result back" if result else ""
+    message = f"compute it in float32{back}; float32 tensors stay as they are"
+    return [Fix("float32", message, Applicability.SAFE, edits)]
+
+
+def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -> str:
+    """How to say the dtype that the result should have; empty where it is no tensor of the operand's kind."""
+    known = operation(item.operation)
+    if known is None or known.result not in _CAST_BACK:
+        return ""
+    if place_of(operand) is not None:
+        return f"{ast.unparse(operand)}.dtype"
+    imported = any(entry.qualified == "torch" for entry in item.module.scope_of(item.node).lookup("torch"))
+    return f"torch.{certain.name}" if certain is not None and imported else ""
+
+
+def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:
+    """The operands that must agree: all that take part in the operation's mix."""
+    known = operation(item.operation)
+    if known is None or known.mix == "none" or item.receiver is not None:
+        return [operand]
+    taking = {entry.position for entry in known.operands}
+    keywords = {entry.keyword for entry in known.operands}
+    found = [node for index, node in enumerate(item.node.args) if index in taking]
+    return found + [entry.value for entry in item.node.keywords if entry.arg in keywords]
+
+
+rule = Rule.of("PF211", check, depends_on=("profile",))

@@ -1,0 +1,163 @@
+"""Which 16-bit types the operand of an operation can have, and what says so."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.flow.frame import Application, Autocasting
+from ....codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
+from ....codemod.model import Place
+from ....codemod.python.bindings import reaching
+from ....codemod.python.functions import FunctionTarget
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.tables.operations import operation
+from ..atom_places import atom_places
+from ..half_here import Half, half_here
+from ..project_runs import runs_of_project
+from .forward_code import is_in_forward
+from .kernel_gaps import INTERPOLATION
+
+INTERPOLATION_IN_FLOAT32_SINCE = "2.3"
+"""The PyTorch from which on CUDA's autocast computes interpolations in float32."""
+_RAISED = ("fp32", "set_opt_dtype")
+"""Policies under which autocast casts a 16-bit operand to float32 itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfOperand:
+    """An operand that is, or can be, 16-bit."""
+
+    node: ast.expr
+    dtypes: frozenset[Dtype]
+    origin: str
+    """``cast``: for certain; ``chosen``: by a dtype that the project chooses at run time; ``autocast``: under it."""
+    why: tuple[Place, ...]
+    symbol: str = ""
+    """For ``chosen``: what decides."""
+
+
+def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
+    """The tensor that the operation is applied to."""
+    if item.receiver is not None and isinstance(item.node.func, ast.Attribute):
+        return item.node.func.value, item.receiver
+    given = next((entry.value for entry in item.node.keywords if entry.arg in ("input", "A")), None)
+    if item.node.args and not isinstance(item.node.args[0], ast.Starred):
+        return item.arguments[0]
+    return next(((node, value) for node, value in item.arguments if node is given), None)
+
+
+def half_operand(project: Project, item: Application) -> HalfOperand | None:
+    """Why the operand is 16-bit where the operation stands; None where nothing says so, or autocast casts it."""
+    found = operand_of(item)
+    if found is None or _is_raised_by_autocast(project, item):
+        return None
+    node, value = found
+    known = _of_atoms(project, node, value)
+    if known is not None or not _is_open(value):
+        return known
+    return _under_autocast(project, item, node)
+
+
+def _is_raised_by_autocast(project: Project, item: Application) -> bool:
+    """Whether autocast, where it may be on here, casts the operand to float32 itself."""
+    known = operation(item.operation)
+    if known is None or item.autocast.state is Autocasting.OFF:
+        return False
+    path = item.module.document.path
+    if item.autocast.state is Autocasting.MAYBE and not runs_of_project(project, path):
+        return False
+    if item.operation in INTERPOLATION:
+        pins = allowed(project, "torch", near=path)
+        if pins is not None and not pins.may_reach(INTERPOLATION_IN_FLOAT32_SINCE):
+            return False
+    return known.autocast(_device(project, item)) in _RAISED
+
+
+def _device(project: Project, item: Application) -> str:
+    """The device type whose autocast counts: that of the region, else that of the profile's machine."""
+    devices = project.profile.training_devices if project.profile is not None else ()
+    backends = {device.backend for device in devices}
+    on_cpu = item.autocast.state is Autocasting.MAYBE and backends == {"cpu"}
+    return "cpu" if on_cpu else item.autocast.device
+
+
+def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | None:
+    atoms = value.atoms if value.kind is Kind.TENSOR else ()
+    guilty = [atom for atom in atoms if _dtypes_of(atom)]
+    if not guilty:
+        return None
+    dtypes = frozenset(dtype for atom in guilty for dtype in _dtypes_of(atom))
+    certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)
+    symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
+    autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
+    origin = "autocast" if autocast else "cast" if certain else "chosen"
+    return HalfOperand(node, dtypes, origin, atom_places(project, guilty), symbol)
+
+
+def _dtypes_of(atom: Atom) -> frozenset[Dtype]:
+    named = atom.candidates if atom.dtype is None else frozenset({atom.dtype})
+    return named & frozenset(HALVES)
+
+
+def _is_open(value: Value) -> bool:
+    """Whether the flow leaves the dtype open: a parameter, weights, or nothing known."""
+    roles = (Role.PARAMETER, Role.WEIGHTS)
+    return value.kind in (Kind.TENSOR, Kind.UNKNOWN) and all(atom.role in roles for atom in value.atoms)
+
+
+def _under_autocast(project: Project, item: Application, node: ast.expr) -> HalfOperand | None:
+    """The operand was computed by a layer or product that a run of the project does in 16 bits."""
+    if not is_in_forward(project, item.module, item.node):
+        return None
+    half = half_here(project, item.module, node) or _handed_over(project, item, node)
+    return HalfOperand(node, half.dtypes, "cast" if half.certain else "autocast", half.why) if half else None
+
+
+def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | None:
+    """``self.spectral(self.conv(x))``: the module's ``forward`` applies the operation to what it is given."""
+    function, module = item.function, item.module
+    if function is None or function.name != "forward":
+        return None
+    name = _parameter_of(module, function, node)
+    owner = module.scope_of(function).enclosing_class
+    if name is None or owner is None or not isinstance(owner.node, ast.ClassDef):
+        return None
+    for call, argument in _applied(module, owner.node.name, function, name):
+        half = half_here(project, module, argument)
+        if half is not None:
+            document = module.document
+            place = Place(document.path, document.span(call), f"{owner.node.name} is applied to it here")
+            return Half(half.dtypes, half.certain, (*half.why, place))
+    return None
+
+
+def _parameter_of(module: ModuleNames, function: FunctionNode, node: ast.expr) -> str | None:
+    """The parameter that ``node`` is, where nothing gave it another value."""
+    if not isinstance(node, ast.Name) or node.id not in {item.arg for item in parameters_of(function)}:
+        return None
+    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+    return node.id if all(item.kind == "parameter" for item in bindings) else None
+
+
+def _applied(
+    module: ModuleNames, owner: str, forward: FunctionNode, parameter: str
+) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls ``self.part(x)`` in the same file whose part is made from the class, with what arrives."""
+    for made in module.calls_by_name.get(owner, []):
+        statement = module.statement_of(made)
+        targets = statement.targets if isinstance(statement, ast.Assign) and statement.value is made else []
+        for target in targets:
+            if not isinstance(target, ast.Attribute) or attribute_chain(target.value) != ["self"]:
+                continue
+            holder, place = module.scope_of(made).enclosing_class, ["self", target.attr]
+            for call in module.calls_by_name.get(target.attr, []):
+                if module.scope_of(call).enclosing_class is not holder or attribute_chain(call.func) != place:
+                    continue
+                argument = FunctionTarget(module, forward, bound=True).arguments(call).get(parameter)
+                if argument is not None:
+                    yield call, argument

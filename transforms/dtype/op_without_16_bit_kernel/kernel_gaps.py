@@ -1,0 +1,124 @@
+"""For which 16-bit types an operation lacks a kernel where the project runs: by torch's tables, or by a profile."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ....codemod.flow.frame import Application
+from ....codemod.model import Place
+from ....codemod.profiles.profile import Device, Profile
+from ....codemod.python.bindings import default_of
+from ....codemod.python.names import ModuleNames
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.tables.kernels import ANTIALIAS, WORKS_SINCE, missing_dtypes
+
+INTERPOLATION = ("interpolate", "upsample")
+_BACKENDS = {"cuda": "cuda", "rocm": "cuda", "cpu": "cpu"}
+"""The table that holds for a backend; others have none."""
+_SHORT = {"bf16": BF16, "fp16": FP16}
+_PROBED = {
+    "linalg.inv": "inv",
+    "inverse": "inv",
+    "linalg.solve": "solve",
+    "linalg.svd": "svd",
+    "linalg.svdvals": "svd",
+    "svd": "svd",
+    "linalg.qr": "qr",
+    "qr": "qr",
+    "linalg.eigh": "eigh",
+    "linalg.det": "det",
+    "det": "det",
+    "linalg.cholesky": "cholesky",
+    "cholesky": "cholesky",
+    "fft.rfft": "rfft",
+}
+"""What `precfix probe` calls an operation, where it is not its own name."""
+_OK = "ok"
+_UNTRIED = ("", "-")
+
+
+def gaps(project: Project, item: Application) -> frozenset[Dtype]:
+    """The 16-bit types for which the operation raises on every device that the project can mean.
+
+    With a profile: on one of its training devices, by what the probe saw there, else by the tables.
+    """
+    if project.profile is not None and project.profile.training_devices:
+        return _of_profile(project, project.profile, item)
+    return _of_table(project, item, "cpu") & _of_table(project, item, "cuda")
+
+
+def gaps_on(project: Project, item: Application, device: str) -> frozenset[Dtype]:
+    """The types for which it raises on a device type; a profile of such a device decides."""
+    profile = project.profile
+    if profile is not None and any(_BACKENDS.get(each.backend) == device for each in profile.training_devices):
+        return _of_profile(project, profile, item)
+    return _of_table(project, item, device)
+
+
+def _of_profile(project: Project, profile: Profile, item: Application) -> frozenset[Dtype]:
+    found: set[Dtype] = set()
+    for device in profile.training_devices:
+        found |= _of_device(project, device, item)
+    return frozenset(found)
+
+
+def _of_device(project: Project, device: Device, item: Application) -> frozenset[Dtype]:
+    missing = set(_of_table(project, item, _BACKENDS.get(device.backend, "")))
+    for entry in device.ops:
+        dtype = _SHORT.get(entry.dtype)
+        if dtype is None or entry.op != _probed_name(item) or entry.forward in _UNTRIED:
+            continue
+        missing = missing - {dtype} if entry.forward == _OK else missing | {dtype}
+    return frozenset(missing)
+
+
+def _probed_name(item: Application) -> str:
+    if item.operation in INTERPOLATION:
+        return "interpolate_antialias" if is_antialiased(item) else f"interpolate_{_mode(item)}"
+    return _PROBED.get(item.operation, item.operation)
+
+
+def _of_table(project: Project, item: Application, device: str) -> frozenset[Dtype]:
+    names = set(missing_dtypes(item.operation, device))
+    if item.operation in INTERPOLATION and is_antialiased(item):
+        names |= set(ANTIALIAS.get(device, ()))
+    pins = allowed(project, "torch", near=item.module.document.path)
+    for dtype in ("bfloat16", "float16"):
+        since = WORKS_SINCE.get((item.operation, device, dtype))
+        if since is not None and pins is not None and not pins.may_reach(since):
+            names.add(dtype)
+    return frozenset(Dtype(name) for name in names)
+
+
+def pins_of(project: Project, item: Application) -> tuple[Place, ...]:
+    """Where the project is pinned to a PyTorch that lacks a kernel which newer ones have."""
+    if item.operation not in INTERPOLATION or is_antialiased(item):
+        return ()
+    pins = allowed(project, "torch", near=item.module.document.path)
+    return tuple(replace(place, message="pinned here") for place in pins.places[:1]) if pins is not None else ()
+
+
+def _mode(item: Application) -> str:
+    mode = _argument(item.node, "mode", 3)
+    return mode.value if isinstance(mode, ast.Constant) and isinstance(mode.value, str) else "nearest"
+
+
+def is_antialiased(item: Application) -> bool:
+    """Whether ``antialias=`` is True, written or as the default of a parameter."""
+    value = _argument(item.node, "antialias", 6)
+    if isinstance(value, ast.Name):
+        value = _default(item.module, value)
+    return isinstance(value, ast.Constant) and value.value is True
+
+
+def _default(module: ModuleNames, name: ast.Name) -> ast.expr | None:
+    bindings = module.scope_of(name).lookup(name.id)
+    return default_of(bindings[0]) if len(bindings) == 1 and bindings[0].kind == "parameter" else None
+
+
+def _argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    given = next((item.value for item in call.keywords if item.arg == name), None)
+    return given if given is not None else call.args[position] if len(call.args) > position else None

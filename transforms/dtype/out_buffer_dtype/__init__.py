@@ -1,0 +1,73 @@
+"""A product is written into a tensor of another dtype: `out=` and `addmm_` are not helped by autocast.
+
+## What goes wrong
+
+`RuntimeError: Expected out tensor to have dtype c10::BFloat16, but got float instead` from `torch.matmul(..., out=x)`,
+or `self and mat2 must have the same dtype, but got Float and BFloat16` from `x.addmm_(a, b)`. Often far from the cause:
+in the backward pass of a fused kernel, or only once a model is loaded in another dtype than it is trained in.
+
+## Why
+
+Autocast casts the operands of `torch.matmul`, but not those of its `out=` form nor of `addmm_`, `addmv_`, `baddbmm_`
+and `addbmm_`: buffer and operands must have one dtype already (PyTorch, "Autocast Op Reference"). A buffer that is
+reused has the dtype of what it held: a saved float32 input while the gradient is bfloat16, or float32 because
+`torch.empty(size, device=...)` was given no dtype. A dequantized weight has the dtype its quantization remembers.
+
+## Fix
+
+`guard` [safe]: the saved tensor is reused only while its dtype is that of the operand; else a new one is made. The same
+numbers, one crash less, and where the dtypes differ one more tensor.
+
+`cast` [safe]: an operand of `addmm_` and its like is cast to the dtype it meets, which does nothing where it has it.
+
+`dtype` [safe]: the buffer is made with the dtype of the operand.
+
+No fix where the operand has no name yet when the buffer is chosen, or the result is read from the buffer alone.
+
+## Not flagged
+
+`out=` that is handed through from a parameter, buffers made like an operand (`empty_like(x)`, `dtype=x.dtype`), saved
+tensors that are cast before, places behind a test of the dtype, Functions with `custom_fwd(cast_inputs=...)`, whose
+tensors all have one dtype, and `torch.add(out=)`, `copy_` and `+=`, which convert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ....codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ....codemod.source.project import Project
+from ..custom_functions import custom_functions
+from .local_buffers import in_functions
+from .saved_buffers import Mismatch, in_backward
+
+_MESSAGES = {
+    "guard": "reuse the saved tensor only where it has the dtype of the operand, else make a new one",
+    "cast": "cast to the dtype it meets; nothing happens where it has it already",
+    "dtype": "make the buffer with the dtype of the operand",
+}
+
+
+def check(project: Project) -> Iterator[Finding]:
+    seen = set()
+    for function in custom_functions(project):
+        for mismatch in in_backward(project, function):
+            seen.add(mismatch.node)
+            yield _finding(mismatch)
+    for mismatch, places in in_functions(project):
+        if mismatch.node not in seen:
+            yield _finding(mismatch, places)
+
+
+def _finding(mismatch: Mismatch, places: Iterable[Place] = ()) -> Finding:
+    document = mismatch.module.document
+    evidence = [Place(document.path, document.span(node), text) for node, text in mismatch.evidence]
+    fixes = []
+    if mismatch.operations:
+        edits = tuple(Edit(document.path, item) for item in mismatch.operations)
+        fixes = [Fix(mismatch.fix, _MESSAGES[mismatch.fix], Applicability.SAFE, edits)]
+    span = document.span(mismatch.node)
+    return rule.finding(mismatch.message, document.path, span, [*evidence, *places], fixes)
+
+
+rule = Rule.of("PF205", check)

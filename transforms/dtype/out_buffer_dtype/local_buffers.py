@@ -1,0 +1,167 @@
+"""Products in ordinary functions that write into a tensor of another dtype than their operands certainly have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
+from ....codemod.flow.lattice import HALVES, Made, Role, Value
+from ....codemod.model import Operation, Place, SetArgument
+from ....codemod.purpose.files import is_test
+from ....codemod.python.bindings import reaching
+from ....codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts_in, is_float32_island
+from ....codemod.torch.tables.operations import OPERATIONS, operation
+from ....codemod.torch.tables.policies import policy_of
+from ..half_runs import runs_of
+from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype
+
+WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lower")
+"""With ``out=`` autocast leaves these alone."""
+IN_PLACE = tuple(f"{name}_" for name in WITH_OUT if getattr(operation(f"{name}_"), "mix", "") == "raises-destination")
+"""Autocast leaves these alone, always."""
+LOW, FULL = "low", "float32"
+_KNOWN = (LOW, FULL, "float16", "bfloat16")
+
+
+def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]]]:
+    """Every such product, with what makes its function run under autocast."""
+    if flow_of(project).changes_default_dtype:
+        return
+    for document in project.python_documents((*IN_PLACE, "out=", "out ="), where=_may_write):
+        if is_test(document.path):
+            continue
+        module = names_of(project, document)
+        for function in _writing_functions(module):
+            yield from _in_function(project, module, function)
+
+
+def _may_write(text: str) -> bool:
+    return "torch" in text and any(f"{name}(" in text for name in (*IN_PLACE, *WITH_OUT))
+
+
+def _writing_functions(module: ModuleNames) -> list[FunctionNode]:
+    calls = [call for name in IN_PLACE for call in module.calls_by_name.get(name, [])]
+    named = [call for name in WITH_OUT for call in module.calls_by_name.get(name, [])]
+    calls += [call for call in named if any(item.arg == "out" for item in call.keywords)]
+    nodes = [module.scope_of(call).function.node for call in calls]
+    return [node for node in dict.fromkeys(nodes) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def _in_function(
+    project: Project, module: ModuleNames, function: FunctionNode
+) -> Iterator[tuple[Mismatch, tuple[Place, ...]]]:
+    on, places = _starts_under_autocast(project, module, function)
+    state = ASSUMED if on else AutocastState(Autocasting.MAYBE)
+    for product in flow_of(project).observed(module, function, state).record.products.values():
+        if product.target is not None and not asks_for_dtype(module, product.node):
+            found = _mismatch(project, module, product)
+            if found is not None:
+                yield found, places
+
+
+def _starts_under_autocast(
+    project: Project, module: ModuleNames, function: FunctionNode
+) -> tuple[bool, tuple[Place, ...]]:
+    """Whether the function is decorated with autocast, or is the forward pass of a module that training runs."""
+    for item in autocasts_in(project, module):
+        if item.node in function.decorator_list:
+            on = not is_float32_island(project, item)
+            return on, (
+                Place(module.document.path, module.document.span(item.node), "runs under autocast"),
+            ) if on else ()
+    owner = module.scope_of(function)
+    if function.name != "forward" or not isinstance(owner.node, ast.ClassDef):
+        return False, ()
+    is_module = any(resolve(project, module, base) == "torch.nn.Module" for base in owner.node.bases)
+    runs = runs_of(project, module.document.path) if is_module else ()
+    return bool(runs), tuple(run.place for run in runs[:1])
+
+
+def _mismatch(project: Project, module: ModuleNames, product: Product) -> Mismatch | None:
+    if product.target is None or not isinstance(product.node, ast.Call):
+        return None
+    node, held = product.target
+    operands = [(item, value) for item, value in product.operands if _kind(value)]
+    odd = [(item, value) for item, value in operands if _clash(held, value)]
+    pairs = [(first, second) for first in operands for second in operands if _clash(first[1], second[1])]
+    if not odd and not pairs:
+        return None
+    if isinstance(node, ast.IfExp) and compares_dtype(node.test):
+        return None
+    fix, operations = _fix(project, module, product, operands)
+    shown = list({_kind(value): (item, value) for item, value in reversed(odd or pairs[0])}.values())
+    evidence = [(item, f"{_said(value)} here") for item, value in shown]
+    form = f"{ast.unparse(node)}.{product.operation}" if product.in_place else "out="
+    return Mismatch(
+        module,
+        product.node,
+        f"{form} needs tensors of one dtype, and autocast does not cast for it: "
+        + (f"{ast.unparse(node)} is {_said(held)}, " if odd else "")
+        + " and ".join(f"{ast.unparse(item)[:40]} is {_said(value)}" for item, value in shown[:2]),
+        tuple(evidence),
+        fix if operations else "",
+        operations,
+    )
+
+
+def _clash(first: Value, second: Value) -> bool:
+    """Whether two tensors certainly have two dtypes (autocast's own may be either 16-bit type)."""
+    kinds = {_kind(first), _kind(second)}
+    return "" not in kinds and len(kinds) == 2 and (LOW not in kinds or FULL in kinds)
+
+
+def _kind(value: Value) -> str:
+    """What the tensor is for certain; "" where that is not known."""
+    atom = value.only
+    if atom is None:
+        return ""
+    if atom.role is Role.AUTOCAST or (atom.made is Made.AUTOCAST and atom.dtype in HALVES):
+        return LOW
+    return FULL if atom.is_float32 else atom.dtype.name if atom.dtype in HALVES and atom.dtype is not None else ""
+
+
+def _said(value: Value) -> str:
+    kind = _kind(value)
+    return "16-bit (computed under autocast)" if kind == LOW else kind
+
+
+def _fix(
+    project: Project,
+    module: ModuleNames,
+    product: Product,
+    operands: Sequence[tuple[ast.expr, Value]],
+) -> tuple[str, tuple[Operation, ...]]:
+    if product.target is None:
+        return "", ()
+    target, held = product.target
+    if product.in_place:  # a sum keeps the precision of what is summed into
+        return "cast", cast_to_target(module, target, held, operands)
+    made = _made_here(project, module, target)
+    if made is None or len({_kind(value) for _, value in operands}) != 1 or _kind(held) != FULL:
+        return "", ()
+    name = next((item for item, _ in operands if isinstance(item, ast.Name) and _is_older(module, item, made)), None)
+    return ("dtype", (SetArgument(module.document.span(made), "dtype", f"{name.id}.dtype"),)) if name else ("", ())
+
+
+def _made_here(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:
+    """The factory call without a dtype that makes the buffer in this function."""
+    if not isinstance(node, ast.Name):
+        return None
+    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+    made = bindings[0].value if len(bindings) == 1 else None
+    name = resolve(project, module, made.func) if isinstance(made, ast.Call) else None
+    if not isinstance(made, ast.Call) or name is None or not name.startswith("torch."):
+        return None
+    clear = all(item.arg not in ("dtype", None) for item in made.keywords)
+    known = operation(name)
+    return made if clear and known is not None and known.result == "factory" else None
+
+
+def _is_older(module: ModuleNames, name: ast.Name, made: ast.Call) -> bool:
+    """Whether the operand has its value before the buffer is made, and keeps it."""
+    lines = [getattr(item.node, "lineno", 0) for item in module.scope_of(name).lookup(name.id)]
+    return bool(lines) and max(lines) < made.lineno

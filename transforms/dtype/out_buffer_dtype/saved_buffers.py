@@ -1,0 +1,262 @@
+"""Products in the backward pass of an autograd Function that write into a tensor whose dtype can be another one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ....codemod.flow.autograd import Passes, differ, input_of
+from ....codemod.flow.frame import Product
+from ....codemod.flow.lattice import Kind, Role, Value
+from ....codemod.model import Operation, ReplaceExpression
+from ....codemod.python.bindings import reaching
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.paths import guards
+from ....codemod.source.project import Project
+from ..custom_functions import CustomFunction
+from ..function_passes import passes_of
+from ..project_runs import runs_of_project
+
+MAX_EVIDENCE = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mismatch:
+    """One product whose buffer or operands can have two dtypes, and the edits that make them agree."""
+
+    module: ModuleNames
+    node: ast.expr
+    """What to point at."""
+    message: str
+    evidence: tuple[tuple[ast.AST, str], ...]
+    fix: str = ""
+    """The name of the fix: ``guard``, ``cast``, ``dtype``; empty for none."""
+    operations: tuple[Operation, ...] = ()
+
+
+def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch]:
+    """Every such product of one Function."""
+    if not any(isinstance(node, ast.Call) and _may_write(node) for node in ast.walk(function.backward)):
+        return
+    passes = passes_of(project, function)
+    if passes is None or not _can_run_under_autocast(project, function):
+        return
+    seen: set[ast.AST] = set()
+    mixed: list[Mismatch] = []
+    for product in passes.backward.record.products.values():
+        if product.target is None or asks_for_dtype(function.module, product.node):
+            continue
+        found = _reused(function, passes, product) or _dequantized(function, product)
+        if found is None:
+            mixed += _mixed(function, product)
+        elif found.node not in seen:
+            seen.add(found.node)
+            yield found
+    if mixed:
+        yield _together(mixed)
+
+
+def _may_write(node: ast.Call) -> bool:
+    in_place = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
+    return in_place or any(item.arg == "out" for item in node.keywords)
+
+
+def _can_run_under_autocast(project: Project, function: CustomFunction) -> bool:
+    return function.forward_amp is not None or bool(runs_of_project(project, function.module.document.path))
+
+
+def asks_for_dtype(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a condition around the place compares dtypes."""
+    return any(compares_dtype(guard.test) for guard in guards(module, node))
+
+
+def compares_dtype(test: ast.expr) -> bool:
+    """Whether an expression reads a dtype."""
+    return any(isinstance(item, ast.Attribute) and item.attr == "dtype" for item in ast.walk(test))
+
+
+# --- out=<a saved input> ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Buffer:
+    """The expression that chooses the buffer: ``X``, or ``X if condition else None``."""
+
+    node: ast.expr
+    tensor: ast.Name
+    test: ast.expr | None
+
+
+def _reused(function: CustomFunction, passes: Passes, product: Product) -> Mismatch | None:
+    if product.in_place or product.target is None or not isinstance(product.node, ast.Call):
+        return None
+    expression, atom = product.target[0], product.target[1].only
+    if atom is None or atom.symbol not in passes.saved:
+        return None
+    moved = [node for node, value in product.operands if atom not in value.atoms and _is_moved(value)]
+    buffer = _buffer(function.module, expression)
+    if not moved or (buffer is not None and buffer.test is not None and compares_dtype(buffer.test)):
+        return None
+    name = buffer.tensor.id if buffer is not None else ast.unparse(expression)
+    operation = _guarded(function.module, product.node, buffer, moved) if buffer is not None else None
+    return Mismatch(
+        function.module,
+        product.node,
+        f"the product is written into the saved input {name}, which keeps its own dtype: under autocast the gradient "
+        "is 16-bit, and 'Expected out tensor to have dtype' stops the backward pass where the input is float32",
+        (
+            (_parameter(function, input_of(function.forward, atom)), "comes in here and is saved as it is"),
+            (moved[0], "a product of the gradient"),
+        ),
+        "guard" if operation is not None else "",
+        (operation,) if operation is not None else (),
+    )
+
+
+def _is_moved(value: Value) -> bool:
+    """Whether the tensor has the dtype of the gradient, or of a product of it."""
+    return any(atom.is_of_gradient or atom.role is Role.AUTOCAST for atom in value.atoms)
+
+
+def _parameter(function: CustomFunction, name: str) -> ast.AST:
+    return next((item for item in function.inputs if item.arg == name), function.forward)
+
+
+def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
+    if isinstance(node, ast.IfExp) and isinstance(node.body, ast.Name):
+        none = isinstance(node.orelse, ast.Constant) and node.orelse.value is None
+        return _Buffer(node, node.body, node.test) if none else None
+    if not isinstance(node, ast.Name):
+        return None
+    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+    value = bindings[0].value if len(bindings) == 1 else None
+    return _buffer(module, value) if isinstance(value, ast.IfExp) else _Buffer(node, node, None)
+
+
+def _guarded(module: ModuleNames, call: ast.Call, buffer: _Buffer, moved: Sequence[ast.expr]) -> Operation | None:
+    """``X if <condition> and X.dtype == df.dtype else None``, where the buffer is chosen."""
+    if isinstance(module.parents[call], ast.Expr):
+        return None
+    operand = next((name for name in map(_named, moved) if name is not None), None)
+    if operand is None or not _is_settled(module, operand, buffer.node, call):
+        return None
+    if not _is_settled(module, buffer.tensor, buffer.node, call):
+        return None
+    document = module.document
+    tensor, same = buffer.tensor.id, f"{buffer.tensor.id}.dtype == {operand.id}.dtype"
+    span = document.span(buffer.node)
+    if buffer.test is None:
+        return ReplaceExpression(span, (f"{tensor} if {same} else None",))
+    test = document.span(buffer.test)
+    return ReplaceExpression(test, (test, f" and {same}"))
+
+
+def _named(node: ast.expr) -> ast.Name | None:
+    """``df`` of ``df``, ``df.t()``, ``df.T``: a name whose dtype is that of the expression."""
+    while True:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
+            if node.func.attr not in ("t", "transpose", "view", "reshape", "contiguous", "flatten"):
+                return None
+            node = node.func.value
+        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            node = node.value
+        else:
+            return node if isinstance(node, ast.Name) else None
+
+
+def _is_settled(module: ModuleNames, name: ast.Name, first: ast.AST, last: ast.AST) -> bool:
+    """Whether ``name`` has a value before ``first`` and is not given another one up to ``last``."""
+    start, end = module.statement_of(first).lineno, module.statement_of(last).lineno
+    lines = [getattr(item.node, "lineno", 0) for item in module.scope_of(last).lookup(name.id)]
+    return any(line < start for line in lines) and not any(start <= line < end for line in lines)
+
+
+# --- addmm_ -----------------------------------------------------------------------------------------------------------
+
+
+def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
+    """A sum with a product of a dequantized weight, whose dtype nothing ties to that of the gradient."""
+    if not product.in_place or product.target is None:
+        return None
+    made = next((node for _, value in product.operands if (node := _unpacked(function, value)) is not None), None)
+    others = [name for node, value in product.operands if value.is_of_gradient and (name := _named(node)) is not None]
+    if made is None or not (others or product.target[1].is_of_gradient):
+        return None
+    module, document = function.module, function.module.document
+    settled = next((name for name in others if _is_settled(module, name, made, product.node)), None)
+    operations: tuple[Operation, ...] = ()
+    if settled is not None:
+        span = document.span(made)
+        operations = (ReplaceExpression(span, (span, f".to({settled.id}.dtype)")),)
+    called = ".".join(attribute_chain(made.func) or ["this"])
+    return Mismatch(
+        module,
+        made,
+        f"{called} gives the dtype that the quantization remembers, which need not be that of the gradient: the sum in "
+        "place below is not helped by autocast and stops with 'self and mat2 must have the same dtype'",
+        ((product.node, "summed in place here: all three tensors must have one dtype"),),
+        "cast" if operations else "",
+        operations,
+    )
+
+
+def _unpacked(function: CustomFunction, value: Value) -> ast.Call | None:
+    """The call in backward that unpacked a quantized weight."""
+    atom = value.only
+    source = atom.source if atom is not None and atom.role is Role.QUANTIZED else None
+    inside = source is not None and function.backward in function.module.ancestors(source.node)
+    return source.node if source is not None and inside and isinstance(source.node, ast.Call) else None
+
+
+def _mixed(function: CustomFunction, product: Product) -> Iterator[Mismatch]:
+    """A sum in place of a product of autocast and something that kept the dtype of an input."""
+    if not product.in_place or not product.autocast or product.target is None:
+        return
+    target, held = product.target
+    operands = [(node, value) for node, value in product.operands if value.kind is not Kind.NUMBER]
+    values = [held, *(value for _, value in operands)]
+    if not any(differ(first, second) for first in values for second in values):
+        return
+    module = function.module
+    operations = cast_to_target(module, target, held, operands)
+    yield Mismatch(
+        module,
+        product.node,
+        f"{ast.unparse(target)} and what is summed into it can have two dtypes under autocast, which does not help "
+        "sums in place: 'self and mat2 must have the same dtype' where the inputs are float32",
+        tuple((node, text) for node, value in (product.target, *operands) if (text := _sentence(function, value))),
+        "cast" if operations else "",
+        operations,
+    )
+
+
+def _together(found: Sequence[Mismatch]) -> Mismatch:
+    """The mixed sums of one backward pass as one: they have the same cause."""
+    first = found[0]
+    others = tuple((item.node, "the same here") for item in found[1:MAX_EVIDENCE])
+    operations = tuple(operation for item in found for operation in item.operations)
+    evidence = (*first.evidence, *others)
+    return Mismatch(first.module, first.node, first.message, evidence, "cast" if operations else "", operations)
+
+
+def _sentence(function: CustomFunction, value: Value) -> str:
+    atom = value.only
+    if atom is None:
+        return ""
+    if atom.role is Role.AUTOCAST:
+        return "computed under autocast: 16-bit"
+    name = input_of(function.forward, atom)
+    return f"has the dtype of the input {name}" if name else "float32" if atom.is_float32 else ""
+
+
+def cast_to_target(
+    module: ModuleNames, target: ast.expr, held: Value, operands: Sequence[tuple[ast.expr, Value]]
+) -> tuple[Operation, ...]:
+    """Casts of every operand that may differ from the target; none where the target has no plain name."""
+    chain = attribute_chain(target)
+    if chain is None:
+        return ()
+    odd = [node for node, value in operands if value.atoms != held.atoms]
+    spans = [module.document.span(node) for node in odd]
+    return tuple(ReplaceExpression(span, (span, f".to({'.'.join(chain)}.dtype)")) for span in spans)

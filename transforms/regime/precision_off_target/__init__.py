@@ -1,0 +1,65 @@
+"""A declaration is not at the precision that was asked for.
+
+## What goes wrong
+
+Nothing, until one asks for another precision: this rule speaks only where a target is given (`--to bf16-mixed`, or
+`target` in the settings). It names every declaration that would keep the run in its present precision.
+
+## Why
+
+A project says its precision in several places. Changing one of them leaves the others behind, and the run fails where
+they meet, or silently computes in two precisions.
+
+## Fix
+
+`move` [safe]: the declaration is respelled in its own vocabulary: `dtype=` of an autocast region, the value of a
+setting that the project's own code takes for the target, the argument of a trainer. What the user asked for with the
+target changes with it: range, digits, memory and speed; the message says how. The ordinary rules then clean up: a
+scaler that bfloat16 does not need, one that float16 lacks, `.numpy()` of bfloat16 tensors. Some declarations are
+reported without a fix: kernels compiled for float16 only, switches that are off and have no value to write.
+
+`move` [unsafe]: the same where not all of it is known: `torch.cuda.amp.autocast` is given a dtype and no manifest
+excludes torch before 1.10.
+
+`--to portable` lets the machine choose: each module gets one constant, `USE_BF16`, and computes in bfloat16 where that
+is native, else in float16 with a GradScaler that is switched on for float16 only. A test of the hardware that the
+project has is used as it is. What cannot ask a machine (files, command lines, a user's own option) is reported.
+
+## Not flagged
+
+Anything without a target; float32 islands (`enabled=False`, `dtype=torch.float32`); an explicit dtype inside another
+region; regions that compute on the CPU; inference, export, tests, benchmarks and vendored code; switches that are off
+by default; values that are decided at run time by a test of the hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Rule
+from ....codemod.source.project import Project
+from ....codemod.trainers.writing.moves import moves_of
+from . import autocast_regions, loaded_weights, machine_decided, machine_loads, trained_models, training_scalers
+from .left_to_owner import reserved
+
+PARTS = (
+    moves_of,
+    autocast_regions.moves,
+    training_scalers.moves,
+    loaded_weights.moves,
+    trained_models.moves,
+    machine_decided.moves,
+    machine_loads.moves,
+)
+"""Each yields the moves of one kind of declaration; a target that a part does not know gives none."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    if project.target is None:
+        return
+    for part in PARTS:
+        for move in part(project):
+            yield reserved(project, move).finding(rule)
+
+
+rule = Rule.of("PF001", check, depends_on=("target",))

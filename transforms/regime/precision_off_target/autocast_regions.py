@@ -1,0 +1,273 @@
+"""Autocast regions of training steps that do not compute in the target's dtype."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, EditRefused, Place, SetArgument
+from ....codemod.purpose.regions import function_scope
+from ....codemod.python.conditions import conditions_in
+from ....codemod.python.names import ModuleNames
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, takes_dtype
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
+from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.source import Source, unused_defaults
+from ....codemod.trainers.writing.knobs import Knob
+from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
+from ..regimes import EFFECTS, compute_dtype
+from .half_kernels import half_only_kernel
+from .spelling import argument_set, replaced
+from .switches import Switch, half_asked_by, switches_of
+from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
+
+HALVES = (BF16, FP16)
+DEFAULTS = ("parameter", "argument")
+"""Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
+"""The first torch whose autocast takes ``dtype=``."""
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """What must change for every autocast region to compute as the target asks."""
+    wanted = compute_dtype(project.target)
+    if wanted is None:
+        return
+    for region in training_regions(project):
+        yield from _to_float32(project, region) if wanted == FP32 else _to_half(project, region, wanted)
+    for item in fixed_in_model_code(project):
+        values = {scenario.value for scenario in dtype_scenarios(project, item)}
+        if not values.isdisjoint(HALVES) and wanted not in values:
+            document = item.module.document
+            message = (
+                f"this region always computes in {' or '.join(sorted(_names(values)))}, whatever the training step "
+                f"does; the target is {project.target}; left to you: a dtype written into model code may be meant"
+            )
+            yield Move(document.path, document.span(item.node), message)
+
+
+# --- to a 16-bit dtype ------------------------------------------------------------------------------------------------
+
+
+def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
+    if region.values == {wanted}:
+        return
+    knobs = [knob for knob in region.knobs if knob.literal(wanted) is not None]
+    given = [(knob, source) for knob in knobs for source in knob.sources(project)]
+    kernel = half_only_kernel(project, region.module) if wanted == BF16 else None
+    if given:
+        yield from _settings(project, region, given, wanted, kernel)
+    elif wanted in region.values or region.is_alternative:
+        yield from _chosen_elsewhere(project, region, knobs, wanted)
+    else:
+        yield from _region_moves(project, region, wanted, kernel)
+
+
+def _chosen_elsewhere(project: Project, region: TrainingRegion, knobs: list[Knob], wanted: Dtype) -> Iterator[Move]:
+    """A setting decides that nothing in the project gives a value; a test of the hardware needs no word."""
+    for knob in knobs:
+        if isinstance(knob.node, ast.Attribute | ast.Subscript) and isinstance(knob.literal(wanted), str):
+            document = region.module.document
+            message = (
+                f"{knob.text} picks the dtype of this region; {project.target} needs {knob.literal(wanted)!r} there"
+            )
+            yield Move(document.path, document.span(region.autocast.node), message)
+
+
+def _settings(
+    project: Project,
+    region: TrainingRegion,
+    given: list[tuple[Knob, Source]],
+    wanted: Dtype,
+    kernel: Place | None,
+) -> Iterator[Move]:
+    """The default of a class's field is not used where configuration files say what it shall be."""
+    unused = unused_defaults(source for _, source in given)
+    for knob, source in given:
+        for move in _knob_moves(project, region, knob, source, wanted, kernel):
+            yield move.only_reported(OVERRIDDEN) if source in unused else move
+
+
+def _knob_moves(
+    project: Project, region: TrainingRegion, knob: Knob, source: Source, wanted: Dtype, kernel: Place | None
+) -> Iterator[Move]:
+    meant = knob.meaning(source.value)
+    if meant is None or meant == wanted or (isinstance(source.value, bool) and source.kind in DEFAULTS):
+        return
+    value = knob.literal(wanted)
+    says = source.text or f"{source.value}"
+    message = f"{source.key} is {says}: the training step computes in {meant.name}; the target is {project.target}"
+    message += only_with(switches_of(project, region.autocast)) if wanted != FP32 else ""
+    evidence = (_place(region, f"{knob.text} picks the dtype of this region"),)
+    if kernel is not None:
+        yield Move(source.path, source.span, f"{message}, which {of_kernel(kernel)}", evidence=(*evidence, kernel))
+        return
+    try:
+        edit = source.respelled(value)
+    except EditRefused as refusal:
+        message += f"; it has to be {value!r}, by hand: {refusal}"
+        yield Move(source.path, source.span, message, evidence=evidence)
+        return
+    effect = f"{value!r} is what the project's own code takes for {wanted.name}; {EFFECTS[project.target or '']}"
+    yield Move(source.path, source.span, message, effect, (edit,), evidence)
+
+
+def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kernel: Place | None) -> Iterator[Move]:
+    autocast, document = region.autocast, region.module.document
+    switches = switches_of(project, autocast)
+    message = f"{says(region)}; the target is {project.target}{only_with(switches)}"
+    evidence = (*off_places(switches), *pin_places(project, region))
+    span = document.span(autocast.node)
+    if kernel is not None:
+        yield Move(document.path, span, f"{message}; {of_kernel(kernel)}", evidence=(kernel,))
+        return
+    node = autocast.dtype_node
+    if node is not None and not is_literal(region.module, node):
+        yield from _through_sources(project, region, node, wanted, message)
+        return
+    if region.dtype is None:
+        return
+    tested = half_asked_by(project, autocast, wanted)
+    if tested:
+        message += f"; left to you: {tested} switches it on for another dtype only"
+        yield Move(document.path, span, message, evidence=evidence)
+        return
+    effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
+    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence, unproved(project, region))
+
+
+def _dtype_edits(region: TrainingRegion, wanted: Dtype) -> tuple[Edit, ...]:
+    autocast = region.autocast
+    if autocast.dtype_node is not None:
+        return replaced(region.module, autocast.dtype_node, wanted)
+    return argument_set(region.module, autocast.call, "dtype", wanted) if autocast.call is not None else ()
+
+
+def _through_sources(
+    project: Project, region: TrainingRegion, node: ast.expr, wanted: Dtype, message: str
+) -> Iterator[Move]:
+    """The dtype is a variable, a constant, a default: it changes where it is written."""
+    for source in sources(project, region.module, node):
+        if source.value not in HALVES or source.value == wanted:
+            continue
+        evidence = (_place(region, f"{ast.unparse(node)} is the dtype of this region"),)
+        said = f"{source.key} is {source.text}: the training step computes in it; the target is {project.target}"
+        try:
+            edit = source.respelled(wanted)
+        except EditRefused:
+            yield Move(source.path, source.span, said, "", (), evidence)
+            continue
+        effect = f"make it {wanted.name}; {EFFECTS[project.target or '']}"
+        yield Move(source.path, source.span, said, effect, (edit,), evidence)
+
+
+# --- to float32 -------------------------------------------------------------------------------------------------------
+
+
+def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
+    """By the project's own setting, else its own switch, else the region is switched off."""
+    given = [
+        (knob, source) for knob in region.knobs if knob.literal(FP32) is not None for source in knob.sources(project)
+    ]
+    if given:
+        yield from _settings(project, region, given, FP32, None)
+        return
+    switches = [switch for switch in switches_of(project, region.autocast) if switch.sources]
+    if switches:
+        yield from _switched_off(project, region, switches)
+    elif not region.is_alternative and FP32 not in region.values and region.autocast.call is not None:
+        document = region.module.document
+        if _is_for_half_only(project, region):
+            return
+        edit = Edit(document.path, SetArgument(document.span(region.autocast.call), "enabled", "False"))
+        message = f"{says(region)}; the target is fp32"
+        effect = f"switch the region off; {EFFECTS['fp32']}"
+        yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,))
+
+
+def _is_for_half_only(project: Project, region: TrainingRegion) -> bool:
+    """``autocast(dtype=dtype) if dtype != torch.float32 else nullcontext()``: float32 needs no edit here."""
+    node = region.autocast.dtype_node
+    if node is None:
+        return False
+    conditions = conditions_in(project, region.module)
+    for test, holds in conditions.path_tests(region.autocast.node, function_scope(region.module, region.autocast.node)):
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and ast.unparse(node) == ast.unparse(test.left):
+            excluded = isinstance(test.ops[0], ast.NotEq | ast.IsNot) == holds
+            others = constants_of(project, region.module, test.comparators[0]) if excluded else set()
+            if any(as_dtype(value) == FP32 for value in others):
+                return True
+    return False
+
+
+def _switched_off(project: Project, region: TrainingRegion, switches: list[Switch]) -> Iterator[Move]:
+    if any(switch.is_off_by_default for switch in switches):
+        return
+    for switch in switches:
+        for source in switch.on:
+            message = f"{source.key} switches mixed precision on; the target is fp32"
+            evidence = (_place(region, f"{switch.text} is the switch of this region"),)
+            try:
+                edits: tuple[Edit, ...] = (source.respelled(False),)
+            except EditRefused as refusal:
+                message, edits = f"{message}: it has to be switched off by hand ({refusal})", ()
+            yield Move(source.path, source.span, message, f"switch it off; {EFFECTS['fp32']}", edits, evidence)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _place(region: TrainingRegion, message: str) -> Place:
+    document = region.module.document
+    return Place(document.path, document.span(region.autocast.node), message)
+
+
+def says(region: TrainingRegion) -> str:
+    dtype = region.dtype
+    if dtype is None:
+        return "this region computes in a dtype that is not told here"
+    how = " (autocast's default on CUDA)" if region.autocast.dtype_node is None else ""
+    return f"this region computes in {dtype.name}{how}"
+
+
+def _names(values: set[Constant]) -> list[str]:
+    return [value.name for value in values if isinstance(value, Dtype)]
+
+
+def only_with(switches: tuple[Switch, ...]) -> str:
+    off = [switch.text for switch in switches if switch.is_off_by_default]
+    return f"; it takes effect only with {off[0]}, which is off by default" if off else ""
+
+
+def off_places(switches: tuple[Switch, ...]) -> tuple[Place, ...]:
+    return tuple(
+        source.place("the switch is off by default")
+        for switch in switches
+        if switch.is_off_by_default
+        for source in switch.sources
+    )[:4]
+
+
+def pin_places(project: Project, region: TrainingRegion) -> tuple[Place, ...]:
+    """Where the project promises to run with a torch whose autocast takes no dtype."""
+    versions = allowed(project, "torch", region.module.document.path) if region.autocast.dtype_node is None else None
+    pin = versions.pin_below(DTYPE_SINCE) if versions is not None else None
+    return (Place(pin.place.path, pin.place.span, f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
+
+
+def unproved(project: Project, region: TrainingRegion) -> str:
+    """Why giving the region a dtype may stop a run; empty where every torch that the project allows takes it."""
+    if region.autocast.dtype_node is not None or takes_dtype(project, region.autocast):
+        return ""
+    since = f"takes dtype= from torch {DTYPE_SINCE} on"
+    return f"{region.autocast.api} {since}, and no manifest here excludes older releases"
+
+
+def of_kernel(kernel: Place) -> str:
+    return f"cannot be reached by an edit: {kernel.message}"
+
+
+def is_literal(module: ModuleNames, node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and (module.qualified(node) or "").startswith("torch.")

@@ -1,0 +1,77 @@
+"""Compiled kernels that know float16 but not bfloat16: a run that uses them cannot move."""
+
+from __future__ import annotations
+
+import ast
+
+from ....codemod.model import Place
+from ....codemod.purpose.imports import connected_modules, imported_modules
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.project import Project
+
+HALF_ONLY = {"tinycudann": "tiny-cuda-nn computes and returns float16"}
+"""Packages whose kernels have no bfloat16 version."""
+BUILDS = ("CUDAExtension", "cpp_extension")
+MAX_MODULES = 200
+
+
+def half_only_kernel(project: Project, module: ModuleNames) -> Place | None:
+    """Where ``module``, or what its run imports, takes in such kernels; None when it does not."""
+    return project.memo(_search, module)
+
+
+def _search(project: Project, module: ModuleNames) -> Place | None:
+    seen = dict.fromkeys(connected_modules(project, module))
+    waiting = list(seen)
+    while waiting and len(seen) <= MAX_MODULES:
+        current = waiting.pop(0)
+        place = _imported_here(project, current)
+        if place is not None:
+            return place
+        for other in imported_modules(project, current):
+            if other not in seen:
+                seen[other] = None
+                waiting.append(other)
+    return None
+
+
+def _imported_here(project: Project, module: ModuleNames) -> Place | None:
+    own = project.fact(_own_extensions)
+    wraps = _passes_half(module.document.text)
+    for scope in module.scopes.values():
+        for bindings in scope.bindings.values():
+            for binding in bindings:
+                package = (binding.qualified or "").partition(".")[0] if binding.kind == "import" else ""
+                why = HALF_ONLY.get(package)
+                if why is None and package in own and wraps:
+                    why = f"{package} is compiled in this project; kernels of this kind are mostly built for float16"
+                if why is not None and isinstance(binding.node, ast.stmt):
+                    return Place(module.document.path, module.document.span(binding.node), why)
+    return None
+
+
+def _passes_half(text: str) -> bool:
+    """Whether a wrapper hands its kernels what autocast computes, or float16; one that casts to float32 does not."""
+    named = "torch.half" in text or ".half()" in text or "float16" in text
+    return named or ("custom_fwd" in text and "cast_inputs=torch.float" not in text.replace(" ", ""))
+
+
+def _own_extensions(project: Project) -> frozenset[str]:
+    """The names of the CUDA extensions that the project's own setup scripts build, and nothing says they know bf16."""
+    found: set[str] = set()
+    for document in project.python_documents(BUILDS):
+        if _knows_bfloat16(project, document.path):
+            continue
+        for call in names_of(project, document).calls_by_name.get("CUDAExtension", []):
+            named = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "name")]
+            found.update(str(item.value).partition(".")[0] for item in named if isinstance(item, ast.Constant))
+    return frozenset(found)
+
+
+def _knows_bfloat16(project: Project, setup: str) -> bool:
+    """Whether Python code beside an extension (its wrapper, its tests) speaks of bfloat16."""
+    folder = setup.rpartition("/")[0]
+    if not folder:
+        return False
+    paths = project.python_paths(("bfloat16", "bf16"), where=lambda text: True)
+    return any(path.startswith(f"{folder}/") for path in paths)

@@ -1,0 +1,189 @@
+"""Weights that a training run loads in a dtype, and compute dtypes of quantised weights."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.model import Edit, EditRefused, Place
+from ....codemod.purpose.training import reached_modules, training_modules
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import ModuleNames, Scope
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import scenarios_of
+from ....codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, Constant, Dtype
+from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.source import Source, unused_defaults
+from ....codemod.trainers.writing.knobs import knobs_of
+from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
+from ..regimes import compute_dtype
+from .half_kernels import half_only_kernel
+from .spelling import replaced
+from .training_autocasts import fixed_in_model_code
+
+LOADERS = ("from_pretrained", "from_config", "from_single_file")
+LOAD_KEYS = ("torch_dtype", "dtype")
+QUANTISED = ("BitsAndBytesConfig",)
+QUANTISED_KEYS = ("bnb_4bit_compute_dtype",)
+SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
+HALVES = (BF16, FP16)
+MAX_BASES = 6
+FROZEN = ("peft", "lora", "requires_grad_(False)", "load_in_4bit", "load_in_8bit", "freeze")
+"""Signs in a file that loaded weights are not what the optimizer steps."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DtypeArgument:
+    """An argument that says in which dtype weights are kept or computed with."""
+
+    module: ModuleNames
+    call: ast.Call
+    name: str
+    node: ast.expr
+    quantised: bool
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """What must change for loaded weights to fit the target."""
+    wanted = compute_dtype(project.target)
+    if wanted is None:
+        return
+    trained = set(training_modules(project))
+    for argument in dtype_arguments(project):
+        if wanted != FP32 or not argument.quantised:
+            shared = argument.quantised and argument.module not in trained and not _prepares_training(argument)
+            mixed = argument.module not in trained and next(fixed_in_model_code(project), None) is not None
+            for move in _moves(project, argument, wanted):
+                move = move.only_reported("inference may load with it") if shared and move.edits else move
+                yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
+
+
+def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
+    trained = set(training_modules(project))
+    for module in sorted({*trained, *reached_modules(project)}, key=lambda item: item.document.path):
+        for argument in _arguments_of(module):
+            if module in trained or argument.quantised or _is_in_model(project, argument):
+                yield argument
+
+
+def _prepares_training(argument: DtypeArgument) -> bool:
+    """Whether the file that loads makes a model ready for training, too."""
+    text = argument.module.document.text
+    return any(word in text for word in ("prepare_model_for", "get_peft_model", "LoraConfig", "training"))
+
+
+def _is_in_model(project: Project, argument: DtypeArgument) -> bool:
+    """In a file that does not train itself: whether a model's class loads the weights as a part of it."""
+    owner = argument.module.scope_of(argument.call).enclosing_class
+    return owner is not None and _is_model_class(project, argument.module, owner, 0)
+
+
+def _is_model_class(project: Project, module: ModuleNames, owner: Scope, hops: int) -> bool:
+    if hops > MAX_BASES or not isinstance(owner.node, ast.ClassDef):
+        return False
+    for base in owner.node.bases:
+        if ast.unparse(base).endswith("Module"):
+            return True
+        found = class_of(project, module, base)
+        if found is not None and _is_model_class(project, found[0], found[1], hops + 1):
+            return True
+    return False
+
+
+def _arguments_of(module: ModuleNames) -> Iterator[DtypeArgument]:
+    for names, keys in ((LOADERS, LOAD_KEYS), (QUANTISED, QUANTISED_KEYS)):
+        for call in (call for name in names for call in module.calls_by_name.get(name, [])):
+            for item in call.keywords:
+                if item.arg is not None and item.arg in keys:
+                    yield DtypeArgument(module, call, item.arg, item.value, keys is QUANTISED_KEYS)
+    for call in (call for name in SETTERS for call in module.calls_by_name.get(name, [])):
+        if len(call.args) == 1 and (module.qualified(call.func) or "").startswith("torch."):
+            yield DtypeArgument(module, call, "dtype", call.args[0], False)
+
+
+def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator[Move]:
+    module, node = argument.module, argument.node
+    scenarios = scenarios_of(project, module, node)
+    values = {scenario.value for scenario in scenarios}
+    if not any(_is_wrong(value, wanted) for value in values) and not _may_be_named(module, node):
+        return
+    if isinstance(node, ast.Attribute) and (module.qualified(node) or "") in TORCH_DTYPES:
+        edits = replaced(module, node, wanted)
+        yield _move(project, argument, wanted, module.document.path, _place(argument), next(iter(values)), edits)
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in ("float16", "bfloat16"):
+        for source in sources(project, module, node):
+            yield from _respelled(project, argument, wanted, source, wanted.name)
+        return
+    knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
+    for knob in knobs:
+        unused = unused_defaults(knob.sources(project))
+        for source in knob.sources(project):
+            if _is_wrong(knob.meaning(source.value), wanted):  # what is kept in float32 stays so
+                for move in _respelled(project, argument, wanted, source, knob.literal(wanted)):
+                    yield move.only_reported(OVERRIDDEN) if source in unused else move
+    if not knobs and wanted not in values:
+        for source in sources(project, module, node):
+            if _is_wrong(source.value, wanted):
+                yield from _respelled(project, argument, wanted, source, wanted)
+
+
+def _may_be_named(module: ModuleNames, node: ast.expr) -> bool:
+    """``getattr(torch, args.dtype)``, whose values the code does not list."""
+    return isinstance(node, ast.Call | ast.Name)
+
+
+def _is_wrong(value: Constant, wanted: Dtype) -> bool:
+    return value in HALVES and value != wanted
+
+
+def _respelled(
+    project: Project, argument: DtypeArgument, wanted: Dtype, source: Source, value: Constant
+) -> Iterator[Move]:
+    place = source.place(f"{source.key or argument.name} is {source.text or source.value}")
+    try:
+        edits: tuple[Edit, ...] = (source.respelled(value),)
+    except EditRefused:
+        edits = ()
+    yield _move(project, argument, wanted, source.path, place, source.value, edits)
+
+
+def _place(argument: DtypeArgument) -> Place:
+    document = argument.module.document
+    return Place(document.path, document.span(argument.node), f"{argument.name} is {ast.unparse(argument.node)}")
+
+
+def _move(
+    project: Project,
+    argument: DtypeArgument,
+    wanted: Dtype,
+    path: str,
+    place: Place,
+    value: Constant,
+    edits: tuple[Edit, ...],
+) -> Move:
+    document = argument.module.document
+    what = "quantised weights are computed with" if argument.quantised else "weights are kept"
+    said = value.name if isinstance(value, Dtype) else str(value)
+    message = f"{what} in {said}; the target is {project.target}"
+    evidence = [Place(document.path, document.span(argument.call), f"{argument.name} is given here")]
+    kernel = half_only_kernel(project, argument.module) if wanted == BF16 else None
+    if kernel is not None:
+        return Move(path, place.span, f"{message}; {kernel.message}", evidence=(*evidence, kernel))
+    if wanted == FP16 and not argument.quantised and not looks_frozen(argument):
+        message += "; trained float16 weights cannot be unscaled: keep trainable parameters in float32"
+        return Move(path, place.span, message, evidence=tuple(evidence))
+    effect = f"use {wanted.name}: {_cost(wanted)}"
+    return Move(path, place.span, message, effect, edits, tuple(evidence))
+
+
+def looks_frozen(argument: DtypeArgument) -> bool:
+    text = argument.module.document.text
+    return any(word in text for word in FROZEN)
+
+
+def _cost(wanted: Dtype) -> str:
+    if wanted == FP32:
+        return "twice the memory, full precision"
+    return "the same memory, a wider range, fewer digits" if wanted == BF16 else "the same memory, range up to 65504"

@@ -1,0 +1,206 @@
+"""Autocast regions of training steps, and their scalers, that shall follow the machine (``--to portable``)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, EditRefused, Operation, ReplaceExpression, SetArgument
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.regimes import regime_of
+from ....codemod.purpose.regions import regions_of
+from ....codemod.purpose.training import training_modules
+from ....codemod.python.names import ModuleNames
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
+from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.trainers.writing.machine_choice import Question, asks_machine, question
+from ....codemod.trainers.writing.moves import Move
+from ...scaler import add_scaler, disable_scaler
+from ...scaler.can_disable import can_disable, survives_disabling
+from ...scaler.fp16_autocast_without_scaler import scales_somehow, training_step
+from ..regimes import EFFECTS
+from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
+from .half_kernels import half_only_kernel
+from .machine_dtypes import HALVES, edits_at_sources, either_half
+from .switches import switches_of
+from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
+
+TARGET = "portable"
+DEVICES = ("cuda", None)
+"""Of regions that a choice between CUDA devices is for; None: decided at run time."""
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """What must change for every training step to compute in what the machine has."""
+    if project.target != TARGET:
+        return
+    for region in training_regions(project):
+        if region.autocast.device in DEVICES and not follows_machine(project, region):
+            yield from _moves(project, region)
+    for item in fixed_in_model_code(project):
+        halves = {*HALVES} & {scenario.value for scenario in dtype_scenarios(project, item)}
+        if item.device in DEVICES and len(halves) == 1:
+            document = item.module.document
+            message = "this region always computes in one 16-bit type, whatever the training step does; the target is "
+            message += f"{TARGET}; left to you: a dtype written into model code may be meant"
+            yield Move(document.path, document.span(item.node), message)
+    for scaler in scalers(project):
+        if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
+            yield from _scaler_moves(project, scaler)
+
+
+def follows_machine(project: Project, region: TrainingRegion) -> bool:
+    """Whether a test of the hardware picks the region's dtype already."""
+    node = region.autocast.dtype_node
+    if node is not None and asks_machine(project, region.module, node, for_bf16=True):
+        return True
+    tests = (given.node for scenario in region.scenarios for given in scenario.given)
+    return any(asks_machine(project, region.module, test, for_bf16=True) for test in tests)
+
+
+def _moves(project: Project, region: TrainingRegion) -> Iterator[Move]:
+    module, autocast = region.module, region.autocast
+    document, span = module.document, module.document.span(autocast.node)
+    switches = switches_of(project, autocast)
+    message = f"{says(region)}; the target is {TARGET}{only_with(switches)}"
+    kernel = half_only_kernel(project, module)
+    if region.knobs or region.is_alternative:
+        yield from _by_setting(project, region)
+        return
+    if region.dtype not in HALVES:
+        return
+    if kernel is not None:
+        yield Move(document.path, span, f"{message}; {of_kernel(kernel)}", evidence=(kernel,))
+        return
+    evidence = (*off_places(switches), *pin_places(project, region))
+    try:
+        edits = _region_edits(project, region)
+    except EditRefused as refusal:
+        yield Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
+        return
+    effect = f"choose by the machine; {EFFECTS[TARGET]}"
+    yield Move(document.path, span, message, effect, edits, evidence, unproved(project, region))
+
+
+def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:
+    """The project lets its user choose: who starts the run says what the machine has."""
+    for knob in region.knobs:
+        if any(source.quote for source in knob.sources(project)):
+            return  # "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+    document = region.module.document
+    name = region.knobs[0].text if region.knobs else "a setting of the project"
+    message = f"{name} picks the dtype of this region; {TARGET} leaves that to who starts the run: give what is native"
+    yield Move(document.path, document.span(region.autocast.node), message)
+
+
+# --- one region -------------------------------------------------------------------------------------------------------
+
+
+def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
+    """The dtype by the machine, and the scaler that float16 needs. Raises EditRefused."""
+    module, autocast = region.module, region.autocast
+    node = autocast.dtype_node
+    if node is not None and not is_literal(module, node):
+        edits = edits_at_sources(project, module, node)
+        asked = question(project, module, [autocast.node], exact=False)
+    else:
+        if autocast.call is None:
+            raise EditRefused("there is no call to give a dtype")
+        asked = question(project, module, [autocast.node], exact=False)
+        dtype, document = either_half(asked), module.document
+        operation: Operation = SetArgument(document.span(autocast.call), "dtype", dtype)
+        if node is not None:
+            operation = ReplaceExpression(document.span(node), (dtype,))
+        edits = (Edit(document.path, operation), *asked.edits)
+    return (*edits, *_scaled(project, region, asked))
+
+
+# --- its scaler -------------------------------------------------------------------------------------------------------
+
+
+def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[Edit, ...]:
+    """The edits that give the region's loop a scaler; none where there is one. Raises EditRefused."""
+    autocast = region.autocast
+    if runs_without_gradients(autocast) or _holds_evaluation(region):
+        return ()
+    if any(autocast.node is item.autocast.node for scaler in scalers(project) for item in regions_of(project, scaler)):
+        return ()
+    if region.module not in training_modules(project) or scales_somehow(region.module):
+        if any(scaler.is_used for scaler in scalers(project)) or scales_somehow(region.module):
+            return ()  # the step that enters this one is scaled
+        raise EditRefused("float16 needs a GradScaler, and the project has none")
+    step = training_step(project, autocast)
+    fix = add_scaler.fix(project, step, f"not {asked.text}") if step is not None else None
+    if fix is None:
+        raise EditRefused("float16 needs a GradScaler, and this loop has no plain place for one")
+    return fix.edits
+
+
+def _holds_evaluation(region: TrainingRegion) -> bool:
+    block = region.module.statement_of(region.autocast.node)
+    body = block.body if isinstance(block, ast.With | ast.AsyncWith) else []
+    return bool(body) and all(is_without_gradients(region.module, item) for item in body)
+
+
+def _scaler_moves(project: Project, scaler: Scaler) -> Iterator[Move]:
+    """The scaler of a step that follows the machine: on for float16 only."""
+    node = scaler.enabled_node
+    if not _is_decided(project, scaler) or (node is not None and asks_machine(project, scaler.module, node, True)):
+        return  # else it is the project's own choice: PF101 knows its words
+    if not scaler.switched_off and regime_of(project, scaler).active is False:
+        return
+    document, span = scaler.module.document, scaler.module.document.span(scaler.call)
+    message = f"this GradScaler does not follow the machine, as its training step does; the target is {TARGET}"
+    edits = _switched(project, scaler)
+    if not edits:
+        message += "; left to you: it has no switch here, or its inner state is read, which only an enabled one has"
+    effect = "switch it on where the step computes in float16 only; a disabled scaler passes everything through"
+    yield Move(document.path, span, message, effect, edits)
+
+
+def _is_decided(project: Project, scaler: Scaler) -> bool:
+    """Whether every region of its step chooses by the question that is asked here."""
+    regions = [item for item in regions_of(project, scaler) if {BF16, FP16} <= item.values]
+    asked = [_asked_by(project, item.autocast.module) for item in regions]
+    return bool(regions) and all(map(_mentions, (item.autocast.dtype_node for item in regions), asked))
+
+
+def _asked_by(project: Project, module: ModuleNames) -> Question | None:
+    """The question that a module has, if it has one."""
+    try:
+        return question(project, module, [], exact=False)
+    except EditRefused:
+        return None
+
+
+def _mentions(node: ast.expr | None, asked: Question | None) -> bool:
+    return node is not None and asked is not None and asked.text in ast.unparse(node)
+
+
+def _switched(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
+    try:
+        if scaler.kind == "wrapper" and not scaler.switch:
+            return _held(project, scaler)
+        asked = question(project, scaler.module, [scaler.call], exact=False)
+    except EditRefused:
+        return ()
+    if not can_disable(project, scaler):
+        return ()
+    replaces = scaler.enabled_node is None or isinstance(scaler.enabled_node, ast.Constant)
+    return disable_scaler.with_condition(scaler, f"not {asked.text}", asked.edits, replaces).edits
+
+
+def _held(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
+    """The scaler inside a wrapper without a switch, where every step that such a wrapper serves follows the machine."""
+    if len(scaler.inner) != 1:
+        return ()
+    module, call = scaler.inner[0]
+    alike = [item for item in scalers(project) if item.inner and item.inner[0][1] is call]
+    taken = len(call.args) > 1 or any(item.arg in (None, "enabled") for item in call.keywords)
+    if taken or not all(survives_disabling(item) and _is_decided(project, item) for item in alike):
+        return ()
+    asked = question(project, module, [call], exact=False)
+    path = module.document.path
+    return (Edit(path, SetArgument(module.document.span(call), "enabled", f"not {asked.text}")), *asked.edits)

@@ -1,0 +1,60 @@
+"""Dtypes of quantised and frozen weights that shall follow the machine (``--to portable``)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, EditRefused, Place, ReplaceExpression
+from ....codemod.purpose.training import training_modules
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.trainers.writing.machine_choice import asks_machine, question
+from ....codemod.trainers.writing.moves import Move
+from .loaded_weights import DtypeArgument, dtype_arguments, looks_frozen
+from .machine_dtypes import edits_at_sources, either_half, half_of
+from .training_autocasts import fixed_in_model_code
+
+TARGET = "portable"
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """What must change for weights to be kept, or computed with, in the 16-bit type that the machine has."""
+    if project.target != TARGET:
+        return
+    trained = set(training_modules(project))
+    for argument in dtype_arguments(project):
+        module, node = argument.module, argument.node
+        found = {half_of(value) for value in constants_of(project, module, node)}
+        if len(found) == 1 and None not in found and not asks_machine(project, module, node, for_bf16=True):
+            move = _move(project, argument, " or ".join(item.name for item in found if item is not None))
+            mixed = module not in trained and next(fixed_in_model_code(project), None) is not None
+            yield move.only_reported("model code enters regions of a fixed dtype with them") if mixed else move
+
+
+def _move(project: Project, argument: DtypeArgument, name: str) -> Move:
+    document = argument.module.document
+    what = "quantised weights are computed with" if argument.quantised else "weights are kept"
+    message = f"{what} in {name} on every machine; the target is {TARGET}"
+    evidence = (Place(document.path, document.span(argument.call), f"{argument.name} is given here"),)
+    span = document.span(argument.node)
+    if not argument.quantised and not looks_frozen(argument):
+        message += f"; trained {name} weights are for one kind of machine: keep trainable parameters in float32"
+        return Move(document.path, span, message, evidence=evidence)
+    try:
+        edits = _edits(project, argument)
+    except EditRefused as refusal:
+        return Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
+    return Move(document.path, span, message, "bfloat16 where it is native, else float16", edits, evidence)
+
+
+def _edits(project: Project, argument: DtypeArgument) -> tuple[Edit, ...]:
+    module, node = argument.module, argument.node
+    direct = isinstance(node, ast.Constant) or (module.qualified(node) or "").startswith("torch.")
+    if not direct:
+        return edits_at_sources(project, module, node)
+    asked = question(project, module, [node], exact=False)
+    value = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+    text = either_half(asked, value) if value is not None else either_half(asked)
+    path = module.document.path
+    return (Edit(path, ReplaceExpression(module.document.span(node), (text,))), *asked.edits)

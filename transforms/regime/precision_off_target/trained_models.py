@@ -1,0 +1,96 @@
+"""Models that are trained in 16-bit weights although the target is mixed, or in float32 weights under ``bf16-true``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Place
+from ....codemod.purpose.training import training_modules
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.paths import calls_of, function_of, position
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.trainers.writing.moves import Move
+from ...scaler.half_models import half_model_made
+from .half_kernels import half_only_kernel
+from .spelling import argument_set
+from .training_autocasts import training_regions
+
+WORD = {"bf16-mixed": FP16, "fp16-mixed": BF16}
+"""Target -> the 16-bit dtype whose cast of a trained model belongs to the other one."""
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """Casts of trained models that contradict the target, and those that ``bf16-true`` needs."""
+    for module in training_modules(project):
+        for made in _optimizers(module):
+            if project.target in WORD:
+                yield from _cast_weights(project, module, made, WORD[project.target])
+            elif project.target == "bf16-true":
+                yield from _float32_weights(project, module, made)
+
+
+def _optimizers(module: ModuleNames) -> Iterator[ast.Call]:
+    for call in module.calls:
+        if (module.qualified(call.func) or "").startswith("torch.optim."):
+            yield call
+
+
+def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
+    half = half_model_made(project, module, made, dtype)
+    if half is None:
+        return
+    document = module.document
+    message = (
+        f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: the cast goes, "
+        f"unless {dtype.name} weights are meant"
+    )
+    place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
+    yield Move(document.path, document.span(half.cast), message, evidence=(place,))
+
+
+def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> Iterator[Move]:
+    """The model is cast where it is moved to its device; only where autocast makes the inputs fit."""
+    model = _model_of(made)
+    if model is None or half_model_made(project, module, made, BF16) is not None:
+        return
+    document = module.document
+    name = ast.unparse(model)
+    place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
+    message = f"{name} is trained in the weights it is made with; bf16-true keeps them in bfloat16"
+    moved = [call for call in _moved(module, made, name) if not _names_dtype(call)]
+    regions = [item for item in training_regions(project) if item.module is module]
+    if len(moved) != 1 or not regions or half_only_kernel(project, module) is not None:
+        message += ": cast it before the optimizer is made, and its inputs with it"
+        yield Move(document.path, document.span(made), message)
+        return
+    effect = "cast it here: half the memory for weights and optimizer state, updates below 1/256 of a weight are lost"
+    edits = argument_set(module, moved[0], "dtype", BF16)
+    yield Move(document.path, document.span(moved[0]), message, effect, edits, (place,))
+
+
+def _model_of(made: ast.Call) -> ast.expr | None:
+    """``model`` of ``torch.optim.X(model.parameters(), ...)``."""
+    first = made.args[0] if made.args else next((item.value for item in made.keywords if item.arg == "params"), None)
+    if not isinstance(first, ast.Call) or not isinstance(first.func, ast.Attribute) or first.args:
+        return None
+    receiver = first.func.value
+    return receiver if first.func.attr == "parameters" and attribute_chain(receiver) is not None else None
+
+
+def _moved(module: ModuleNames, made: ast.Call, name: str) -> Iterator[ast.Call]:
+    """``model.to(device)`` and ``model = Net().to(device)`` before the optimizer is made."""
+    for call in calls_of(module, function_of(module, made)):
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or position(call) >= position(made):
+            continue
+        statement = module.statement_of(call)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        assigned = bool(targets) and statement.value is call and ast.unparse(targets[0]) == name  # type: ignore[attr-defined]
+        alone = isinstance(statement, ast.Expr) and ast.unparse(call.func.value) == name
+        if assigned or alone:
+            yield call
+
+
+def _names_dtype(call: ast.Call) -> bool:
+    return len(call.args) != 1 or bool(call.keywords) or "float" in ast.unparse(call) or "dtype" in ast.unparse(call)

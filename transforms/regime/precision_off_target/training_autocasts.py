@@ -1,0 +1,189 @@
+"""Which autocast regions a training run enters, and how each says its dtype: by a literal, a setting, or not at all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.regions import EVALUATION_NAMES, Region, entry_givens, function_scope, regions_beside
+from ....codemod.purpose.training import reached_modules, training_modules
+from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import exclusive
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import (
+    Autocast,
+    autocasts,
+    dtype_scenarios,
+    is_float32_island,
+    is_without_gradients,
+    runs_without_gradients,
+)
+from ....codemod.torch.dtypes import FP16, Constant, Dtype, Scenario, as_dtype
+from ....codemod.torch.scalers import scalers
+from ....codemod.trainers.writing.knobs import Knob, knobs_of
+
+FORMS = ("with", "decorator", "value", "partial")
+ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}
+MAX_OTHERS = 100
+"""In a function with more regions each counts as one of several, and is compared with the first ones only."""
+TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingRegion:
+    """An autocast region of a training run, and what it can compute in."""
+
+    autocast: Autocast
+    scenarios: tuple[Scenario, ...]
+    is_alternative: bool
+    """One of several of another dtype, among which the code picks: its own dtype is what it is for."""
+    knobs: tuple[Knob, ...]
+    """The settings that pick the dtype, or pick this region."""
+
+    @property
+    def module(self) -> ModuleNames:
+        return self.autocast.module
+
+    @property
+    def values(self) -> set[Constant]:
+        return {scenario.value for scenario in self.scenarios}
+
+    @property
+    def dtype(self) -> Dtype | None:
+        """What it certainly computes in."""
+        only = next(iter(self.values)) if len(self.values) == 1 else None
+        return only if isinstance(only, Dtype) else None
+
+
+def training_regions(project: Project) -> tuple[TrainingRegion, ...]:
+    """The regions that training steps, and evaluations in between, compute in; float32 islands left out."""
+    return project.fact(_training_regions)
+
+
+def _training_regions(project: Project) -> tuple[TrainingRegion, ...]:
+    trained = {*training_modules(project), *(item for scaler in scalers(project) for item in scaler.modules)}
+    trained = {module for module in trained if not purpose_of(module.document.path).is_foreign}
+    return tuple(_described(project, item) for item in _entered(project, trained))
+
+
+def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
+    for item in autocasts(project):
+        if not _is_plain(item) or is_float32_island(project, item):
+            continue
+        if item.module in trained:
+            if not _is_nested_on_purpose(item):
+                yield item
+        elif item.dtype_node is None and _is_model_code(project, item):
+            yield item
+
+
+def fixed_in_model_code(project: Project) -> Iterator[Autocast]:
+    """Regions in code that training files import whose 16-bit dtype is written down: chosen for what stands there."""
+    trained = {item.module for item in training_regions(project)} | set(training_modules(project))
+    for item in autocasts(project):
+        if not _is_plain(item) or item.dtype_node is None:
+            continue
+        if item.module not in trained and not is_float32_island(project, item) and _is_model_code(project, item):
+            yield item
+
+
+def _is_plain(item: Autocast) -> bool:
+    """Whether the region is entered somewhere, not on the CPU, with arguments that autocast has."""
+    if item.form not in FORMS or item.device == "cpu" or not item.understood:
+        return False
+    return item.call is None or {keyword.arg for keyword in item.call.keywords} <= ARGUMENTS
+
+
+def _is_model_code(project: Project, item: Autocast) -> bool:
+    """Whether the region is entered by code that training files import, as far as that can be told."""
+    return item.module in reached_modules(project) and not _evaluates(item)
+
+
+def _evaluates(item: Autocast) -> bool:
+    """In a file that does not train itself: whether the region serves inference."""
+    function = function_scope(item.module, item.node).node
+    name = getattr(function, "name", "").lower()
+    if isinstance(function, ast.Module) or any(name.startswith(word) for word in EVALUATION_NAMES):
+        return not _decorates(item)
+    return runs_without_gradients(item) or _holds_only_inference(item)
+
+
+def _decorates(item: Autocast) -> bool:
+    """A decorator is evaluated where its function is defined, and entered where that is called."""
+    holder = next((parent for parent in item.module.ancestors(item.node) if isinstance(parent, ast.stmt)), None)
+    if not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef) or item.form != "decorator":
+        return False
+    return not any(holder.name.lower().startswith(word) for word in EVALUATION_NAMES)
+
+
+def _holds_only_inference(item: Autocast) -> bool:
+    """``with autocast(): with torch.no_grad(): ...``"""
+    block = item.module.statement_of(item.node)
+    if not isinstance(block, ast.With | ast.AsyncWith) or len(block.body) != 1:
+        return False
+    return is_without_gradients(item.module, block.body[0]) or _opens_no_grad(item.module, block.body[0])
+
+
+def _opens_no_grad(module: ModuleNames, statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.With | ast.AsyncWith) or not statement.body:
+        return False
+    return is_without_gradients(module, statement.body[0])
+
+
+def _is_nested_on_purpose(item: Autocast) -> bool:
+    """An explicit dtype inside another region: chosen for what stands in it."""
+    if item.dtype_node is None:
+        return False
+    others = [call for call in item.module.calls_by_name.get("autocast", []) if call is not item.node]
+    for parent in item.module.ancestors(item.node):
+        opened = [entry.context_expr for entry in parent.items] if isinstance(parent, ast.With | ast.AsyncWith) else []
+        if any(context in others for context in opened):
+            return True
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+    return False
+
+
+def _described(project: Project, item: Autocast) -> TrainingRegion:
+    scenarios = dtype_scenarios(project, item)
+    alternative = _is_alternative(project, item, {scenario.value for scenario in scenarios})
+    chosen = scenarios
+    if alternative:
+        given = entry_givens(project, Region(item, scenarios))
+        chosen = tuple(scenario.under(*given) for scenario in scenarios)
+        chosen = (*chosen, *(more for other in _others(project, item) for more in _entered_with(project, other)))
+    return TrainingRegion(item, scenarios, alternative, knobs_of(project, item.module, chosen, item.dtype_node))
+
+
+def _entered_with(project: Project, item: Autocast) -> tuple[Scenario, ...]:
+    scenarios = dtype_scenarios(project, item)
+    given = entry_givens(project, Region(item, scenarios))
+    return tuple(scenario.under(*given) for scenario in scenarios)
+
+
+def _others(project: Project, item: Autocast) -> Iterator[Autocast]:
+    """The regions that the code enters instead of this one."""
+    for other in regions_beside(project, item)[:MAX_OTHERS]:
+        if other.node is item.node:
+            continue
+        if _share_table(item.module, item.node, other.node) or exclusive(item.module, other.node, item.node):
+            yield other
+
+
+def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool:
+    mine = {parent for parent in module.ancestors(first) if isinstance(parent, TABLES)}
+    return any(parent in mine for parent in module.ancestors(second))
+
+
+def _is_alternative(project: Project, item: Autocast, values: set[Constant]) -> bool:
+    """Whether the code enters another region of another dtype instead, or this one for one precision only."""
+    if len(regions_beside(project, item)) > MAX_OTHERS:
+        return True
+    if any({found.value for found in dtype_scenarios(project, other)} != values for other in _others(project, item)):
+        return True
+    for given in entry_givens(project, Region(item, (Scenario(FP16),))):
+        if given.equal and any(isinstance(as_dtype(value), Dtype) for value in given.values):
+            return True
+    return False

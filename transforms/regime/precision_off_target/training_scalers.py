@@ -1,0 +1,64 @@
+"""Gradient scalers that the target does not need (float32), or that it needs and finds switched off (float16)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Edit, Fix, Operation, RemoveArgument, ReplaceExpression
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.regions import regions_of
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts
+from ....codemod.torch.dtypes import FP16, FP32
+from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.trainers.writing.moves import Move
+from ...scaler import disable_scaler, drop_scaler
+from ...scaler.can_disable import can_disable
+from ..regimes import compute_dtype
+
+
+def moves(project: Project) -> Iterator[Move]:
+    """Scalers to drop or disable on the way to float32, and to switch on again on the way to float16."""
+    wanted = compute_dtype(project.target)
+    if wanted not in (FP32, FP16):
+        return
+    for scaler in scalers(project):
+        if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
+            yield from _pointless(project, scaler) if wanted == FP32 else _missing(project, scaler)
+
+
+def _pointless(project: Project, scaler: Scaler) -> Iterator[Move]:
+    """All regions around its step are off: there is no 16-bit gradient to scale."""
+    if scaler.switched_off or next(iter(regions_of(project, scaler)), None) is not None:
+        return
+    islands = [item for item in autocasts(project) if item.module in scaler.modules and item.switched_off]
+    fix = _off(project, scaler) if islands else None
+    if fix is None:
+        return
+    document = scaler.module.document
+    effect = "float32 gradients need no scaling; steps with inf or NaN gradients are no longer skipped"
+    message = "this GradScaler scales the gradients of a step that computes in float32; the target is fp32"
+    yield Move(document.path, document.span(scaler.call), message, effect, fix.edits)
+
+
+def _off(project: Project, scaler: Scaler) -> Fix | None:
+    dropped = drop_scaler.fix(project, scaler)
+    if dropped is not None:
+        return dropped
+    return disable_scaler.with_condition(scaler, "False", replaces=True) if can_disable(project, scaler) else None
+
+
+def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
+    """``GradScaler(enabled=False)`` around a float16 step, as a move to bfloat16 or float32 leaves it."""
+    node = scaler.enabled_node
+    values = {value for region in regions_of(project, scaler) for value in region.values}
+    if not scaler.switched_off or scaler.kind != "direct" or values != {FP16} or not isinstance(node, ast.Constant):
+        return
+    document = scaler.module.document
+    operation: Operation = RemoveArgument(document.span(scaler.call), scaler.switch)
+    if node in scaler.call.args:
+        operation = ReplaceExpression(document.span(node), ("True",))
+    message = "this GradScaler is switched off while the training step computes in float16; the target is fp16-mixed"
+    effect = "switch it on: gradients below 6e-8 survive, steps with inf or NaN gradients are skipped"
+    yield Move(document.path, document.span(scaler.call), message, effect, (Edit(document.path, operation),))

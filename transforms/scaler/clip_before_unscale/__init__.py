@@ -1,0 +1,171 @@
+"""Gradients are clipped while they are still multiplied by the loss scale.
+
+## What goes wrong
+
+No error. `clip_grad_norm_(parameters, 1.0)` sees gradients that are 65536 times too large (the scale a GradScaler
+starts with), so every step is clipped; after `scaler.step` has divided by the scale, the gradients are thousands of
+times too small. SGD crawls or stalls. Adam, which divides by the size of its gradients, hides that until they come near
+its `eps`, but follows every batch with equal weight. The threshold changes its meaning whenever the scale moves.
+
+## Why
+
+`scaler.scale(loss).backward()` leaves scaled gradients behind. `scaler.step(optimizer)` divides them by the scale,
+but only then. Whoever looks at gradients in between has to call `scaler.unscale_(optimizer)` first (PyTorch's AMP
+examples, "Working with Unscaled Gradients"); `step` notices and does not divide twice.
+
+## Fix
+
+`unscale` [unsafe]: `scaler.unscale_(optimizer)` is inserted directly before the clip, behind the same conditions.
+Clipping then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be
+chosen anew. An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer
+with this scaler and each clip is followed by a step; a clip that also runs on micro-batches without a step is
+reported without a fix.
+
+## Not flagged
+
+`unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
+functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by `get_scale()`;
+clipping by accelerate, Fabric, Lightning or DeepSpeed; a scaler that only ever runs under bfloat16 (see
+grad-scaler-under-bf16).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.purpose.regimes import regime_of
+from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, name_parts, position
+from ....codemod.source.project import Project
+from ....codemod.torch.clipping import Clip, clips_of
+from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
+from ....codemod.torch.scalers import Scaler, scalers
+from .unscale_insertion import unscale_before
+
+SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
+"""Parts of a test that may decide whether this very pass is scaled."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off or scaler.kind == "wrapper" or regime_of(project, scaler).verdict == "always-bf16":
+            continue
+        for step in steps_of(scaler):
+            yield from _in_function(project, scaler, step)
+
+
+def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+    clips = [clip for clip in clips_of(project, step.module, step.function) if clip.call not in step.of("step")]
+    if not clips or _has_plain_backward(step):
+        return
+    scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
+    if scaled:
+        yield _finding(scaler, step, scaled)
+
+
+def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | None:
+    """The step whose gradients ``clip`` certainly sees scaled, or None."""
+    module, call = step.module, clip.call
+    after = [item for item in step.of("step") if position(item) > position(call) and not exclusive(module, item, call)]
+    if not after:
+        return None
+    scales = [item for item in step.of("scale") if position(item) < position(call)]
+    scales = [item for item in scales if not exclusive(module, item, call) and not exclusive(module, item, after[0])]
+    if not scales and (step.of("scale") or not _is_never_unscaled(step.scaler)):
+        return None
+    if _is_unscaled(step, call) or _is_behind_another_switch(step, call, (*scales, after[0])):
+        return None
+    start = position(scales[-1]) if scales else (0, 0)
+    return None if may_unscale(project, step, start, call) else after[0]
+
+
+def _is_never_unscaled(scaler: Scaler) -> bool:
+    """Whether the whole flow of the scaler is known and holds no ``unscale_`` at all (scale and step stand apart)."""
+    hidden = scaler.routes & {"escaped", "stored", "returned"}
+    return not hidden and bool(scaler.uses_of("scale")) and not scaler.uses_of("unscale_", "private", "bound-method")
+
+
+def _is_unscaled(step: ScalerStep, clip: ast.Call) -> bool:
+    """Whether some scaler has unscaled for an optimizer still to be stepped: the clip may be meant for that one."""
+    calls = [call for call in calls_of(step.module, step.function) if isinstance(call.func, ast.Attribute)]
+    before = [call for call in calls if position(call) < position(clip) and not exclusive(step.module, call, clip)]
+    for call in before:
+        if call.func.attr == "unscale_":  # type: ignore[attr-defined]
+            optimizer = step.text_of_optimizer(call)
+            stepped = [
+                item
+                for item in before
+                if item.func.attr == "step" and step.text_of_optimizer(item) == optimizer  # type: ignore[attr-defined]
+            ]
+            if not any(position(item) > position(call) for item in stepped):
+                return True
+    return False
+
+
+def _is_behind_another_switch(step: ScalerStep, clip: ast.Call, scaled: Sequence[ast.Call]) -> bool:
+    """Whether the clip waits for a test about precision that the scaled backward and the step do not share."""
+    shared = {fact for call in scaled for fact in guard_facts(step.module, call)}
+    for guard in guards(step.module, clip):
+        if not set(guard.facts) <= shared and name_parts(guard.test) & SWITCH_WORDS:
+            return True
+    return False
+
+
+def _has_plain_backward(step: ScalerStep) -> bool:
+    """Whether an unscaled ``backward()`` can run beside the scaled one: whose gradients are clipped is then open."""
+    scales = step.of("scale")
+    names = _scaled_names(step)
+    for node in ast.walk(step.function):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"):
+            continue
+        receiver = node.func.value
+        inner = set(ast.walk(receiver))
+        plain = not any(scale in inner for scale in scales) and ast.unparse(receiver) not in names
+        if plain and not (scales and all(exclusive(step.module, node, scale) for scale in scales)):
+            return bool(scales) or not _is_scaled_elsewhere(node)
+    return False
+
+
+def _is_scaled_elsewhere(node: ast.Call) -> bool:
+    """``self.backward(loss)``-like calls hand the loss to whoever scales it."""
+    return bool(node.args)
+
+
+def _scaled_names(step: ScalerStep) -> set[str]:
+    names = set()
+    for scale in step.of("scale"):
+        statement = step.module.statement_of(scale)
+        if isinstance(statement, ast.Assign):
+            names |= {ast.unparse(target) for target in statement.targets}
+    return names
+
+
+def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
+    first = clips[0]
+    edits = unscale_before(step, first, clips)
+    fixes = [_fix(step, edits)] if edits is not None else []
+    evidence = [step.module.place(call, "the loss is scaled here") for call in step.of("scale")[:1]]
+    evidence += [step.module.place(call, "gradients are unscaled only here") for call in step.of("step")[:1]]
+    evidence += [step.module.place(clip.call, "clipped here too") for clip in clips[1:3]]
+    evidence.append(scaler.module.place(scaler.call, "the scaler is made here"))
+    return rule.at(
+        step.module,
+        first.call,
+        "gradients are clipped before they are unscaled: the threshold is compared with gradients that are still "
+        "multiplied by the loss scale (65536 at the start)",
+        evidence,
+        fixes,
+    )
+
+
+def _fix(step: ScalerStep, edits: tuple[Edit, ...]) -> Fix:
+    return Fix.unsafe(
+        "unscale",
+        f"call {step.name_of_scaler(step.of('step')[0])}.unscale_ before the clip: clipping is then in true units, so "
+        "updates become larger and the threshold may have to be chosen anew",
+        *edits,
+    )
+
+
+rule = Rule.of("PF103", check)

@@ -1,0 +1,144 @@
+"""A GradScaler is active while gradients are bfloat16.
+
+## What goes wrong
+
+With bfloat16 weights the step dies on CUDA:
+`"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'` (a `NotImplementedError`, in older
+releases a `RuntimeError`). With float32 weights under bfloat16 autocast it runs, but for nothing: an extra pass over
+all gradients each step, steps skipped after a growth of the scale, and a scaler state that no bf16 run needs.
+
+## Why
+
+Loss scaling exists because float16 gradients underflow below 6e-8. bfloat16 has the exponent range of float32, so there
+is nothing to scale. The CUDA unscale kernel has no bfloat16 version in PyTorch 2.13 (pytorch#127176); the CPU kernel
+has one, so a run on a CPU does not show the crash.
+
+## Fix
+
+`drop` [safe]: where the scaler is local and the step always runs in bf16, the scaler goes: `scaler.scale(loss)` becomes
+`loss`, `scaler.step(optimizer)` becomes `optimizer.step()`, `unscale_` and `update` are deleted with the `if`s they
+leave empty, and so is the import. Clipping, closures and `retain_graph` stay.
+
+`disable` [safe]: where the scaler crosses files, is a parameter, is saved, passed as a value or tested for None, it is
+created with `enabled=False`; where the dtype is chosen at run time, with `enabled=<that dtype> == torch.float16`, or
+with the setting that chooses it (`enabled=args.precision == "fp16"`) where the dtype is not known yet. A disabled
+scaler passes everything through. It is never replaced by None. Where the project reads the scaler's inner state
+(`scaler._scale`, `get_growth_factor()`), which a disabled scaler does not have, or where nothing that is known when it
+is made tells float16 from bfloat16, the finding has no fix. A scaler that sits in a wrapper without a switch is
+disabled in there, where all that make such a wrapper always run bf16.
+
+Weights in bfloat16 under `autocast()` without a dtype: the scaler is disabled and the region computes in bfloat16 too.
+
+What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler
+holds an empty scaler state, which an enabled scaler refuses to load.
+
+## Not flagged
+
+Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
+float16); quantised or float16 paths; a switch for the scaler alone (`cfg.use_grad_scaler`); bf16 and fp16 regions in
+one step; a scaler that nothing uses; a scaler whose regime cannot be told from the source; bfloat16 weights under
+float16 autocast where a profile says that the machine's PyTorch unscales bfloat16 gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.regimes import Regime, regime_of
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.torch.weights import WeightChoice, weight_choice_of
+from .. import disable_scaler, drop_scaler
+from . import bf16_weights, follow_weights
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off or not scaler.is_used:
+            continue
+        regime = regime_of(project, scaler)
+        if regime.verdict in ("always-bf16", "run-time") and regime.active:
+            yield _under_autocast(project, scaler, regime)
+        elif regime.active is None:
+            yield from _with_weights(project, scaler, regime)
+
+
+def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:
+    """Autocast does not compute in bf16, but the weights, and so their gradients, are bfloat16."""
+    if _unscales_bf16(project):
+        return
+    weights = weight_choice_of(project, scaler, regime) if regime.verdict == "never-bf16" else None
+    if weights is not None:
+        yield _under_weights(project, scaler, regime, weights)
+        return
+    model = bf16_weights.model_in_bf16(project, scaler)
+    if model is not None:
+        yield rule.at(
+            scaler.module,
+            scaler.call,
+            f"GradScaler steps the optimizer of {model.name}, whose weights are bfloat16: their gradients are "
+            f"bfloat16, and on CUDA unscaling them raises {bf16_weights.ERROR}",
+            (*bf16_weights.places(model), *_evidence(scaler, regime), *_use_places(scaler)),
+            bf16_weights.fixes(project, scaler, regime),
+        )
+
+
+def _unscales_bf16(project: Project) -> bool:
+    """Whether the profile's CUDA devices were seen to unscale bfloat16 gradients: a later PyTorch may learn it."""
+    devices = [item for item in project.profile.devices if item.backend == "cuda"] if project.profile else []
+    tried = [fact.holds for item in devices for fact in item.facts if fact.name == "scaler-with-bf16-gradients"]
+    return bool(tried) and all(holds is False for holds in tried)
+
+
+def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding:
+    if regime.own_condition is not None:
+        message = "GradScaler is switched on for bfloat16, which needs no loss scaling"
+    elif regime.verdict == "always-bf16":
+        message = "GradScaler is active although the training step always computes in bfloat16"
+    else:
+        message = "GradScaler stays active when the run chooses bfloat16"
+    return rule.at(
+        scaler.module,
+        scaler.call,
+        message,
+        (*_evidence(scaler, regime), *_use_places(scaler)),
+        _fixes(project, scaler, regime),
+    )
+
+
+def _under_weights(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoice) -> Finding:
+    place = weights.module.place(weights.node, f"weights are loaded in {weights.description}")
+    return rule.at(
+        scaler.module,
+        scaler.call,
+        "GradScaler is active with float16 autocast while the weights may be loaded in bfloat16: "
+        "their gradients are bfloat16, and unscaling them fails on CUDA",
+        (place, *_evidence(scaler, regime), *_use_places(scaler)),
+        follow_weights.fixes(project, scaler, regime, weights),
+    )
+
+
+def _fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
+    if project.target == "portable" and regime.verdict == "always-bf16":
+        return []  # it will be needed where the region then computes in float16
+    dropped = drop_scaler.fix(project, scaler) if regime.verdict == "always-bf16" else None
+    disabled = disable_scaler.fix(project, scaler, regime)
+    return [fix for fix in (dropped, disabled) if fix is not None]
+
+
+def _evidence(scaler: Scaler, regime: Regime) -> Iterator[Place]:
+    for region in regime.regions[:3]:
+        words = sorted({value.name for value in region.values if hasattr(value, "name")})
+        said = " or ".join(words) if words else "a dtype decided elsewhere"
+        how = "" if region.autocast.dtype_node is not None or region.values == {BF16} else " (no dtype given)"
+        yield region.autocast.module.place(region.autocast.node, f"autocast computes in {said}{how}")
+
+
+def _use_places(scaler: Scaler) -> Iterator[Place]:
+    for use in scaler.uses_of("scale", "step", "called")[:2]:
+        yield use.module.place(use.node, "the scaler is used here")
+
+
+rule = Rule.of("PF101", check)

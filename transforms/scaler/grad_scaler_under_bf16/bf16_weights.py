@@ -1,0 +1,75 @@
+"""A scaler whose optimizer holds bfloat16 parameters: their gradients are bfloat16, which CUDA cannot unscale."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....codemod.model import Applicability, Edit, Fix, Place
+from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import takes_dtype
+from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.scaler_steps import steps_of
+from ....codemod.torch.scalers import Scaler
+from ..can_disable import can_disable
+from ..disable_scaler import with_condition
+from ..drop_scaler import fix as drop
+from ..half_condition import torch_name
+from ..half_models import HalfModel, half_model_of
+
+ERROR = "'\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16''"
+
+
+def model_in_bf16(project: Project, scaler: Scaler) -> HalfModel | None:
+    """The bfloat16 model that ``scaler`` certainly steps on CUDA, or None."""
+    if scaler.kind != "direct" or _is_for_cpu(scaler) or not _is_surely_on(project, scaler):
+        return None
+    for step in steps_of(scaler):
+        for call in step.of("step"):
+            optimizer = step.optimizer(call)
+            model = half_model_of(project, step.module, optimizer, BF16) if optimizer is not None else None
+            if model is not None:
+                return model
+    return None
+
+
+def places(model: HalfModel) -> Iterator[Place]:
+    """Where the model gets its dtype, and where the optimizer takes its parameters."""
+    yield model.module.place(model.cast, f"{model.name} becomes bfloat16 here")
+    yield model.module.place(model.optimizer, "the optimizer gets its parameters here")
+
+
+def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
+    """Without float16 autocast the scaler goes; with autocast's own default that region computes in bfloat16 too."""
+    half = [region.autocast for region in regime.regions if FP16 in region.values]
+    if not half:
+        dropped = drop(project, scaler)
+        return [dropped] if dropped is not None else _disabled(project, scaler, [])
+    if any(item.dtype_node is not None or item.call is None or not item.understood for item in half):
+        return []
+    edits = [
+        item.module.set_argument(item.node, "dtype", f"{torch_name(scaler)}.bfloat16")
+        for item in half
+        if item.module is scaler.module
+    ]
+    level = Applicability.safe_if(all(takes_dtype(project, item) for item in half))
+    found = _disabled(project, scaler, edits) if len(edits) == len(half) else []
+    return [replace(fix, applicability=level) for fix in found]
+
+
+def _disabled(project: Project, scaler: Scaler, more: list[Edit]) -> list[Fix]:
+    return [with_condition(scaler, "False", more, replaces=True)] if can_disable(project, scaler) else []
+
+
+def _is_surely_on(project: Project, scaler: Scaler) -> bool:
+    node = scaler.enabled_node
+    if scaler.arguments is None or not (node is None or (isinstance(node, ast.Constant) and node.value is True)):
+        return False
+    return not any(speaks_of_precision(project, module, test) for module, test, _ in conditions_of(project, scaler))
+
+
+def _is_for_cpu(scaler: Scaler) -> bool:
+    device = (scaler.arguments or {}).get("device")
+    return ".cpu." in scaler.api or (isinstance(device, ast.Constant) and device.value == "cpu")

@@ -1,0 +1,188 @@
+"""A run is resumed with its optimizer, but with a fresh GradScaler.
+
+## What goes wrong
+
+After a resume, after each epoch, the scale starts at 65536 again: the first steps overflow and are skipped (a log
+full of "skipped step", a bump in the loss), or a scale that had grown for hours is lost and gradients underflow for
+thousands of steps. No error.
+
+## Why
+
+The scale and its growth counter are training state like Adam's moments (`GradScaler.state_dict()`; PyTorch's AMP
+documentation saves model, optimizer and scaler together). A new GradScaler knows nothing of them.
+
+## Fix
+
+`save` [unsafe]: where the checkpoint is a dictionary written and read beside the scaler, it gets `"scaler":
+scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has one
+(older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `hoist`
+[unsafe]: a scaler made in the body of the epoch loop is made before it. Everything else is reported.
+
+## Not flagged
+
+Projects without a way to resume the optimizer; any sign that the state is kept (`scaler.state_dict`, a key or a
+helper that is given the scaler); a scaler that only ever runs under bfloat16; an optimizer that is made anew as well.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.regimes import regime_of
+from ....codemod.python.bound import is_bound_at
+from ....codemod.python.names import attribute_chain
+from ....codemod.python.paths import LoopNode, exclusive, function_of, loop_names, loops, position
+from ....codemod.source.documents import Document
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler_steps import steps_of
+from ....codemod.torch.scalers import NameAlias, Scaler, scalers
+from .checkpoints import Transfer, transfers_of
+from .save_scaler_state import fix
+
+KEEPS_STATE = ("state_dict", "load_state_dict", "private", "stored", "escaped", "bound-method")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off or scaler.kind == "wrapper" or not scaler.uses_of("scale"):
+            continue
+        if regime_of(project, scaler).verdict == "always-bf16":
+            continue
+        yield from _made_anew(scaler)
+        yield from _made_after_load(scaler)
+        if not scaler.uses_of(*KEEPS_STATE) and "escaped" not in scaler.routes and not _names_scaler_state(scaler):
+            yield from _not_saved(project, scaler)
+
+
+# --- not saved --------------------------------------------------------------------------------------------------------
+
+
+def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    stepped = {
+        ast.unparse(node) for step in steps_of(scaler) for call in step.of("step") if (node := step.optimizer(call))
+    }
+    found = {(item.kind, item.call): item for item in transfers_of(project, scaler) if item.optimizer in stepped}
+    transfers = list(found.values())
+    saves = [item for item in transfers if item.kind == "save"]
+    loads = [item for item in transfers if item.kind == "load" and any(item.optimizer == x.optimizer for x in saves)]
+    if not saves or not loads:
+        return
+    added = fix(scaler, saves, loads)
+    yield rule.at(
+        saves[0].module,
+        saves[0].call,
+        "the checkpoint keeps the optimizer's state but not the scaler's: a resumed run starts with a fresh loss scale",
+        (_place(loads[0], "the optimizer's state is loaded here, the scaler's is not"), _birth(scaler)),
+        [added] if added is not None else [],
+    )
+
+
+def _place(item: Transfer, message: str) -> Place:
+    return item.module.place(item.call, message)
+
+
+def _birth(scaler: Scaler) -> Place:
+    return scaler.module.place(scaler.call, "the scaler is made here")
+
+
+def _names_scaler_state(scaler: Scaler) -> bool:
+    """Whether a string or attribute of the scaler's files speaks of a scaler's state kept in some other way."""
+    for module in scaler.modules:
+        for node in module.nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value.lower()
+                if "scaler" in text and len(text) < 40 and " " not in text:
+                    return True
+            elif isinstance(node, ast.keyword) and node.arg is not None and "scaler_state" in node.arg.lower():
+                return True
+    return False
+
+
+# --- made anew --------------------------------------------------------------------------------------------------------
+
+
+def _made_anew(scaler: Scaler) -> Iterator[Finding]:
+    """A scaler made in the body of the epoch loop, while the optimizer outlives it."""
+    module = scaler.module
+    around = [loop for loop in loops(module, scaler.call) if any("epoch" in name.lower() for name in loop_names(loop))]
+    if not around or not any(around[0] in module.ancestors(use.node) for use in scaler.uses_of("scale")):
+        return
+    loop = around[0]
+    for step in steps_of(scaler):
+        for call in step.of("step"):
+            if step.module is not module or _is_made_in(loop, step.optimizer(call)):
+                return
+    added = _hoisted(scaler, loop)
+    yield rule.at(
+        module,
+        scaler.call,
+        "the scaler is made anew each epoch: its scale starts at the initial value again",
+        (module.place(loop, "the epochs"),),
+        [added] if added is not None else [],
+    )
+
+
+def _is_made_in(loop: LoopNode, optimizer: ast.expr | None) -> bool:
+    root = (attribute_chain(optimizer) or [""])[0] if optimizer is not None else ""
+    return not root or any(
+        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == root for node in ast.walk(loop)
+    )
+
+
+def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
+    module, document = scaler.module, scaler.module.document
+    statement = module.statement_of(scaler.call)
+    direct = isinstance(statement, ast.Assign) and statement.value is scaler.call and statement in loop.body
+    names = {node.id for node in ast.walk(scaler.call) if isinstance(node, ast.Name)}
+    stored = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    alone = document.line(document.span(statement).end_row)[document.span(statement).end_column - 1 :].strip()
+    if alone and not alone.startswith("#"):
+        return None
+    bound = all(is_bound_at(module, name, loop) for name in names)
+    if not bound or names & stored:
+        return None
+    if not direct or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
+        return None
+    edits = (
+        scaler.module.insert(loop, _with_comments(document, statement)),
+        scaler.module.remove(statement),
+    )
+    return Fix.unsafe("hoist", "make the scaler once, before the epochs", *edits)
+
+
+def _with_comments(document: Document, statement: ast.stmt) -> str:
+    """The line of a statement to its end, and the comment lines right above it; nothing indented."""
+    span = document.span(statement)
+    lines = [document.line(span.row)[span.column - 1 :].rstrip()]
+    row = span.row - 1
+    while document.line(row).strip().startswith("#"):
+        lines.insert(0, document.line(row).strip())
+        row -= 1
+    return "\n".join(lines)
+
+
+def _made_after_load(scaler: Scaler) -> Iterator[Finding]:
+    """A state loaded into a scaler of the same name before this one replaces it."""
+    module = scaler.module
+    here = function_of(module, scaler.call)
+    names = {(alias.scope, alias.name) for alias in scaler.aliases if isinstance(alias, NameAlias)}
+    loads = [use for use in scaler.uses_of("load_state_dict") if use.module is module]
+    for use in loads:
+        chain = attribute_chain(use.node) or [""]
+        same = any(name == chain[0] and scope.node is here for scope, name in names)
+        if not same or function_of(module, use.node) is not here or loops(module, scaler.call):
+            continue
+        before = position(use.node) < position(scaler.call) and not exclusive(module, use.node, scaler.call)
+        if before and not any(position(item.node) > position(scaler.call) for item in loads):
+            yield rule.at(
+                module,
+                scaler.call,
+                "the scaler is made after the checkpoint was loaded: the state went to the scaler it replaces",
+                (module.place(use.node, "the state is loaded here"),),
+            )
+            return
+
+
+rule = Rule.of("PF106", check)

@@ -1,0 +1,92 @@
+"""Where an optimizer's state is written to a checkpoint and read back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.functions import FunctionTarget, called_function
+from ....codemod.python.names import ModuleNames, attribute_chain, parameters_of
+from ....codemod.python.paths import calls_of, function_of
+from ....codemod.source.project import Project
+from ....codemod.torch.scalers import Scaler
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """One place that saves or loads an optimizer's state, seen from a function that also holds the scaler."""
+
+    kind: str
+    """``save`` or ``load``."""
+    module: ModuleNames
+    optimizer: str
+    """The optimizer's expression, in the function that holds the scaler."""
+    call: ast.Call
+    """``optimizer.state_dict()`` or ``optimizer.load_state_dict(...)``, or else the helper's call."""
+    direct: bool
+    table: ast.Dict | None = None
+    """For a direct save: the dictionary that is written."""
+
+
+def transfers_of(project: Project, scaler: Scaler) -> Iterator[Transfer]:
+    """Saves and loads in the functions that use ``scaler``, in the other methods of its class, and one call below."""
+    for module, function in _functions(scaler):
+        yield from _direct(module, function)
+        for call in calls_of(module, function):
+            target = called_function(project, module, call)
+            if target is not None and target.node is not function:
+                yield from _through(module, call, target)
+
+
+def _functions(scaler: Scaler) -> list[tuple[ModuleNames, ast.AST]]:
+    found = [(scaler.module, function_of(scaler.module, scaler.call))]
+    for use in scaler.uses:
+        found.append((use.module, function_of(use.module, use.node)))
+        owner = use.module.scope_of(use.node).enclosing_class
+        if owner is not None:
+            methods = [item for item in ast.walk(owner.node) if isinstance(item, ast.FunctionDef)]
+            found.extend((use.module, item) for item in methods)
+    return list(dict.fromkeys(found))
+
+
+def _direct(module: ModuleNames, function: ast.AST) -> Iterator[Transfer]:
+    for call in calls_of(module, function):
+        if module.qualified(call.func) == "torch.save" and call.args:
+            for table in _tables(module, call.args[0]):
+                for value in table.values:
+                    if _is_state_of(value):
+                        yield Transfer("save", module, _owner(value), value, True, table)  # type: ignore[arg-type]
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "load_state_dict" and call.args:
+            yield Transfer("load", module, _owner(call), call, True)
+
+
+def _tables(module: ModuleNames, node: ast.expr) -> list[ast.Dict]:
+    if isinstance(node, ast.Dict):
+        return [node]
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        return [item.value for item in bindings if isinstance(item.value, ast.Dict)]
+    return []
+
+
+def _is_state_of(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict"
+
+
+def _owner(node: ast.expr) -> str:
+    func = node.func if isinstance(node, ast.Call) else node
+    return ast.unparse(func.value) if isinstance(func, ast.Attribute) else ""
+
+
+def _through(module: ModuleNames, call: ast.Call, target: FunctionTarget) -> Iterator[Transfer]:
+    """What a helper does with the arguments of one call."""
+    names = {parameter.arg for parameter in parameters_of(target.node)}
+    inside = [item for item in _direct(target.module, target.node) if item.optimizer in names]
+    if not inside:
+        return
+    arguments = target.arguments(call)
+    for item in inside:
+        argument = arguments.get(item.optimizer)
+        if argument is not None and attribute_chain(argument) is not None:
+            yield Transfer(item.kind, module, ast.unparse(argument), call, False)

@@ -1,0 +1,178 @@
+"""unscale_, step and update of a GradScaler do not run equally often.
+
+## What goes wrong
+
+With gradient accumulation the second micro-batch dies: `RuntimeError: unscale_() has already been called on this
+optimizer since the last update().` The same happens in the batch after one that left the loop early (`if not
+torch.isfinite(norm): continue`) between `unscale_` and `update`. The other way round, `update()` in a pass without
+`unscale_` or `step` ends with `AssertionError: No inf checks were recorded prior to update.`
+
+## Why
+
+A GradScaler keeps, per optimizer, whether this step's gradients are unscaled already; only `update()` resets it. So
+`unscale_` belongs exactly once before each `update`, and `update` after at least one `unscale_` or `step`
+(torch/amp/grad_scaler.py in PyTorch 2.13).
+
+## Fix
+
+`move` [safe]: where the block that unscales and clips stands directly before the `if` that steps and updates, it
+moves into that `if`. Without accumulation nothing changes; with it, a certain crash goes away and clipping sees the
+whole accumulated gradient. Everything else is reported.
+
+## Not flagged
+
+Guards that are the same for the whole run (`if scaler is not None`, `if clip_grad > 0`); `update` that runs in every
+pass that unscales, also when `step` is skipped for a bad gradient; a loop over optimizers around `unscale_`; a
+parameter that every caller leaves at its default.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.python.paths import Guard, exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler_steps import ScalerStep, steps_of
+from ....codemod.torch.scalers import Scaler, scalers
+from . import move_into_step
+from .per_step_tests import changes_per_step
+
+SETTING_WORDS = {"clip", "clipping", "norm", "scaler", "amp", "fp16", "half", "mixed", "precision"}
+"""Parts of a test that asks for a setting, not for the batch."""
+TWICE = "unscale_ runs in passes without update: the next one raises 'unscale_() has already been called'"
+NO_CHECKS = "update runs in passes without unscale_ or step, and raises 'No inf checks were recorded prior to update'"
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.switched_off or scaler.kind == "wrapper":
+            continue
+        for step in steps_of(scaler):
+            if step.of("update"):
+                yield from _repeated_unscale(project, scaler, step)
+                yield from _bare_update(project, scaler, step)
+
+
+# --- unscale_ without update ------------------------------------------------------------------------------------------
+
+
+def _repeated_unscale(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+    for call in step.of("unscale_"):
+        loop = _micro_batch_loop(step, call)
+        if loop is not None:
+            yield _finding(scaler, step, call, TWICE, "this loop over micro-batches repeats unscale_, not update", loop)
+            continue
+        near = [update for update in step.of("update") if not exclusive(step.module, call, update)]
+        missing = [_missing(project, step, call, update) for update in near]
+        found = [item for item in missing if item is not None]
+        if near and len(found) == len(near) and not _covers(found):
+            fix = move_into_step.fix(step, call, found[0])
+            why = "passes that fail this test unscale, but do not update"
+            yield _finding(scaler, step, call, TWICE, why, found[0].test, [fix] if fix is not None else [])
+
+
+def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call) -> Guard | None:
+    """A per-step condition that ``update`` waits for although ``call`` has run; None when it follows every time."""
+    known = guard_facts(step.module, call)
+    if not _waits_for_settings_only(step, call, guard_facts(step.module, update)):
+        return None
+    for guard in guards(step.module, update):
+        if set(guard.facts) <= known or not _goes_on(step, guard, call):
+            continue
+        if changes_per_step(project, step, guard.test):
+            return guard
+    return None
+
+
+def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: set[tuple[str, bool]]) -> bool:
+    """Whether the conditions of ``call`` that the other call does not share are settings of the whole run.
+
+    Another spelling of the other call's condition (``if sync:`` for ``if step % n == 0:``) must not count as missing.
+    """
+    for guard in guards(step.module, call):
+        if not set(guard.facts) <= shared and not name_parts(guard.test) & SETTING_WORDS:
+            return False
+    return True
+
+
+def _goes_on(step: ScalerStep, guard: Guard, call: ast.Call) -> bool:
+    """Whether training goes on with the next pass where ``guard`` fails."""
+    if guard.leaving is None:
+        return True
+    if position(guard.leaving) < position(call):
+        return False
+    per_call = isinstance(guard.leaving, ast.Return) and not loops(step.module, call)
+    return per_call or isinstance(guard.leaving, ast.Continue)
+
+
+def _covers(missing: list[Guard]) -> bool:
+    """Whether the calls stand in both arms of one test, so that one of them always runs."""
+    outcomes = {(ast.dump(item.test), item.holds) for item in missing}
+    return any((test, not holds) in outcomes for test, holds in outcomes)
+
+
+def _micro_batch_loop(step: ScalerStep, call: ast.Call) -> ast.AST | None:
+    """The loop that repeats ``call`` together with the backward, while every update stands outside."""
+    for loop in loops(step.module, call):
+        inside = set(ast.walk(loop))
+        if any(update in inside for update in step.of("update")):
+            return None
+        bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        own = any(isinstance(item, ast.Name) and item.id in bound for item in ast.walk(step.optimizer(call) or call))
+        later = [item for item in step.of("update") if position(item) > position(loop)]
+        if not own and later and any(scale in inside for scale in step.of("scale")):
+            return loop
+    return None
+
+
+# --- update without unscale_ or step ----------------------------------------------------------------------------------
+
+
+def _bare_update(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
+    recording = step.of("unscale_", "step")
+    for update in step.of("update"):
+        if update.args or update.keywords or not recording or step.scaler.uses_of("private", "bound-method"):
+            continue
+        near = [call for call in recording if not exclusive(step.module, call, update)]
+        missing = [_skipped(project, step, call, update) for call in near]
+        found = [item for item in missing if item is not None]
+        if near and len(found) == len(near) and not _covers(found):
+            why = "passes that fail this test update all the same"
+            yield _finding(scaler, step, update, NO_CHECKS, why, found[0].test)
+
+
+def _skipped(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call) -> Guard | None:
+    """A per-step condition of ``call`` that ``update`` does not wait for."""
+    if loops(step.module, call) != loops(step.module, update):
+        return None
+    known = guard_facts(step.module, update)
+    if not _waits_for_settings_only(step, update, guard_facts(step.module, call)):
+        return None
+    for guard in guards(step.module, call):
+        plain = guard.leaving is None and not set(guard.facts) <= known
+        if plain and changes_per_step(project, step, guard.test):
+            return guard
+    return None
+
+
+# --- the finding ------------------------------------------------------------------------------------------------------
+
+
+def _finding(
+    scaler: Scaler,
+    step: ScalerStep,
+    call: ast.Call,
+    message: str,
+    why: str,
+    because: ast.AST,
+    fixes: Sequence[Fix] = (),
+) -> Finding:
+    evidence = [step.module.place(because, why)]
+    evidence += [step.module.place(item, "update is here") for item in step.of("update")[:1]]
+    evidence.append(scaler.module.place(scaler.call, "the scaler is made here"))
+    return rule.at(step.module, call, message, evidence, fixes)
+
+
+rule = Rule.of("PF104", check)

@@ -1,0 +1,207 @@
+"""The default of a script's own option beats the precision that accelerate is configured for.
+
+## What goes wrong
+
+Nothing is reported: `accelerate launch --mixed_precision bf16 train.py` trains in float32, because the script hands
+its own `--mixed_precision`, whose default is `"no"`, to `Accelerator(mixed_precision=args.mixed_precision)`. Or the
+other half of it: the option is None by default, accelerate computes in bf16, and
+`if args.mixed_precision == "bf16": weight_dtype = torch.bfloat16` never holds.
+
+## Why
+
+`accelerate launch` and the files of `accelerate config` reach the script through the environment variable
+`ACCELERATE_MIXED_PRECISION`. `Accelerator` reads it only when its own argument is None (accelerate 1.15,
+`AcceleratorState.__init__`). What is decided then is known to `accelerator.mixed_precision`, not to the option.
+
+## Fix
+
+`default-none` [unsafe]: the option's default becomes None, and tests of the option become tests of
+`accelerator.mixed_precision` where the accelerator exists by then. The run changes to the precision that was asked
+for.
+
+`default-none` [display-only]: the option is read in other ways as well, and these places must be changed by hand.
+
+`accelerator` [unsafe]: a test of an option that is None becomes a test of `accelerator.mixed_precision`.
+
+## Not flagged
+
+An option with a default in a project where nothing else states a precision, or states the same one; launch lines that
+pass the option; several accelerate files that disagree, where no launch line names one; options that the script
+changes itself; tests.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.imports import connected_modules, imported_modules
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.accelerators import accelerator_at
+from ....codemod.trainers.reading.command_options import DeclaredOption, declared_options
+from .launch_precisions import PRECISIONS, Stated, stated_for
+
+CLASSES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+HARMLESS = ("print", "info", "debug", "warning", "log")
+"""Calls that only show a value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forwarded:
+    """An option that becomes the precision of an Accelerator."""
+
+    module: ModuleNames
+    value: ast.Attribute
+    option: DeclaredOption
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read:
+    """A test of the option, and how the decided precision is called there; empty where it is not known."""
+
+    module: ModuleNames
+    node: ast.Attribute
+    decided: str
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.python_documents(("mixed_precision",), where=lambda text: "Accelerator(" in text):
+        if not purpose_of(document.path).is_foreign:
+            for forwarded in _forwarded(project, names_of(project, document)):
+                yield from _checked(project, forwarded)
+
+
+def _forwarded(project: Project, module: ModuleNames) -> Iterator[Forwarded]:
+    for call in module.calls_by_name.get("Accelerator", []):
+        value = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
+        if not isinstance(value, ast.Attribute) or resolve(project, module, call.func) not in CLASSES:
+            continue
+        options = declared_options(project, module, value.attr)
+        if len(options) == 1 and len(attribute_chain(value) or ()) == 2:
+            default = _default(options[0])
+            if default is None or default in PRECISIONS:
+                yield Forwarded(module, value, options[0], default)
+
+
+def _default(option: DeclaredOption) -> str | None:
+    """The default; "?" for one that is not written down, or is not used."""
+    if isinstance(option.node, ast.Call) and any(item.arg in ("required", "action") for item in option.node.keywords):
+        return "?"
+    if option.default is None:
+        return None if isinstance(option.node, ast.Call) else "?"
+    value = option.default.value if isinstance(option.default, ast.Constant) else "?"
+    return value if isinstance(value, str) or value is None else "?"
+
+
+def _checked(project: Project, forwarded: Forwarded) -> Iterator[Finding]:
+    modules = connected_modules(project, forwarded.module)
+    programs = {item.document.path for item in modules if _starts(project, item, forwarded.module)}
+    stated = stated_for(project, programs, forwarded.option.flags)
+    if stated is None or stated.precision == (forwarded.default or "no") or _is_changed(modules, forwarded):
+        return
+    tests, others = _reads(project, modules, forwarded)
+    if forwarded.default is not None:
+        yield _overridden(forwarded, stated, tests, others)
+    else:
+        for test in tests:
+            yield _never_holds(test, stated)
+
+
+def _starts(project: Project, program: ModuleNames, module: ModuleNames) -> bool:
+    """Whether running ``program`` can make the accelerator of ``module``."""
+    return program is module or module in imported_modules(project, program)
+
+
+def _is_changed(modules: tuple[ModuleNames, ...], forwarded: Forwarded) -> bool:
+    """Whether the script gives the option a value itself (``args.mixed_precision = accelerator.mixed_precision``)."""
+    name = forwarded.value.attr
+    return any(receiver is not None for module in modules for receiver, _, _ in module.attribute_stores.get(name, []))
+
+
+# --- reads ------------------------------------------------------------------------------------------------------------
+
+
+def _reads(project: Project, modules: tuple[ModuleNames, ...], forwarded: Forwarded) -> tuple[list[Read], list[Place]]:
+    """The tests of the option, and the places that need its value for something else."""
+    tests: list[Read] = []
+    others: list[Place] = []
+    root = (attribute_chain(forwarded.value) or [""])[0]
+    for module in modules:
+        for node in module.attribute_loads.get(forwarded.value.attr, []):
+            chain = attribute_chain(node) or []
+            if node is forwarded.value or chain[:1] != [root] or len(chain) != 2 or _is_shown(module, node):
+                continue
+            accelerator = accelerator_at(project, module, node) if _is_tested(module, node) else None
+            decided = f"{accelerator.text}.mixed_precision" if accelerator is not None and accelerator.births else ""
+            if decided:
+                tests.append(Read(module, node, decided))
+            else:
+                others.append(module.place(node, "reads the option"))
+    return tests, others
+
+
+def _is_tested(module: ModuleNames, node: ast.Attribute) -> bool:
+    """Whether the option is compared with the name of a precision."""
+    test = module.parents.get(node)
+    if not isinstance(test, ast.Compare):
+        return False
+    return any(
+        isinstance(item, ast.Constant) and item.value in PRECISIONS
+        for side in (test.left, *test.comparators)
+        for item in ast.walk(side)
+    )
+
+
+def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.stmt):
+            return False
+        if isinstance(parent, ast.Call):
+            return (attribute_chain(parent.func) or [""])[-1] in HARMLESS
+    return False
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def _overridden(forwarded: Forwarded, stated: Stated, tests: list[Read], others: list[Place]) -> Finding:
+    option, default = forwarded.option, forwarded.default
+    module, _document = forwarded.module, option.module.document
+    message = f'{option.name} is "{default}" unless it is given, which beats the {stated.precision} asked of accelerate'
+    passed = module.place(forwarded.value, "handed to the Accelerator")
+    at = option.node if option.default is None else option.default
+    return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
+
+
+def _fixes(forwarded: Forwarded, tests: list[Read], others: list[Place]) -> list[Fix]:
+    option = forwarded.option
+    if option.default is None:
+        return []
+    operation = option.module.replace(option.default, "None")
+    edits = [operation, *(_follows(test) for test in tests)]
+    message = "default None: accelerate decides unless the option is given, and the run changes its precision"
+    if others:
+        listed = ", ".join(f"{place.path}:{place.span.row}" for place in others[:3])
+        message += f"; {listed} must then ask accelerator.mixed_precision"
+    applicability = Applicability.DISPLAY_ONLY if others else Applicability.UNSAFE
+    return [Fix.of("default-none", applicability, message, *edits)]
+
+
+def _follows(test: Read) -> Edit:
+    return test.module.replace(test.node, test.decided)
+
+
+def _never_holds(test: Read, stated: Stated) -> Finding:
+    text = ast.unparse(test.node)
+    message = f"{text} is None where accelerate is asked for {stated.precision} and the option is not given"
+    changes = f"ask {test.decided}, which knows what was decided"
+    fix = Fix.unsafe("accelerator", changes, _follows(test))
+    return rule.at(test.module, test.node, message, (stated.place,), (fix,))
+
+
+rule = Rule.of("PF405", check)

@@ -1,0 +1,216 @@
+"""Dtypes that are chosen for a model and do not arrive: the choice forgets bfloat16, or the load is not told."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ....codemod.model import Draft, Fix
+from ....codemod.purpose.files import is_test
+from ....codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
+from ....codemod.python.paths import guard_facts, position
+from ....codemod.python.visible import means_the_same
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of, scenarios_of
+from ....codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
+from ..births import births_of
+from ..keywords import keywords_of
+from ..loads import LOADERS, Load, literal_of, load_at
+
+DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
+"""How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""
+BF16_NAMES = ("bf16", "use_bf16", "bfloat16", "use_bfloat16", "is_bf16")
+NOT_MODELS = (
+    "Tokenizer",
+    "Processor",
+    "Config",
+    "Scheduler",
+    "Extractor",
+    "tokenizer",
+    "processor",
+    "config",
+    "scheduler",
+)
+
+
+def forgotten_dtypes(project: Project) -> Iterator[Draft]:
+    for document in project.python_documents(LOADERS, where=_chooses):
+        if is_test(document.path):
+            continue
+        module = names_of(project, document)
+        yield from _forgetful_choices(project, module)
+        for name in LOADERS:
+            for call in module.calls_by_name.get(name, []):
+                load = load_at(project, module, call)
+                if load is not None:
+                    yield from _compute_dtypes(project, load)
+                    yield from _unused_choices(project, load)
+
+
+def _chooses(text: str) -> bool:
+    return "dtype" in text and "16" in text
+
+
+# --- torch.float16 if fp16 or bf16 else torch.float32 -----------------------------------------------------------------
+
+
+def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Draft]:
+    if "bf16" not in module.document.text and "bfloat16" not in module.document.text:
+        return
+    for node in module.nodes:
+        if isinstance(node, ast.IfExp) and _names_dtype(module, node):
+            asked = _asked_for(node.test)
+            if asked is not None and _is_half(module, node.body) and _is_open(module, node, asked):
+                yield _forgetful(module, node.body, asked, "()")
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and _is_half(module, node.value):
+            branch = module.parents[node]
+            asked = _asked_for(branch.test) if isinstance(branch, ast.If) and node in branch.body else None
+            if asked is not None and _is_dtype_target(node.targets[0]) and _is_open(module, branch, asked):
+                yield _forgetful(module, node.value, asked, "  ")
+
+
+def _forgetful(module: ModuleNames, half: ast.expr, asked: ast.expr, around: str) -> Draft:
+    """``around``: the parentheses that the choice needs where ``half`` stands."""
+    text, span = ast.unparse(asked), module.document.span(half)
+    fixes: tuple[Fix, ...] = ()
+    if isinstance(half, ast.Attribute) and ast.unparse(half.value) == "torch":
+        message = f"choose bfloat16 where {text} asks for it"
+        parts = (f"{around[0]}torch.bfloat16 if {text} else ".lstrip(" "), span, around[1].strip())
+        edits = (module.replace(span, *parts),)
+        fixes = (Fix.unsafe("bfloat16-too", message, *edits),)
+    evidence = (module.place(asked, "this asks for bfloat16"),)
+    return Draft.at(module, half, f"float16 is chosen although {text} asks for bfloat16", evidence, fixes)
+
+
+def _asked_for(test: ast.expr) -> ast.expr | None:
+    """The part of a condition that alone makes it true and is called like bfloat16's switch, beside others that do."""
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.Or):
+        return None
+    return next((item for item in test.values if (attribute_chain(item) or [""])[-1] in BF16_NAMES), None)
+
+
+def _is_half(module: ModuleNames, node: ast.expr) -> bool:
+    return module.qualified(node) in ("torch.float16", "torch.half")
+
+
+def _is_open(module: ModuleNames, node: ast.AST, asked: ast.expr) -> bool:
+    """Whether the switch can still be on where ``node`` runs."""
+    return (ast.unparse(asked), False) not in guard_facts(module, node)
+
+
+def _names_dtype(module: ModuleNames, node: ast.IfExp) -> bool:
+    parent = module.parents[node]
+    if isinstance(parent, ast.keyword):
+        return parent.arg in ("torch_dtype", "dtype")
+    return isinstance(parent, ast.Assign) and len(parent.targets) == 1 and _is_dtype_target(parent.targets[0])
+
+
+def _is_dtype_target(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Constant) and node.slice.value in ("torch_dtype", "dtype")
+    return (attribute_chain(node) or [""])[-1] in DTYPE_NAMES
+
+
+# --- a dtype chosen at run time, and weights in four bits that compute in float16 -------------------------------------
+
+
+def _compute_dtypes(project: Project, load: Load) -> Iterator[Draft]:
+    chosen, config = load.node, load.given.values.get("quantization_config")
+    if config is None or not isinstance(chosen, ast.Name) or "Train" not in load.module.document.text:
+        return
+    births = births_of(project, load.module, config)
+    if len(births) != 1 or births[0].module is not load.module:
+        return
+    compute = keywords_of(load.module, births[0].call).values.get("bnb_4bit_compute_dtype")
+    if compute is None or literal_of(load.module, compute) is not compute or not _is_half(load.module, compute):
+        return
+    found = _dtypes(project, load.module, chosen)
+    if BF16 not in found or len(found) < 2:
+        return
+    message = f"the 4-bit weights compute in float16 whatever {chosen.id} is, which can be bfloat16"
+    evidence = (load.module.place(chosen, f"the rest of the model is loaded in {chosen.id}"),)
+    yield Draft.at(load.module, compute, message, evidence, _forwarded(load.module, compute, chosen))
+
+
+def _forwarded(module: ModuleNames, compute: ast.expr, chosen: ast.Name) -> tuple[Fix, ...]:
+    same_scope = module.scope_of(chosen) is module.scope_of(compute)
+    if not means_the_same(module, chosen, compute) and not (same_scope and _is_set_before(module, chosen.id, compute)):
+        return ()
+    edit = module.replace(compute, chosen.id)
+    return (Fix.unsafe("computed-dtype", f"compute in {chosen.id} too", edit),)
+
+
+def _is_set_before(module: ModuleNames, name: str, node: ast.expr) -> bool:
+    """Whether the variable of this scope has a value on every way to ``node``."""
+    child: ast.AST = node
+    for parent in module.ancestors(node):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and child in block and _sets(name, block[: block.index(child)]):
+                return True
+        if parent is module.scope_of(node).node:
+            return False
+        child = parent
+    return False
+
+
+def _sets(name: str, block: Sequence[ast.stmt]) -> bool:
+    for statement in block:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(t, ast.Name) and t.id == name for t in statement.targets
+        ):
+            return True
+        if isinstance(statement, ast.If) and _sets(name, statement.body) and _sets(name, statement.orelse):
+            return True
+    return False
+
+
+def _dtypes(project: Project, module: ModuleNames, node: ast.expr) -> set[Dtype]:
+    found = {as_dtype(value) for value in constants_of(project, module, node)}
+    return {item for item in found if isinstance(item, Dtype)}
+
+
+# --- a dtype that nobody reads ----------------------------------------------------------------------------------------
+
+
+def _unused_choices(project: Project, load: Load) -> Iterator[Draft]:
+    module, call = load.module, load.call
+    scope = module.scope_of(call)
+    owner = (attribute_chain(call.func) or ["", ""])[-2] if isinstance(call.func, ast.Attribute) else ""
+    if not load.given.complete or load.node is not None or scope.node is module.tree or _is_no_model(owner):
+        return
+    for name in DTYPE_NAMES:
+        bindings = scope.bindings.get(name, [])
+        if not bindings or _is_read(module, bindings, name) or not _is_choice(project, module, bindings, call):
+            continue
+        edit = module.set_argument(call, "torch_dtype", name)
+        fix = Fix.unsafe("computed-dtype", f"load the weights in {name}", edit)
+        evidence = tuple(module.place(item.node, f"{name} gets a value here") for item in bindings[:3])
+        message = f"{name} is chosen for this model, and nothing reads it: the load takes its default dtype"
+        fits = _is_set_before(module, name, call) and not _may_be_scaled(project, module, bindings)
+        yield Draft.at(module, call, message, evidence, (fix,) if fits else ())
+
+
+def _may_be_scaled(project: Project, module: ModuleNames, bindings: list[Binding]) -> bool:
+    """Whether the weights could become float16 in a file that trains, where a GradScaler would refuse them."""
+    half = any(scenario.value == FP16 for item in bindings for scenario in scenarios_of(project, module, item))
+    return half and any(word in module.document.text for word in ("Train", "caler", "backward("))
+
+
+def _is_no_model(owner: str) -> bool:
+    return not owner or any(word in owner for word in NOT_MODELS)
+
+
+def _is_read(module: ModuleNames, bindings: list[Binding], name: str) -> bool:
+    text = module.document.text
+    if "locals()" in text or "globals()" in text:
+        return True
+    return any(module.scope_of(load).lookup(name) is bindings for load in module.name_loads.get(name, []))
+
+
+def _is_choice(project: Project, module: ModuleNames, bindings: list[Binding], call: ast.Call) -> bool:
+    """Whether all the values are dtypes, one of 16 bits among them, and given above the load."""
+    found = {scenario.value for item in bindings for scenario in scenarios_of(project, module, item)}
+    if not found & {BF16, FP16} or UNKNOWN in found or any(item.kind != "assign" for item in bindings):
+        return False
+    return all(position(item.node) < position(call) for item in bindings)
