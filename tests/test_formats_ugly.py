@@ -25,8 +25,9 @@ from precfix.codemod.model import EditRefused, Place, ReplaceText, Span
 from precfix.codemod.source.documents import Document, FileKind
 from precfix.codemod.trainers.framework import Framework, Key, Recognition
 from precfix.codemod.trainers.reading.configs import ConfigFile
-from precfix.codemod.trainers.reading.scopes import Scope, Setting, Step
-from precfix.codemod.trainers.writing.text_editing import TextEditor
+from precfix.codemod.trainers.reading.scopes import Scope, Setting, TextOrigin
+from precfix.codemod.trainers.writing.steps import Step
+from precfix.codemod.trainers.writing.text_editing import text_edits
 
 from .config_layouts import Box, Leaf, json_said, jsonc_texts, load_toml, toml_texts, yaml_said, yaml_texts
 from .readers import FIXTURES, REPOSITORY
@@ -87,9 +88,9 @@ def _rename(text: str, kind: str, entry: Entry) -> ReplaceText:
     key = Key(entry.name, "compute", (), ())
     setting = Setting(key, None, "string", place, entry.name, entry.index)
     framework = Framework("own", "Own", (), Recognition(), (), ())
-    editor = TextEditor(config, None)
-    scope = Scope(framework, document.path, "file", place.span, "", (setting,), False, editor)
-    (edit,) = editor.edits(scope, [Step("rename", key, NEW_NAME, setting)]) or (None,)
+    origin = TextOrigin(config)
+    scope = Scope(framework, document.path, "file", place.span, "", (setting,), False, origin)
+    (edit,) = text_edits(scope, origin, [Step("rename", key, NEW_NAME, setting)]) or (None,)
     if edit is None:
         raise EditRefused("nothing to rename")
     assert isinstance(edit.operation, ReplaceText)

@@ -32,11 +32,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ...codemod.model import Applicability, EditRefused, Finding, Fix, Place, Rule
+from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.runs import Member, Run, runs_of
-from ...codemod.trainers.writing.contradictions import in_words
-from ...codemod.trainers.writing.steps import plan_of
+from ...codemod.trainers.writing.edits import change_of
 from ..frameworks.contradictions import FIX, findings_of
 
 MAX_FIXED = 40
@@ -106,17 +105,8 @@ def _place(member: Member) -> Place:
 def _fixes(project: Project, weaker: Member, winner: Member) -> list[Fix]:
     """The weaker place follows the one that wins."""
     regime = project.target or winner.regime or ""
-    actions = weaker.scope.framework.actions(regime)
-    if not actions:
-        return []
-    plan = plan_of(project, weaker.scope, actions)
-    if plan.reports or plan.unknown or not plan.steps:
-        return []
-    try:
-        edits = weaker.scope.editor.edits(weaker.scope, plan.steps)
-    except EditRefused:
-        return []
-    return [Fix(FIX, f"{in_words(plan.steps)}, as what wins says", Applicability.UNSAFE, edits)]
+    change = change_of(project, weaker.scope, weaker.scope.framework.actions(regime) or ())
+    return [change.fix(FIX, Applicability.UNSAFE, ", as what wins says")] if change is not None else []
 
 
 rule = Rule.of("PF503", check)

@@ -10,14 +10,14 @@ from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Application, Autocasting, AutocastState
 from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ...codemod.model import Edit, ReplaceExpression
+from ...codemod.model import Edit
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.editing import PRIMARIES
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
-from .float_around import POSTFIX
 from .lightning_steps import lightning_precision
 
 _FUNCTIONS = ("asarray", "array")
@@ -117,19 +117,19 @@ def float_edit(reading: Reading) -> Edit | None:
     document = reading.module.document
     target = _before_move(reading.tensor)
     span = document.span(target)
-    if isinstance(target, POSTFIX):
-        return Edit(document.path, ReplaceExpression(span, (span, ".float()")))
+    if isinstance(target, PRIMARIES):
+        return reading.module.replace(span, span, ".float()")
     if target is not reading.tensor or reading.call.keywords or len(reading.call.args) > 1:
         return None
     whole = document.span(reading.call)
     if isinstance(reading.call.func, ast.Attribute) and reading.call.func.value is target:
-        return Edit(document.path, ReplaceExpression(whole, ("(", span, ").float().numpy()")))
-    return Edit(document.path, ReplaceExpression(whole, (f"{ast.unparse(reading.call.func)}((", span, ").float())")))
+        return reading.module.replace(whole, "(", span, ").float().numpy()")
+    return reading.module.replace(whole, f"{ast.unparse(reading.call.func)}((", span, ").float())")
 
 
 def _before_move(tensor: ast.expr) -> ast.expr:
     """The tensor before it is moved to the CPU, where the cast is cheap and reads best."""
     if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr == "cpu":
         inner = tensor.func.value
-        return inner if isinstance(inner, POSTFIX) else tensor
+        return inner if isinstance(inner, PRIMARIES) else tensor
     return tensor

@@ -34,7 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Edit, EditRefused, Finding, Fix, Rule
+from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -47,8 +47,7 @@ from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.scopes import Scope
-from ...codemod.trainers.writing.contradictions import in_words
-from ...codemod.trainers.writing.steps import plan_of
+from ...codemod.trainers.writing.edits import change_of
 from .deployment import devices_meant, weakest
 
 LACKING = (Support.EMULATED, Support.ABSENT)
@@ -106,18 +105,11 @@ def _in_text(project: Project, scope: Scope, device: Device) -> Iterator[Finding
 
 
 def _text_fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:
-    actions = scope.framework.actions("fp16-mixed")
-    if device.support("fp16") is not Support.NATIVE or not actions:
+    change = change_of(project, scope, scope.framework.actions("fp16-mixed") or ())
+    if device.support("fp16") is not Support.NATIVE or change is None:
         return []
-    plan = plan_of(project, scope, actions)
-    if plan.reports or plan.unknown or not plan.steps:
-        return []
-    try:
-        edits = scope.editor.edits(scope, plan.steps)
-    except EditRefused:
-        return []
-    said = f"{in_words(plan.steps)}: {device.name} has float16 natively; values above 65504 overflow"
-    return [Fix.unsafe("fp16", said, *edits)]
+    because = f": {device.name} has float16 natively; values above 65504 overflow"
+    return [change.fix("fp16", Applicability.UNSAFE, because)]
 
 
 def _declares(project: Project, module: ModuleNames, call: ast.Call, argument: ast.keyword) -> str:
@@ -149,7 +141,7 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
     """The float16 spelling of a framework that scales the loss by itself."""
     if device.support("fp16") is not Support.NATIVE or _loads_16_bit(module):
         return None
-    _document, span = module.document, module.document.span(call)
+    span = module.document.span(call)
     value = argument.value.value if isinstance(argument.value, ast.Constant) else None
     edits: tuple[Edit, ...]
     if argument.arg == "bf16":
@@ -183,7 +175,7 @@ def _loads_16_bit(module: ModuleNames) -> bool:
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str, fix: Fix | None = None) -> Finding:
-    fixes = [fix] if fix is not None else []
+    fixes = [fix]
     message = f"{said}, but {device.label} {_lack(device)}"
     return rule.at(module, node, message, (), fixes)
 

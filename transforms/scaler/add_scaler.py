@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from ...codemod.model import Applicability, Fix
 from ...codemod.python.bound import is_bound_at
@@ -11,24 +10,13 @@ from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast
 from ...codemod.torch.clipping import clips_of
+from .unscaled_steps import LossStep
 
 AMP_SINCE = "2.3"
 """The release of PyTorch that has ``torch.amp.GradScaler``."""
 NAME = "scaler"
 DEVICE = '"cuda"'
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LossStep:
-    """A float16 region, the backward of its loss, and the optimizer's steps in the same function."""
-
-    module: ModuleNames
-    function: ast.AST
-    region: Autocast
-    backward: ast.Call
-    steps: tuple[ast.Call, ...]
 
 
 def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix | None:

@@ -79,7 +79,7 @@ def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Edit:
 def _operand(module: ModuleNames, node: ast.expr | None) -> str:
     if node is None:
         return ""
-    text = module.document.source(module.document.span(node))
+    text = module.source(node)
     loose = isinstance(node, ast.BoolOp | ast.IfExp | ast.Lambda | ast.NamedExpr) and not text.startswith("(")
     return f"({text})" if loose or "\n" in text else text
 
@@ -103,7 +103,7 @@ HALF_NAMES = {"bfloat16": "float16", "bf16": "fp16", "torch.bfloat16": "torch.fl
 def _half_spelling(values: Sequence[object], node: ast.expr, module: ModuleNames) -> str | None:
     if not values:
         return None
-    source = module.document.source(module.document.span(node))
+    source = module.source(node)
     if isinstance(values[0], str) and values[0] in HALF_NAMES:
         return source.replace(values[0], HALF_NAMES[values[0]])
     return source.replace("bfloat16", "float16") if values[0] == BF16 and source.endswith(".bfloat16") else None

@@ -69,7 +69,6 @@ def _is_surely_on(scaler: Scaler) -> bool:
 
 
 def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:
-    _document, _birth = module.document, scaler.module.document
     return _finding(
         half,
         "a GradScaler steps its optimizer",

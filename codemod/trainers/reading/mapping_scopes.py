@@ -6,28 +6,16 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 
 from ...model import (
-    AddImport,
-    Edit,
-    EditRefused,
     Place,
-    PythonOperation,
-    RemoveArgument,
-    RemoveStatement,
-    ReplaceExpression,
-    ReplaceText,
-    SetArgument,
     Span,
 )
 from ...python.names import ModuleNames, attribute_chain, names_of
-from ...source.documents import Document
 from ...source.project import Project
 from ..framework import Framework
-from ..writing.exchanges import exchanged
-from ..writing.literal_editing import LiteralDraft
-from .call_scopes import respelled, source_of, token_of_node
+from .call_scopes import token_of_node
 from .mapping_items import Item, builds_on_others, is_mapping, items_of, module_items
 from .recognition import owner_of, stands_at, words_of_mark
-from .scopes import Scope, Setting, Step
+from .scopes import CodeOrigin, Scope, Setting
 
 WORDS = ("bf16", "fp16", "bfloat16", "float16", "amp", "loss_scale", "precision")
 
@@ -124,7 +112,7 @@ def _scope(
     items: Sequence[Item],
     span: Span,
     is_open: bool,
-    node: ast.expr | None,
+    node: ast.Dict | ast.Call | None,
 ) -> Scope:
     document = module.document
     settings = []
@@ -138,129 +126,5 @@ def _scope(
     title = document.path.rpartition("/")[2] if node is None else "a dictionary"
     if settings and node is None:
         span = settings[0].place.span
-    editor = MappingEditor(document, module, tuple(items), node)
-    return Scope(framework, document.path, "mapping", span, title, tuple(settings), is_open, editor)
-
-
-class MappingEditor:
-    """Edits dictionaries and module variables."""
-
-    def __init__(self, document: Document, module: ModuleNames, items: tuple[Item, ...], node: ast.expr | None) -> None:
-        self._document = document
-        self._module = module
-        self._items = items
-        self._node = node
-
-    def edits(self, scope: Scope, steps: Sequence[Step]) -> tuple[Edit, ...]:
-        """The edits that make all steps. Raises EditRefused."""
-        steps = exchanged(scope, steps)
-        if any(self._is_in_literal(step) for step in steps):
-            return tuple(Edit(scope.path, edit) for edit in self._literal_edits(steps))
-        gone = [self._items[step.setting.index].path for step in steps if step.setting and step.verb == "drop"]
-        done: list[PythonOperation] = []
-        for step in steps:
-            if step.setting is None:
-                done.append(self._added(step))
-                continue
-            item = self._items[step.setting.index]
-            if not any(item.path.startswith(f"{path}.") for path in gone):
-                done += self._changed(item, step)
-        return tuple(Edit(scope.path, operation) for operation in done)
-
-    def _is_in_literal(self, step: Step) -> bool:
-        """Whether a step changes which keys a ``{...}`` has, or what a key is called."""
-        if step.setting is not None:
-            holder = self._items[step.setting.index].holder
-            return step.verb == "rename" or (step.verb == "drop" and isinstance(holder, ast.Dict))
-        holders = (self._holder(place.rpartition(".")[0]) for place in step.key.places)
-        return isinstance(next((holder for holder in holders if holder is not None), None), ast.Dict)
-
-    def _literal_edits(self, steps: Sequence[Step]) -> list[ReplaceText]:
-        """The same as edits of text: each outermost literal is changed step by step, from its end."""
-        drafts: dict[ast.expr, LiteralDraft] = {}
-        present = [step for step in steps if step.setting is not None]
-        gone = [self._items[step.setting.index].path for step in present if step.setting and step.verb == "drop"]
-        for step in sorted(present, key=lambda step: step.setting.index if step.setting else 0, reverse=True):
-            item = self._items[step.setting.index if step.setting else 0]
-            if any(item.path.startswith(f"{path}.") for path in gone):
-                continue
-            draft, inner = self._draft(drafts, item)
-            if step.verb == "set":
-                text = respelled(self._module, item.value, step).parts[0]
-                if item.section is not None or not isinstance(text, str):
-                    raise EditRefused(f"{item.path} is a section")
-                draft.set(inner, text)
-            elif step.verb == "drop":
-                draft.drop(inner)
-            else:
-                draft.rename(inner, step.value)
-        for step in (step for step in steps if step.setting is None):
-            self._add_to_literal(drafts, step)
-        return [edit for draft in drafts.values() for edit in draft.edits()]
-
-    def _add_to_literal(self, drafts: dict[ast.expr, LiteralDraft], step: Step) -> None:
-        if "torch." in step.value:
-            raise EditRefused(f"{step.value} would need an import")
-        if self._node is None:
-            raise EditRefused("a key is only added to a literal that stands by itself")
-        draft = drafts.setdefault(self._node, LiteralDraft(self._document, self._node))
-        if not any(draft.add(place, self._quoted(source_of(step.value))) for place in step.key.places):
-            raise EditRefused(f"there is no section to add {step.key.name} to")
-
-    def _draft(self, drafts: dict[ast.expr, LiteralDraft], item: Item) -> tuple[LiteralDraft, str]:
-        """The draft of the outermost literal that holds an item, and the item's path in it."""
-        root: ast.AST | None = item.holder
-        while isinstance(root, ast.expr) and _is_inner(self._module, root):
-            parent = self._module.parents.get(root)
-            root = self._module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-        if not isinstance(root, ast.expr):
-            raise EditRefused(f"{item.path} is not in a dictionary")
-        inner = next(each.path for each in items_of(root) if each.value is item.value)
-        if root not in drafts:
-            drafts[root] = LiteralDraft(self._document, root)
-        return drafts[root], inner
-
-    def _changed(self, item: Item, step: Step) -> list[PythonOperation]:
-        if step.verb == "set" and step.setting is not None and item.section is None:
-            if step.setting.kind == "name":
-                return self._renamed(item.value, step.value)
-            if step.setting.kind != "string" and step.value.isidentifier():
-                text = self._quoted(source_of(step.value))
-                return [ReplaceExpression(self._document.span(item.value), (text,))]
-            return [respelled(self._module, item.value, step)]
-        if step.verb == "drop" and isinstance(item.holder, ast.Call):
-            return [RemoveArgument(self._document.span(item.holder), item.key)]
-        if step.verb == "drop" and isinstance(item.holder, ast.Assign | ast.AnnAssign):
-            return [RemoveStatement(self._document.span(item.holder))]
-        raise EditRefused(f"{step.verb} of {item.path} in a dictionary is not written")
-
-    def _renamed(self, value: ast.expr, name: str) -> list[PythonOperation]:
-        """Another member of the module that an imported class is from."""
-        qualified = self._module.qualified(value) or ""
-        package, _, last = qualified.rpartition(".")
-        span = self._document.span(value)
-        if isinstance(value, ast.Attribute):
-            return [ReplaceExpression(span, (f"{ast.unparse(value.value)}.{name}",))]
-        if not isinstance(value, ast.Name) or value.id != last or not package or not name.isidentifier():
-            raise EditRefused(f"{ast.unparse(value)} is imported in an unusual way")
-        return [AddImport(f"from {package} import {name}"), ReplaceExpression(span, (name,))]
-
-    def _added(self, step: Step) -> PythonOperation:
-        for place in step.key.places:
-            parent, _, name = place.rpartition(".")
-            holder = self._holder(parent) if name.isidentifier() else None
-            if isinstance(holder, ast.Call):
-                return SetArgument(self._document.span(holder), name, self._quoted(source_of(step.value)))
-        raise EditRefused(f"there is no dict(...) to add {step.key.name} to")
-
-    def _quoted(self, text: str) -> str:
-        """A text in the quotes that the file prefers."""
-        source = self._document.text
-        is_single = source.count("'") > source.count('"') and "'" not in text
-        return text.replace('"', "'") if is_single else text
-
-    def _holder(self, pattern: str) -> ast.expr | None:
-        if not pattern:
-            return self._node
-        found = [item.section for item in self._items if item.section and stands_at(item.path, pattern)]
-        return found[0] if len(found) == 1 else None
+    origin = CodeOrigin(module, tuple(items), node)
+    return Scope(framework, document.path, "mapping", span, title, tuple(settings), is_open, origin)

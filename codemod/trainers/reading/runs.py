@@ -145,7 +145,9 @@ class _Resolver:
         path = config.document.path
         around = [scope for scope in self._by_path.get(path, []) if scope.kind == "environment"]
         for command in config.text.commands:
-            flags = [scope for scope in self._by_path.get(path, []) if scope.command_start == command.start]
+            flags = [
+                item for item in self._by_path.get(path, []) if item.command and item.command.start == command.start
+            ]
             script = self._script_of(path, command.words, command.script)
             if not flags and script is None and not self._files_of(path, command.words):
                 continue

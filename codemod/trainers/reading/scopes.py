@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from ...model import Edit, Place, Span
+from ...formats.text import CommandLine
+from ...model import Place, Span
+from ...python.names import ModuleNames
 from ..framework import Framework, Key
+from .configs import ConfigFile, Entry
+from .mapping_items import Item
 
 TRUE, FALSE, NULL = "true", "false", "null"
 
@@ -25,25 +29,34 @@ class Setting:
     name: str
     """The key as it stands there."""
     index: int
-    """Which of the scope's entries it is, for its editor."""
+    """Which entry of its text, or item of its code, it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One change of a scope, with all choices made."""
+@dataclass(frozen=True, slots=True, eq=False)
+class TextOrigin:
+    """The part of a configuration text that a scope was read from."""
 
-    verb: str
-    """``set`` and ``drop`` (of ``setting``), ``put`` (``key`` is absent), ``rename``."""
-    key: Key
-    value: str = ""
-    setting: Setting | None = None
+    config: ConfigFile
+    section: Entry | None = None
+    """The mapping that is its top level; None: the whole text."""
+    call: int | None = None
+    """The command line, by number, whose words it holds."""
+    first: int = 0
+    """The entry it begins with: those of a launcher before it belong to another scope."""
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether an entry of the text, changed or not, belongs to the scope."""
+        return entry.call == self.call and entry.index >= self.first
 
 
-class Editor(Protocol):
-    """How a scope is rewritten."""
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeOrigin:
+    """The Python code that a scope was read from."""
 
-    def edits(self, scope: Scope, steps: Sequence[Step]) -> tuple[Edit, ...]:
-        """The edits that make all the steps. Raises EditRefused when one of them cannot be made."""
+    module: ModuleNames
+    items: tuple[Item, ...]
+    node: ast.Call | ast.Dict | None
+    """The call or the dictionary; None: the variables of the module."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,13 +73,9 @@ class Scope:
     settings: tuple[Setting, ...]
     is_open: bool
     """Keys may come from elsewhere (``**kwargs``, a config file named on the command line): absent is not default."""
-    editor: Editor
-    command_start: int | None = None
-    """For the scopes of one command line: where it begins in its file."""
-    words: tuple[str, ...] = ()
-    """For the scopes of one command line: its words, variables of the same text filled in."""
-    script: str = ""
-    """For the scopes of one command line: what it runs behind the launchers; empty when it is not to be seen."""
+    origin: TextOrigin | CodeOrigin
+    command: CommandLine | None = None
+    """For the scopes of one command line: that line, variables of the same text filled in."""
 
     def of(self, key_name: str) -> list[Setting]:
         """The settings of one key, in text order."""
@@ -76,6 +85,12 @@ class Scope:
         """The setting that counts where a key repeats."""
         found = self.of(key_name)
         return found[-1] if found else None
+
+    def argument(self, setting: Setting | None) -> tuple[ModuleNames, ast.expr] | None:
+        """The module and the expression that gives an argument of a call its value; None for other settings."""
+        if setting is None or self.kind != "call" or not isinstance(self.origin, CodeOrigin):
+            return None
+        return self.origin.module, self.origin.items[setting.index].value
 
     @property
     def place(self) -> Place:

@@ -10,10 +10,9 @@ from itertools import pairwise
 from ...model import Span
 from ...source.project import Project
 from ..framework import Framework, Key
-from ..writing.text_editing import TextEditor
 from .configs import ConfigFile, Entry, config_files
 from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
-from .scopes import FALSE, NULL, TRUE, Scope, Setting
+from .scopes import FALSE, NULL, TRUE, Scope, Setting, TextOrigin
 
 WORDS = (
     *("bf16", "fp16", "bfloat16", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
@@ -94,7 +93,7 @@ def _tree_scope(
     ]
     names = {path_of(entry) for entry, _ in stating}
     settings = [_setting(config, entry, key) for entry, key in stating if not _points_to(entry, names)]
-    return _scope(config, framework, "file", settings, title, TextEditor(config, None, section))
+    return _scope(config, framework, "file", settings, title, TextOrigin(config, section))
 
 
 def _points_to(entry: Entry, names: Container[str]) -> bool:
@@ -162,15 +161,13 @@ def _scope(
     kind: str,
     settings: Sequence[Setting],
     title: str,
-    editor: TextEditor,
+    origin: TextOrigin,
     is_open: bool = False,
-    span: Span | None = None,
-    command_start: int | None = None,
+    at: int = 0,
 ) -> Scope:
-    if span is None:
-        span = settings[0].place.span if settings else Span(1, 1, 1, 1)
-    path = config.document.path
-    return Scope(framework, path, kind, span, title, tuple(settings), is_open, editor, command_start)
+    row, column = config.document.position(at)
+    span = settings[0].place.span if settings else Span(row, column, row, column)
+    return Scope(framework, config.document.path, kind, span, title, tuple(settings), is_open, origin)
 
 
 def _filled_in(words: Iterable[str], variables: dict[str, str]) -> tuple[str, ...]:
@@ -197,7 +194,7 @@ def _shell_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     for number, command in enumerate(config.text.commands):
         words = _filled_in(command.words, variables) if number in by_call else ()
         for scope in _command_scopes(project, config, number, by_call.get(number, [])):
-            yield replace(scope, words=words, script=command.script)
+            yield replace(scope, command=replace(command, words=words))
     yield from _environment_scopes(project, config, by_call.get(None, []))
 
 
@@ -219,7 +216,7 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
     for framework in _reading(project, "command"):
         own = [entry for entry in launched if entry.command in framework.recognise.launchers]
         if own:
-            yield from _flag_scope(config, framework, own, own[0].command, number)
+            yield _flag_scope(config, framework, own, own[0].command, number)
     own = [entry for entry in entries if entry.owner != "launcher"]
     if not own:
         return
@@ -227,7 +224,7 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
     named = next((item for item in reading if runs_program(item, command.words)), None)
     owner = named or owner_of(reading, "", _marks(own))
     if owner is not None:
-        yield from _flag_scope(config, owner, own, command.script or "command", number, launched)
+        yield _flag_scope(config, owner, own, command.script or "command", number, launched)
 
 
 def _marks(entries: Iterable[Entry]) -> dict[str, str | None]:
@@ -245,7 +242,7 @@ def _flag_scope(
     title: str,
     number: int,
     launched: Sequence[Entry] = (),
-) -> Iterator[Scope]:
+) -> Scope:
     settings = [
         _setting(config, entry, key)
         for entry in launched
@@ -256,14 +253,10 @@ def _flag_scope(
         _setting(config, entry, key) for entry in entries for key in framework.keys if _says(framework, entry, key)
     ]
     command = config.text.commands[number]
-    start = command.start
-    row, column = config.document.position(start)
-    span = settings[0].place.span if settings else Span(row, column, row, column)
-    indices = {entry.index for entry in entries}
-    editor = TextEditor(config, lambda entry: entry.call == number and entry.index >= min(indices))
+    origin = TextOrigin(config, None, number, min(entry.index for entry in entries))
     reads_file = any(plain_flag(entry.name) in ("config", "config_file", "cfg", "configs", "c") for entry in entries)
-    named = _names_file(command.words)
-    yield _scope(config, framework, "command", settings, title, editor, reads_file or named, span, start)
+    is_open = reads_file or _names_file(command.words)
+    return _scope(config, framework, "command", settings, title, origin, is_open, command.start)
 
 
 def _names_file(words: Sequence[str]) -> bool:
@@ -294,9 +287,8 @@ def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entr
             or (entry.kind == "flag" and _says(framework, entry, key))
         ]
         if settings:
-            editor = TextEditor(config, lambda entry: entry.call is None)
             title = config.name.rpartition("/")[2]
-            yield _scope(config, framework, "environment", settings, title, editor)
+            yield _scope(config, framework, "environment", settings, title, TextOrigin(config))
 
 
 def _shell_value(entry: Entry) -> tuple[str | None, str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...model import Applicability, Edit, EditRefused, Fix, Place
+from ...model import Applicability, Fix, Place
 from ...purpose.files import purpose_of
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
 from ..reading.declarations import scopes_of
-from ..reading.scopes import Scope, Setting, Step
-from .steps import plan_of, said
+from ..reading.scopes import Scope, Setting
+from .edits import Change, change_of
+from .steps import Step
 
 _BY_SEVERITY = {
     "crash": Applicability.SAFE,
@@ -32,11 +33,8 @@ class Clash:
     contradiction: Contradiction
     settings: tuple[Setting, ...]
     """The declarations it is about; the first one is where it is reported."""
-    edits: tuple[Edit, ...]
-    """What mends it, where the regime of the place is known; empty: nothing is known or can be written."""
-    done: str
-    """What the edits do, in words."""
-    applicability: Applicability
+    change: Change | None
+    """What mends it, where the regime of the place is known; None: nothing is known or can be written."""
 
     @property
     def place(self) -> Place:
@@ -48,7 +46,9 @@ class Clash:
 
     def fixes(self, name: str) -> tuple[Fix, ...]:
         """The fix, if there is one."""
-        return (Fix(name, self.done, self.applicability, self.edits),) if self.edits else ()
+        item = self.contradiction
+        level = Applicability(item.applicability) if item.applicability else _BY_SEVERITY[item.severity]
+        return (self.change.fix(name, level),) if self.change is not None else ()
 
 
 def clashes_of(project: Project, code: str) -> Iterator[Clash]:
@@ -63,19 +63,10 @@ def clashes_of(project: Project, code: str) -> Iterator[Clash]:
 
 def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clash:
     settings = tuple(settings_in(scope, contradiction.when))
-    plan = plan_of(project, scope, contradiction.patch(project.target or scope.regime))
-    edits: tuple[Edit, ...] = ()
-    if plan.steps and not plan.reports and not plan.unknown and not _leads_away(project, scope, plan.steps):
-        try:
-            edits = scope.editor.edits(scope, plan.steps)
-        except EditRefused:
-            edits = ()
-    applicability = (
-        Applicability(contradiction.applicability)
-        if contradiction.applicability
-        else _BY_SEVERITY[contradiction.severity]
-    )
-    return Clash(scope, contradiction, settings, edits, in_words(plan.steps), applicability)
+    change = change_of(project, scope, contradiction.patch(project.target or scope.regime))
+    if change is not None and _leads_away(project, scope, change.steps):
+        change = None
+    return Clash(scope, contradiction, settings, change)
 
 
 def _leads_away(project: Project, scope: Scope, steps: Iterable[Step]) -> bool:
@@ -87,19 +78,3 @@ def _leads_away(project: Project, scope: Scope, steps: Iterable[Step]) -> bool:
         if not action.conditions or all_hold(project, scope, action.conditions) is True
     }
     return any(step.verb in ("set", "put") and wanted.get(step.key.name, step.value) != step.value for step in steps)
-
-
-def in_words(steps: tuple[Step, ...]) -> str:
-    """``sets gradient_precision to unmodified, removes loss_scale``."""
-    words = []
-    for step in steps:
-        name = step.setting.name if step.setting is not None else step.key.name
-        if step.verb == "drop":
-            words.append(f"removes {name}")
-        elif step.verb == "rename":
-            words.append(f"renames {name} to {step.value}")
-        elif step.verb == "put":
-            words.append(f"adds {name}: {said(step.value)}")
-        else:
-            words.append(f"sets {name} to {said(step.value)}")
-    return ", ".join(words)

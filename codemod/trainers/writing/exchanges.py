@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..framework import Key
 from ..reading.recognition import stands_at
-from ..reading.scopes import FALSE, TRUE, Scope, Setting, Step
+from ..reading.scopes import FALSE, TRUE, Scope, Setting
+from .steps import Step
 
 
 def exchanged(scope: Scope, steps: Sequence[Step]) -> list[Step]:

@@ -13,12 +13,12 @@ from ...model import Edit, EditRefused
 from ...source.project import Project
 from ...torch.dtypes import UNKNOWN, Constant, Dtype
 from ..framework import by_machine
-from ..reading.call_scopes import CallEditor
 from ..reading.links import sources
 from ..reading.recognition import stands_inside
-from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, Step
+from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting
 from ..reading.source import Source, unused_defaults
 from .machine_choice import asks_machine
+from .steps import Step
 
 PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32", "precision", "dtype", "16"})
 """Words of a test that asks for one precision: what it picks is not renamed."""
@@ -26,18 +26,15 @@ PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "
 
 def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
     """Whether the value is decided by a test of the hardware (``bf16=is_bf16_supported()``): right on any machine."""
-    if not isinstance(scope.editor, CallEditor) or step.setting is None:
-        return False
-    module, node = scope.editor.expression(step.setting)
-    return asks_machine(project, module, node, for_bf16=bool(by_machine(step.value)))
+    found = scope.argument(step.setting)
+    return found is not None and asks_machine(project, *found, for_bf16=bool(by_machine(step.value)))
 
 
 def asks_for_a_device_only(scope: Scope, step: Step) -> bool:
     """``fp16=torch.cuda.is_available()``: whether there is a GPU, not which."""
-    if not isinstance(scope.editor, CallEditor) or step.setting is None:
-        return False
-    module, node = scope.editor.expression(step.setting)
-    return isinstance(node, ast.Call) and module.qualified(node.func) == "torch.cuda.is_available"
+    module, node = scope.argument(step.setting) or (None, None)
+    called = module.qualified(node.func) if module is not None and isinstance(node, ast.Call) else None
+    return called == "torch.cuda.is_available"
 
 
 def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, ...] | None:
@@ -45,10 +42,8 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
 
     None where a source is not known, speaks another vocabulary, or cannot be respelled.
     """
-    if not isinstance(scope.editor, CallEditor) or step.setting is None:
-        return None
-    module, node = scope.editor.expression(step.setting)
-    found = sources(project, module, node)
+    argument = scope.argument(step.setting)
+    found = sources(project, *argument) if argument is not None else ()
     ignored = unused_defaults(found)
     edits: list[Edit] = []
     stated = False
@@ -92,13 +87,11 @@ class Handed:
 def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     """Where the settings of a call that are no literals have their values from."""
     found: list[Handed] = []
-    if not isinstance(scope.editor, CallEditor):
-        return ()
     for setting in scope.settings:
-        if setting.value is not None or not setting.key.means:
+        argument = scope.argument(setting)
+        if argument is None or setting.value is not None or not setting.key.means:
             continue
-        module, node = scope.editor.expression(setting)
-        listed = sources(project, module, node)
+        listed = sources(project, *argument)
         ignored = unused_defaults(listed)
         for source in listed:
             token = token_of_constant(source.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +12,12 @@ from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference
 from ...source.project import Project
 from ..framework import by_machine
-from ..reading.call_scopes import CallEditor
 from ..reading.declarations import scopes_of
 from ..reading.recognition import stands_inside
-from ..reading.scopes import Scope, Setting, Step
-from .contradictions import in_words
+from ..reading.scopes import CodeOrigin, Scope, Setting
+from .edits import edits_of
 from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
-from .steps import Plan, plan_of, said
+from .steps import Plan, Step, in_words, plan_of, said
 
 QUANTISED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
 """In the name of a model: weights whose kernels take float16."""
@@ -82,7 +82,7 @@ def _is_idle(project: Project, scope: Scope) -> bool:
     """Whether a call or a command line serves no training."""
     if scope.kind == "call":
         return only_infers(project, scope.path)
-    return scope.kind == "command" and only_launches_inference(scope.path, scope.script)
+    return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
 
 
 def _by_machine(project: Project, scope: Scope, plan: Plan) -> Plan:
@@ -107,7 +107,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     settings = [step.setting for step in plan.steps if step.setting is not None]
     done = in_words(plan.steps)
     try:
-        edits += scope.editor.edits(scope, plan.steps) if plan.steps else ()
+        edits += edits_of(project, scope, plan.steps) if plan.steps else ()
     except EditRefused as refusal:
         reports.append(f"cannot be written: {refusal}")
         half_known = leading
@@ -156,19 +156,30 @@ def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
 
 def _one_of_several(project: Project, scope: Scope) -> str:
     """Why a place is not for this run alone to change: other code, or another model, may need it as it is."""
-    if scope.kind == "command" and any(QUANTISED_FOR_HALF.match(word) for word in scope.words):
+    if scope.command is not None and any(QUANTISED_FOR_HALF.match(word) for word in scope.command.words):
         return "GPTQ and AWQ models compute in float16"
     if scope.kind == "environment" and _is_an_exception(project, scope):
         return "a condition around it switches mixed precision off here"
-    if not isinstance(scope.editor, CallEditor) or not scope.editor.constant:
-        return ""
-    for other in scopes_of(project):
+    name = _given_name(scope)
+    for other in scopes_of(project) if name else ():
         if other is scope or other.path != scope.path or other.title != scope.title:
             continue
-        named = isinstance(other.editor, CallEditor) and other.editor.constant
-        if named and _stated(other) != _stated(scope) and _is_used_elsewhere(project, scope, scope.editor.constant):
-            return f"{scope.editor.constant} and {named} are there to choose from: choose where they are used"
+        named = _given_name(other)
+        if named and _stated(other) != _stated(scope) and _is_used_elsewhere(project, scope, name):
+            return f"{name} and {named} are there to choose from: choose where they are used"
     return ""
+
+
+def _given_name(scope: Scope) -> str:
+    """The name that a module gives to what a call makes, for other modules to use; empty elsewhere."""
+    if scope.kind != "call" or not isinstance(scope.origin, CodeOrigin) or scope.origin.node is None:
+        return ""
+    module, call = scope.origin.module, scope.origin.node
+    statement = module.statement_of(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
+    if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:
+        return ""
+    return "" if target.id in module.name_loads else target.id
 
 
 def _is_an_exception(project: Project, scope: Scope) -> bool:

@@ -9,7 +9,18 @@ from fnmatch import fnmatchcase
 from ...source.project import Project
 from ..framework import Action, Key, by_machine
 from ..reading.conditions import all_hold
-from ..reading.scopes import FALSE, Scope, Setting, Step
+from ..reading.scopes import FALSE, Scope, Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of a scope, with all choices made."""
+
+    verb: str
+    """``set`` and ``drop`` (of ``setting``), ``put`` (``key`` is absent), ``rename``."""
+    key: Key
+    value: str = ""
+    setting: Setting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +112,19 @@ def said(value: str) -> str:
         return value
     elsewhere = f", {parts[2]} without a GPU" if parts[2] != parts[0] else ""
     return f"{parts[0]} where bfloat16 is native, else {parts[1]}{elsewhere}"
+
+
+def in_words(steps: tuple[Step, ...]) -> str:
+    """``sets gradient_precision to unmodified, removes loss_scale``."""
+    words = []
+    for step in steps:
+        name = step.setting.name if step.setting is not None else step.key.name
+        if step.verb == "drop":
+            words.append(f"removes {name}")
+        elif step.verb == "rename":
+            words.append(f"renames {name} to {step.value}")
+        elif step.verb == "put":
+            words.append(f"adds {name}: {said(step.value)}")
+        else:
+            words.append(f"sets {name} to {said(step.value)}")
+    return ", ".join(words)

@@ -3,60 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from ...formats.text import ConfigText, ConfigUnreadable, Entry, Scalar
 from ...model import Edit, EditRefused, ReplaceText
-from ..reading.configs import ConfigFile
 from ..reading.recognition import stands_at
-from ..reading.scopes import FALSE, NULL, TRUE, Scope, Step
-from .exchanges import exchanged
+from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, TextOrigin
+from .steps import Step
 
 
-class TextEditor:
-    """Edits one configuration text.
-
-    ``own`` says which of its entries are the scope's (None: all); ``section``: the mapping that is its top level.
-    """
-
-    def __init__(self, config: ConfigFile, own: Callable[[Entry], bool] | None, section: Entry | None = None) -> None:
-        self._config = config
-        self._own = own
-        self._section = section
-
-    def edits(self, scope: Scope, steps: Sequence[Step]) -> tuple[Edit, ...]:
-        """The edits that make all steps. Raises EditRefused."""
-        draft = _Draft(self._config, self._own, self._section)
-        steps = exchanged(scope, steps)
-        present = [step for step in steps if step.setting is not None]
-        # From the end of the text: what was changed behind an entry does not move it.
-        for step in sorted(present, key=lambda step: step.setting.index if step.setting else 0, reverse=True):
-            draft.change(step)
-        for step in steps:
-            if step.setting is None:
-                draft.add(scope, step)
-        before, after = self._config.document.text, draft.text
-        return tuple(self._config.edit(edit) for edit in differences(before, after))
+def text_edits(scope: Scope, origin: TextOrigin, steps: Sequence[Step]) -> tuple[Edit, ...]:
+    """The edits that make all steps. Raises EditRefused."""
+    draft = _Draft(origin)
+    present = [(step.setting, step) for step in steps if step.setting is not None]
+    # From the end of the text: what was changed behind an entry does not move it.
+    for setting, step in sorted(present, key=lambda pair: pair[0].index, reverse=True):
+        draft.change(setting, step)
+    for step in steps:
+        if step.setting is None:
+            draft.add(scope, step)
+    return tuple(origin.config.edit(edit) for edit in differences(origin.config.document.text, draft.text))
 
 
 class _Draft:
-    def __init__(self, config: ConfigFile, own: Callable[[Entry], bool] | None, section: Entry | None) -> None:
-        self._config = config
-        self._own = own
-        self._top = section.key if section is not None else ()
-        self._current: ConfigText = config.text
-        self.text = config.document.text
+    def __init__(self, origin: TextOrigin) -> None:
+        self._origin = origin
+        self._top = origin.section.key if origin.section is not None else ()
+        self._current: ConfigText = origin.config.text
+        self.text = origin.config.document.text
 
-    def change(self, step: Step) -> None:
-        assert step.setting is not None
-        entry = self._current.entries[step.setting.index]
+    def change(self, setting: Setting, step: Step) -> None:
+        entry = self._current.entries[setting.index]
         if step.verb == "rename":
             self._apply(_renamed(self.text, entry, step.value))
         elif step.verb == "drop" or (_is_bare(step, entry) and step.value == FALSE):
             self._apply(self._current.remove(entry, with_value=not _is_bare(step, entry)))
         else:
-            self._apply(self._current.set(entry, self._scalar(step.value, entry)))
+            self._apply(self._current.set(entry, self._scalar(step.value)))
 
     def add(self, scope: Scope, step: Step) -> None:
         if scope.kind == "command":
@@ -72,7 +56,7 @@ class _Draft:
         names = [setting.name for setting in scope.settings]
         if not step.key.flags or (names and not any(name.startswith("-") for name in names)):
             return self._add_override(step)
-        flags = [entry for entry in self._current.entries if self._is_own(entry) and entry.kind == "flag"]
+        flags = [entry for entry in self._current.entries if self._origin.holds(entry) and entry.kind == "flag"]
         if not flags:
             raise EditRefused(f"there is no place to add {step.key.name}")
         present = {setting.key.role for setting in scope.settings}
@@ -85,7 +69,7 @@ class _Draft:
 
     def _add_override(self, step: Step) -> None:
         """``a.b=value`` behind the last word of this kind."""
-        words = [entry for entry in self._current.entries if self._is_own(entry) and entry.kind == "override"]
+        words = [entry for entry in self._current.entries if self._origin.holds(entry) and entry.kind == "override"]
         name = next((place for place in step.key.places if not set("*{") & set(place)), None)
         if not words or name is None:
             raise EditRefused(f"there is no place to add {step.key.name}")
@@ -106,7 +90,7 @@ class _Draft:
             section = self._section(parent)
             if section is not None or not (parent or self._top):
                 written = f"--{name}" if dashes and not name.startswith("--") else name
-                self._apply(self._current.insert(section, written, self._scalar(step.value, None)))
+                self._apply(self._current.insert(section, written, self._scalar(step.value)))
                 return
         raise EditRefused(f"there is no section to add {step.key.name} to")
 
@@ -133,14 +117,11 @@ class _Draft:
             found = [entry for entry in below if len(entry.key) == depth]
         return found[0] if len(found) == 1 else None
 
-    def _is_own(self, entry: Entry) -> bool:
-        return self._own is None or self._own(entry)
-
-    def _scalar(self, value: str, entry: Entry | None) -> Scalar:
+    def _scalar(self, value: str) -> Scalar:
         """The value that a token stands for, as this format writes it."""
         if value in (TRUE, FALSE):
             return value == TRUE
-        if self._config.is_shell:
+        if self._origin.config.is_shell:
             return value
         if value == NULL:
             return None
@@ -151,7 +132,7 @@ class _Draft:
     def _apply(self, edit: ReplaceText) -> None:
         self.text = self.text[: edit.start] + edit.text + self.text[edit.end :]
         try:
-            self._current = self._config.opened_again(self.text)
+            self._current = self._origin.config.opened_again(self.text)
         except ConfigUnreadable as error:
             raise EditRefused(f"the result would not be readable: {error}") from error
 

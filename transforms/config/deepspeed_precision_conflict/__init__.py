@@ -36,7 +36,9 @@ from collections.abc import Iterator, Sequence
 from ....codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
-from ....codemod.trainers.reading.scopes import Scope, Setting, Step
+from ....codemod.trainers.reading.scopes import Scope, Setting
+from ....codemod.trainers.writing.edits import edits_of
+from ....codemod.trainers.writing.steps import Step
 from ...frameworks.contradictions import findings_of
 from .deepspeed_section_reads import tolerant, unguarded_reads
 from .deepspeed_trainer import TYPES, TrainerWord, word_for
@@ -53,14 +55,14 @@ def check(project: Project) -> Iterator[Finding]:
     for scope in scopes_of(project):
         if scope.framework.id == "deepspeed":
             for name, (what, contradiction) in STRAYS.items():
-                yield from _stray_keys(scope, name, what, contradiction)
+                yield from _stray_keys(project, scope, name, what, contradiction)
             yield from _both_enabled(project, scope)
             yield from _against_trainer(project, scope)
     yield from findings_of(project, rule)
     yield from _section_reads(project)
 
 
-def _stray_keys(scope: Scope, name: str, what: str, contradiction: str) -> Iterator[Finding]:
+def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradiction: str) -> Iterator[Finding]:
     by_section: dict[str, list[Setting]] = {}
     for setting in scope.of(name):
         by_section.setdefault(setting.name.rpartition(".")[0], []).append(setting)
@@ -75,7 +77,7 @@ def _stray_keys(scope: Scope, name: str, what: str, contradiction: str) -> Itera
             scope.path,
             stray[0].place.span,
             [_seen(setting, f"{_last(setting)} has no meaning in {section}") for setting in stray[1:]],
-            _fix("delete-keys", scope, done, Applicability.SAFE, steps),
+            _fix(project, "delete-keys", scope, done, Applicability.SAFE, steps),
         )
 
 
@@ -92,7 +94,7 @@ def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
     if fp16 is None or bf16 is None:
         return
     word = _word(project, scope)
-    trainer = _to_auto(scope, fp16 if word.type == "bf16" else bf16, word.type) if word else []
+    trainer = _to_auto(project, scope, fp16 if word.type == "bf16" else bf16, word.type) if word else []
     other = "the run computes in the other type"
     yield rule.finding(
         "fp16 and bf16 are both enabled: DeepSpeed stops with an AssertionError [ds-both]",
@@ -101,8 +103,8 @@ def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
         [_seen(fp16, "fp16 is enabled here"), *([word.place] if word else [])],
         [
             *trainer,
-            *_fix("keep-bf16", scope, f"switch fp16 off; {other}", Applicability.UNSAFE, [_off(fp16)]),
-            *_fix("keep-fp16", scope, f"switch bf16 off; {other}", Applicability.UNSAFE, [_off(bf16)]),
+            *_fix(project, "keep-bf16", scope, f"switch fp16 off; {other}", Applicability.UNSAFE, [_off(fp16)]),
+            *_fix(project, "keep-fp16", scope, f"switch bf16 off; {other}", Applicability.UNSAFE, [_off(bf16)]),
         ],
     )
 
@@ -134,27 +136,29 @@ def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
         scope.path,
         wrong.place.span,
         [word.place],
-        _to_auto(scope, wrong, word.type),
+        _to_auto(project, scope, wrong, word.type),
     )
 
 
-def _to_auto(scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:
+def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:
     """``"auto"`` in both sections: the trainer fills them in. A section that is missing would stay switched off."""
     right = scope.of(f"{wanted}.enabled")
     if not right:
         return []
     steps = [Step("set", setting.key, AUTO, setting) for setting in (wrong, *right)]
     message = f'write "auto": the trainer fills in what its arguments say ({wanted})'
-    return _fix("auto", scope, message, Applicability.SAFE, steps)
+    return _fix(project, "auto", scope, message, Applicability.SAFE, steps)
 
 
 def _off(switch: Setting) -> Step:
     return Step("set", switch.key, FALSE, switch)
 
 
-def _fix(name: str, scope: Scope, message: str, applicability: Applicability, steps: Sequence[Step]) -> list[Fix]:
+def _fix(
+    project: Project, name: str, scope: Scope, message: str, applicability: Applicability, steps: Sequence[Step]
+) -> list[Fix]:
     try:
-        edits: tuple[Edit, ...] = scope.editor.edits(scope, steps)
+        edits: tuple[Edit, ...] = edits_of(project, scope, steps)
     except EditRefused:
         return []
     return [Fix(name, message, applicability, edits)]

@@ -57,6 +57,7 @@ from ....codemod.model import (
     Rule,
     Span,
 )
+from ....codemod.purpose.runs import Run, runs_around
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
@@ -65,8 +66,6 @@ from ..amp_decorators import BACKWARD, FORWARD, AmpDecorator
 from ..custom_functions import CustomFunction, custom_functions
 from ..function_passes import compares_dtypes, looks_after_itself, passes_of
 from ..function_uses import calls_compiled_code, is_applied_under_autocast
-from ..half_runs import Run
-from ..project_runs import runs_of_project
 from .kernel_operands import mixed_kernel
 from .sibling_decorators import has_pair, new_pair, sibling
 
@@ -124,7 +123,7 @@ def _not_carried(project: Project, function: CustomFunction) -> Iterator[Finding
     wrong = backward is not None and backward.kind == FORWARD and backward.cast_inputs is None and backward.understood
     if (backward is not None and not wrong) or compares_dtypes(function.node):
         return
-    runs = runs_of_project(project, function.module.document.path)
+    runs = runs_around(project, function.module.document.path)
     if function.forward_amp is None and (wrong or not runs):
         return
     clash = _clash(project, function, runs)
@@ -262,7 +261,7 @@ def _mixed_operands(project: Project, function: CustomFunction) -> Iterator[Find
 
 def _cast_to_half(project: Project, function: CustomFunction, decorator: AmpDecorator) -> Iterator[Finding]:
     node, document = decorator.cast_inputs, function.module.document
-    runs = runs_of_project(project, document.path)
+    runs = runs_around(project, document.path)
     if node is None or not runs or any(run.dtypes != {BF16} for run in runs):
         return
     if not _stands_above(function, node) or _is_one_of_a_pair(function):

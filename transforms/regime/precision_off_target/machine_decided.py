@@ -19,7 +19,7 @@ from ....codemod.trainers.writing.machine_choice import Question, asks_machine, 
 from ....codemod.trainers.writing.moves import Move
 from ...scaler import add_scaler, disable_scaler
 from ...scaler.can_disable import can_disable, survives_disabling
-from ...scaler.fp16_autocast_without_scaler import scales_somehow, training_step
+from ...scaler.unscaled_steps import scales_somehow, training_step
 from ..regimes import EFFECTS
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
 from .half_kernels import half_only_kernel
