@@ -36,7 +36,7 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
-from ..scaler.half_models import half_model_made
+from ...codemod.torch.half_models import half_model_made
 from .half_here import half_here
 from .numbers import number_of
 

@@ -35,6 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
+from ...codemod.profiles.meant_devices import devices_meant, weakest
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -48,7 +49,6 @@ from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.scopes import Scope
 from ...codemod.trainers.writing.edits import change_of
-from .deployment import devices_meant, weakest
 
 LACKING = (Support.EMULATED, Support.ABSENT)
 WORDS = ("bf16", "bfloat16")

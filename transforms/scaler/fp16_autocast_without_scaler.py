@@ -42,8 +42,8 @@ from ...codemod.torch.autocast import (
     training_autocasts,
 )
 from ...codemod.torch.dtypes import FP16
-from .add_scaler import fix
-from .unscaled_steps import LossStep, scales_somehow, training_step
+from ...codemod.torch.scaler_edits.add_scaler import fix
+from ...codemod.torch.unscaled_steps import LossStep, scales_somehow, training_step
 
 
 def check(project: Project) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Applicability, Draft, Fix
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of, guards
@@ -18,7 +19,6 @@ from ....codemod.torch.autocast import (
     runs_without_gradients,
 )
 from ....codemod.torch.dtypes import BF16, TORCH_DTYPES, Dtype
-from ...regime.regimes import compute_dtype
 from .fsdp_policies import HALVES, Policy, policies, policy_of, wraps_in
 
 ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}

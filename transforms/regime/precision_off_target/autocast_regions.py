@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Edit, EditRefused, Place, SetArgument
 from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
@@ -18,7 +19,6 @@ from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
 from ....codemod.trainers.writing.knobs import Knob
 from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
-from ..regimes import EFFECTS, compute_dtype
 from .half_kernels import half_only_kernel
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of

@@ -48,9 +48,9 @@ from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.weights import WeightChoice, weight_choice_of
-from .. import disable_scaler, drop_scaler
 from . import bf16_weights, follow_weights
 
 

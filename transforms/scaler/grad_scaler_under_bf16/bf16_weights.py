@@ -11,13 +11,13 @@ from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precisi
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import takes_dtype
 from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.half_models import HalfModel, half_model_of
+from ....codemod.torch.scaler_edits.can_disable import can_disable
+from ....codemod.torch.scaler_edits.disable_scaler import with_condition
+from ....codemod.torch.scaler_edits.drop_scaler import fix as drop
+from ....codemod.torch.scaler_edits.half_condition import torch_name
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
-from ..can_disable import can_disable
-from ..disable_scaler import with_condition
-from ..drop_scaler import fix as drop
-from ..half_condition import torch_name
-from ..half_models import HalfModel, half_model_of
 
 ERROR = "'\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16''"
 

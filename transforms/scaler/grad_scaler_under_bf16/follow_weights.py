@@ -10,10 +10,10 @@ from ....codemod.purpose.regimes import Regime
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island, takes_dtype
+from ....codemod.torch.scaler_edits.can_disable import can_disable
+from ....codemod.torch.scaler_edits.disable_scaler import with_condition
 from ....codemod.torch.scalers import Scaler
 from ....codemod.torch.weights import WeightChoice
-from ..can_disable import can_disable
-from ..disable_scaler import with_condition
 
 
 def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoice) -> list[Fix]:

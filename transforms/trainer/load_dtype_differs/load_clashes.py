@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix, Place, Span
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
-from ...regime.regimes import compute_dtype
 from ..births import births_of
 from ..keywords import keywords_of
 from ..load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype

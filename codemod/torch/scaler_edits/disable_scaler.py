@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.model import Edit, Fix
-from ...codemod.purpose.regimes import Regime, regime_of
-from ...codemod.python.conditions import conditions_in
-from ...codemod.python.names import ModuleNames
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16
-from ...codemod.torch.scalers import Scaler, scalers
+from ...model import Edit, Fix
+from ...purpose.regimes import Regime, regime_of
+from ...python.conditions import conditions_in
+from ...python.names import ModuleNames
+from ...source.project import Project
+from ..dtypes import BF16
+from ..scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
 from .half_condition import binds_torch, half_condition
 

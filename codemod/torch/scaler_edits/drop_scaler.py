@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import (
-    Edit,
-    Fix,
-)
-from ...codemod.python.bindings import attribute_assignments
-from ...codemod.python.editing import Where
-from ...codemod.python.names import Binding, ModuleNames, Scope, names_of
-from ...codemod.source.documents import Document
-from ...codemod.source.project import Project
-from ...codemod.torch.scalers import AttributeAlias, NameAlias, Scaler, Use
+from ...model import Edit, Fix
+from ...python.bindings import attribute_assignments
+from ...python.editing import Where
+from ...python.names import Binding, ModuleNames, Scope, names_of
+from ...source.documents import Document
+from ...source.project import Project
+from ..scalers import AttributeAlias, NameAlias, Scaler, Use
 
 FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
 UNDERSTOOD_USES = {"scale", "step", "unscale_", "update", "assigned"}

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.python.bindings import attribute_assignments
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
-from ...codemod.python.paths import exclusive, function_of, guard_facts, loops, position
-from ...codemod.source.project import Project
-from ...codemod.torch.dtype_values import constants_of
-from ...codemod.torch.dtypes import FP16, Dtype
-from ...codemod.torch.weights import LOAD_KEYS, cast_dtype
+from ..python.bindings import attribute_assignments
+from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.paths import exclusive, function_of, guard_facts, loops, position
+from ..source.project import Project
+from .dtype_values import constants_of
+from .dtypes import FP16, Dtype
+from .weights import LOAD_KEYS, cast_dtype
 
 LOADERS = ("from_pretrained", "from_config")
 CHANGES_BACK = (

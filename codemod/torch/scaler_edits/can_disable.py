@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.python.arguments import bind
-from ...codemod.python.functions import class_of
-from ...codemod.source.project import Project
-from ...codemod.torch.scalers import APIS, Scaler, Use
+from ...python.arguments import bind
+from ...python.functions import class_of
+from ...source.project import Project
+from ..scalers import APIS, Scaler, Use
 
 ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
 """Methods that read what a disabled scaler does not have (PyTorch 2.13: an AttributeError)."""

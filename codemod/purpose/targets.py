@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...codemod.torch.dtypes import BF16, FP16, FP32, Dtype
+from ..torch.dtypes import BF16, FP16, FP32, Dtype
 
 COMPUTE = {"bf16-mixed": BF16, "bf16-true": BF16, "fp16-mixed": FP16, "fp32": FP32}
 """Target -> what the training step computes in. Other targets are decided at run time."""

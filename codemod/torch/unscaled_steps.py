@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.python.bindings import attribute_assignments
-from ...codemod.python.functions import class_of
-from ...codemod.python.names import ModuleNames, attribute_chain
-from ...codemod.python.paths import calls_of, exclusive, function_of, position
-from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast
-from ...codemod.torch.scalers import scalers
+from ..python.bindings import attribute_assignments
+from ..python.functions import class_of
+from ..python.names import ModuleNames, attribute_chain
+from ..python.paths import calls_of, exclusive, function_of, position
+from ..source.project import Project
+from .autocast import Autocast
+from .scalers import scalers
 
 SCALING_WORDS = (
     "scaler",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...codemod.profiles.profile import Device, Profile, Support
+from .profile import Device, Profile, Support
 
 BACKENDS = {"cuda": ("cuda", "rocm"), "cpu": ("cpu",), "mps": ("mps",), "xpu": ("xpu",)}
 """What torch's device types are called in a profile."""

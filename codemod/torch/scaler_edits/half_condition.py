@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.purpose.regions import Region, bf16_givens
-from ...codemod.python.conditions import excludes
-from ...codemod.python.names import ModuleNames, Scope
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
-from ...codemod.torch.scalers import Scaler
+from ...purpose.regions import Region, bf16_givens
+from ...python.conditions import excludes
+from ...python.names import ModuleNames, Scope
+from ...source.project import Project
+from ..dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
+from ..scalers import Scaler
 from .available_text import respelled
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.model import Applicability, Fix
-from ...codemod.python.bound import is_bound_at
-from ...codemod.python.names import ModuleNames
-from ...codemod.python.paths import LoopNode, calls_of, guard_facts, loops, position
-from ...codemod.releases.pins import allowed
-from ...codemod.source.project import Project
-from ...codemod.torch.clipping import clips_of
-from .unscaled_steps import LossStep
+from ...model import Applicability, Fix
+from ...python.bound import is_bound_at
+from ...python.names import ModuleNames
+from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
+from ...releases.pins import allowed
+from ...source.project import Project
+from ..clipping import clips_of
+from ..unscaled_steps import LossStep
 
 AMP_SINCE = "2.3"
 """The release of PyTorch that has ``torch.amp.GradScaler``."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Rule
-from ...codemod.source.project import Project
-from ...codemod.trainers.writing.contradictions import clashes_of
+from ...model import Finding, Rule
+from ...source.project import Project
+from .contradictions import clashes_of
 
 FIX = "respell"
 

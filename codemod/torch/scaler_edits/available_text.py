@@ -6,13 +6,13 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from ...codemod.python.bindings import reaching, self_stores
-from ...codemod.python.bound import always_sets, is_bound_at, is_set_at
-from ...codemod.python.callers import CallSite, callers_of
-from ...codemod.python.functions import class_of
-from ...codemod.python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
-from ...codemod.source.project import Project
-from ...codemod.torch.scalers import Scaler
+from ...python.bindings import reaching, self_stores
+from ...python.bound import always_sets, is_bound_at, is_set_at
+from ...python.callers import CallSite, callers_of
+from ...python.functions import class_of
+from ...python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
+from ...source.project import Project
+from ..scalers import Scaler
 
 MAX_HOPS = 3
 ASKING = ("get", "lower", "upper", "strip", "is_bf16_supported", "is_available", "getattr")
