@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..python.bindings import attribute_assignments
+from ..python.creations import only_call
 from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import exclusive, function_of, guard_facts, loops, position
 from ..source.project import Project
@@ -59,7 +59,7 @@ class LivePipeline:
 
 def half_model_of(project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype = FP16) -> HalfModel | None:
     """The model of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain."""
-    made = _only_value(module, optimizer)
+    made = only_call(project, module, optimizer)
     return half_model_made(project, module, made, dtype) if made is not None else None
 
 
@@ -70,18 +70,6 @@ def half_model_made(project: Project, module: ModuleNames, made: ast.Call, dtype
         return None
     cast = _half_cast(project, module, model, made, dtype)
     return HalfModel(module, ast.unparse(model), cast, made) if cast is not None else None
-
-
-def _only_value(module: ModuleNames, node: ast.expr) -> ast.Call | None:
-    scope = module.scope_of(node)
-    chain = attribute_chain(node)
-    values: list[ast.expr | None] = []
-    if isinstance(node, ast.Name):
-        values = [item.value for item in scope.lookup(node.id)]
-    elif chain is not None and len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
-        values = [value for value, _ in attribute_assignments(module, scope.enclosing_class, chain[1])]
-    only = values[0] if len(values) == 1 else None
-    return only if isinstance(only, ast.Call) else None
 
 
 def _model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
@@ -190,7 +178,7 @@ def prepared_half_models(project: Project) -> Iterator[HalfModel]:
             if (
                 isinstance(call.func, ast.Attribute)
                 and call.func.attr == "prepare"
-                and _is_fp16(module, call.func.value)
+                and _is_fp16(project, module, call.func.value)
             ):
                 yield from _prepared(project, module, call)
 
@@ -199,8 +187,8 @@ def _prepares_in_half(text: str) -> bool:
     return "prepare(" in text and "Accelerator(" in text and ('"fp16"' in text or "'fp16'" in text)
 
 
-def _is_fp16(module: ModuleNames, node: ast.expr) -> bool:
-    made = _only_value(module, node)
+def _is_fp16(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    made = only_call(project, module, node)
     if made is None or not (module.qualified(made.func) or "").startswith("accelerate."):
         return False
     return any(

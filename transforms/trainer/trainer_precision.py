@@ -6,13 +6,13 @@ import ast
 from dataclasses import dataclass
 from enum import Enum
 
+from ...codemod.python.creations import Creation
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, resolve
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, as_dtype
-from .births import Birth
 from .keywords import keywords_of
 
 LIBRARIES = ("transformers", "trl", "sentence_transformers", "unsloth", "setfit", "optimum", "adapters")
@@ -62,14 +62,14 @@ def is_arguments_class(project: Project, module: ModuleNames, node: ast.expr, ba
     return any(is_arguments_class(project, found[0], base, bases + 1) for base in found[1].node.bases)
 
 
-def precision_of_arguments(project: Project, birth: Birth) -> Precision | None:
+def precision_of_arguments(project: Project, made: Creation) -> Precision | None:
     """What training arguments say; None for calls that make something else."""
-    module, call = birth.module, birth.call
+    module, call = made.module, made.call
     if not is_arguments_class(project, module, call.func):
         return None
     given = keywords_of(module, call)
     parted = any(_is_set(given.values.get(key)) for key in ("deepspeed", "fsdp", "fsdp_config"))
-    if _is_changed_later(birth):
+    if _is_changed_later(made):
         return Precision(Compute.UNKNOWN, module, call)
     bf16, fp16 = given.values.get("bf16"), given.values.get("fp16")
     wants = {"bf16": truth_of(project, module, bf16), "fp16": truth_of(project, module, fp16)}
@@ -93,17 +93,17 @@ def precision_of_arguments(project: Project, birth: Birth) -> Precision | None:
     return Precision(Compute.FP32 if off else Compute.UNKNOWN, module, call, None, parted)
 
 
-def precision_of_accelerator(project: Project, birth: Birth) -> Precision | None:
+def precision_of_accelerator(project: Project, made: Creation) -> Precision | None:
     """What ``Accelerator(mixed_precision=...)`` says; None for calls that make something else."""
-    if resolve(project, birth.module, birth.call.func) not in ACCELERATORS:
+    if resolve(project, made.module, made.call.func) not in ACCELERATORS:
         return None
-    given = keywords_of(birth.module, birth.call)
+    given = keywords_of(made.module, made.call)
     node = given.values.get("mixed_precision")
     parted = any(_is_set(given.values.get(key)) for key in ("deepspeed_plugin", "fsdp_plugin", "deepspeed_plugins"))
-    values = constants_of(project, birth.module, node) if node is not None else set()
+    values = constants_of(project, made.module, node) if node is not None else set()
     only = as_dtype(values.pop()) if len(values) == 1 else None
     compute = Compute.BF16 if only == BF16 else Compute.FP16 if only == FP16 else Compute.UNKNOWN
-    return Precision(compute, birth.module, birth.call, node, parted)
+    return Precision(compute, made.module, made.call, node, parted)
 
 
 def truth_of(project: Project, module: ModuleNames, node: ast.expr | None) -> bool | str | None:
@@ -140,8 +140,8 @@ def _is_set(node: ast.expr | None) -> bool:
     return node is not None and not (isinstance(node, ast.Constant) and not node.value)
 
 
-def _is_changed_later(birth: Birth) -> bool:
+def _is_changed_later(made: Creation) -> bool:
     """Whether ``args.bf16 = ...`` is written anywhere in the file that makes the arguments or one that uses them."""
-    modules = {birth.module, *(sight.module for sight in birth.sights)}
+    modules = {made.module, *(name.module for name in made.names)}
     stores = [store for module in modules for key in ("bf16", "fp16") for store in module.attribute_stores.get(key, [])]
     return any(receiver is not None for receiver, _, _ in stores)

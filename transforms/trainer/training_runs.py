@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...codemod.purpose.files import is_test
+from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
-from .births import Birth, Sight, births_of
 from .keywords import keywords_of
 from .loads import Load, initial_load, load_at, loads_in
 from .trainer_precision import (
@@ -89,14 +89,14 @@ def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterat
     arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
     if model is None or arguments is None:
         return
-    births = births_of(project, module, arguments)
-    told = [precision_of_arguments(project, birth) for birth in births]
+    made_by = creations_of(project, module, arguments)
+    told = [precision_of_arguments(project, made) for made in made_by]
     precisions = [item for item in told if item is not None]
     if len(precisions) != 1 or len(told) != 1:
         return
     adapted = given.values.get("peft_config")
     lora = not given.complete or (adapted is not None and not _is_none(adapted))
-    own = initial_load(project, births[0].module, births[0].call, model)
+    own = initial_load(project, made_by[0].module, made_by[0].call, model)
     runs = [_run(own, (), precisions[0], module, call)] if own is not None else []
     for run in runs or _loaded(project, module, model, precisions[0], call):
         yield replace(run, adapted=run.adapted or lora)
@@ -105,16 +105,18 @@ def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterat
 def _loaded(
     project: Project, module: ModuleNames, model: ast.expr, precision: Precision, trainer: ast.Call
 ) -> Iterator[Run]:
-    for birth in births_of(project, module, model):
-        load = load_at(project, birth.module, birth.call)
+    for made in creations_of(project, module, model):
+        load = load_at(project, made.module, made.call)
         if load is not None:
-            yield _run(load, (birth,), precision, module, trainer)
+            yield _run(load, (made,), precision, module, trainer)
 
 
-def _run(load: Load, births: tuple[Birth, ...], precision: Precision, module: ModuleNames, trainer: ast.Call) -> Run:
-    texts = [ast.unparse(call) for birth in births for call in birth.through]
-    adapters = [call for birth in births for call in birth.through if _is_among(ast.unparse(call.func), ADAPTED)]
-    texts += [text for birth in births for text in _statements_about(birth, module, trainer)]
+def _run(
+    load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
+) -> Run:
+    texts = [ast.unparse(call) for made in made_by for call in made.through]
+    adapters = [call for made in made_by for call in made.through if _is_among(ast.unparse(call.func), ADAPTED)]
+    texts += [text for made in made_by for text in _statements_about(made, module, trainer)]
     return Run(
         load,
         precision,
@@ -131,18 +133,18 @@ def _is_among(text: str, words: tuple[str, ...]) -> bool:
     return any(word in text for word in words)
 
 
-def _statements_about(birth: Birth, trains: ModuleNames, trainer: ast.Call) -> Iterator[str]:
+def _statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[str]:
     """The statements that do something with the model under any of its names; of a loop also its body."""
-    born = birth.module.statement_of(birth.call)
-    for sight in birth.sights:
-        module = sight.module
-        last = sight.text.rpartition(".")[2]
+    born = made.module.statement_of(made.call)
+    for name in made.names:
+        module = name.module
+        last = name.text.rpartition(".")[2]
         loads: list[ast.Name] | list[ast.Attribute] = (
-            module.attribute_loads.get(last, []) if "." in sight.text else module.name_loads.get(last, [])
+            module.attribute_loads.get(last, []) if "." in name.text else module.name_loads.get(last, [])
         )
         for load in loads:
             holders = {module.tree, *module.ancestors(load)}
-            if sight.container not in holders or (isinstance(load, ast.Attribute) and ast.unparse(load) != sight.text):
+            if name.container not in holders or (isinstance(load, ast.Attribute) and ast.unparse(load) != name.text):
                 continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, trainer)
@@ -169,24 +171,24 @@ def _of_script(project: Project, module: ModuleNames) -> Iterator[Run]:
     loads = [load for load in loads_in(project, module) if load.node is not None]
     if len(told) != 1 or len(loads) != 1 or module.scope_of(told[0]) is not module.scope_of(loads[0].call):
         return
-    precision = precision_of_arguments(project, Birth(module, told[0]))
+    precision = precision_of_arguments(project, Creation(module, told[0]))
     if precision is not None:
-        yield _run(loads[0], (_last_birth(project, module, loads[0]),), precision, module, told[0])
+        yield _run(loads[0], (_last_creation(project, module, loads[0]),), precision, module, told[0])
 
 
-def _last_birth(project: Project, module: ModuleNames, load: Load) -> Birth:
+def _last_creation(project: Project, module: ModuleNames, load: Load) -> Creation:
     """The load with what happens to its model in the same scope."""
     scope = module.scope_of(load.call)
-    found = Birth(module, load.call)
+    found = Creation(module, load.call)
     for bindings in scope.bindings.values():
         for binding in bindings:
             holds = isinstance(binding.node, ast.Assign) and binding.node is module.statement_of(load.call)
-            seen = (Sight(module, scope.node, binding.name),)
-            if holds and not found.sights:
-                found = Birth(module, load.call, (), seen)
-            for birth in births_of(project, module, binding.value) if isinstance(binding.value, ast.Call) else ():
-                if birth.call is load.call and len(birth.through) > len(found.through):
-                    found = Birth(module, load.call, birth.through, (*seen, *birth.sights))
+            seen = (ObjectName(module, scope.node, binding.name),)
+            if holds and not found.names:
+                found = Creation(module, load.call, (), seen)
+            for made in creations_of(project, module, binding.value) if isinstance(binding.value, ast.Call) else ():
+                if made.call is load.call and len(made.through) > len(found.through):
+                    found = Creation(module, load.call, made.through, (*seen, *made.names))
     return found
 
 
@@ -199,7 +201,7 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[Run]:
     for call in module.calls_by_name.get("prepare", []):
         if not isinstance(call.func, ast.Attribute) or attribute_chain(call.func) is None:
             continue
-        told = [precision_of_accelerator(project, birth) for birth in births_of(project, module, call.func.value)]
+        told = [precision_of_accelerator(project, made) for made in creations_of(project, module, call.func.value)]
         precisions = [item for item in told if item is not None]
         if len(precisions) != 1 or len(told) != 1 or precisions[0].compute is Compute.UNKNOWN:
             continue

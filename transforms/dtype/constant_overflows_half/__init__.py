@@ -38,10 +38,10 @@ from dataclasses import dataclass
 
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ..half_here import Half, half_here
-from ..numbers import finfo_dtype, number_of
 from .read_by import only_softmax_reads
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}

@@ -137,7 +137,7 @@ def _reads(project: Project, modules: tuple[ModuleNames, ...], forwarded: Forwar
             if node is forwarded.value or chain[:1] != [root] or len(chain) != 2 or _is_shown(module, node):
                 continue
             accelerator = accelerator_at(project, module, node) if _is_tested(module, node) else None
-            decided = f"{accelerator.text}.mixed_precision" if accelerator is not None and accelerator.births else ""
+            decided = f"{accelerator.text}.mixed_precision" if accelerator is not None and accelerator.made_by else ""
             if decided:
                 tests.append(Read(module, node, decided))
             else:
