@@ -14,6 +14,8 @@ from ...torch.imported import torch_for
 from ..clipping import clips_of
 from ..unscaled_steps import LossStep
 
+AMP_SINCE = "2.3"
+"""The release of PyTorch that has ``torch.amp.GradScaler``."""
 NAME = "scaler"
 DEVICE = '"cuda"'
 
@@ -39,7 +41,11 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
         return None
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
+<<<<<<< HEAD
     made = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments)}"
+=======
+    made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments, asked)}"
+>>>>>>> main
     edits = [
         module.insert(loop, made),
         module.replace(loss, f"{NAME}.scale(", loss, ")"),
@@ -107,9 +113,9 @@ def _arguments(step: LossStep, loop: LoopNode, condition: str | None) -> str | N
     return f"{DEVICE}, enabled={switch}"
 
 
-def _class_of_scaler(project: Project, module: ModuleNames, torch: str, arguments: str) -> str:
+def _class_of_scaler(project: Project, module: ModuleNames, torch: str, arguments: str, asked: bool) -> str:
     """The constructor's call in the spelling that every allowed torch has (``torch.amp.GradScaler`` came with 2.3)."""
     versions = allowed(project, "torch", module.document.path)
-    if versions is not None and versions.may_be_below("2.3"):
+    if asked if versions is None else versions.may_be_below(AMP_SINCE):
         return f"{torch}.cuda.amp.GradScaler({arguments.removeprefix(DEVICE).removeprefix(', ')})"
     return f"{torch}.amp.GradScaler({arguments})"

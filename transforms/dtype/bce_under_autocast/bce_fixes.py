@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, Fix
+from ....codemod.purpose.entered import Inside
 from ....codemod.python.bindings import reaching
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
-from ..autocast_paths import Inside
 from .bce_calls import CLASSES, FUNCTION, BceCall
 
 _LIGHT_METHODS = frozenset(

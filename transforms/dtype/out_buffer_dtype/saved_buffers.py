@@ -203,8 +203,7 @@ def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
 
 def _unpacked(function: CustomFunction, value: Value) -> ast.Call | None:
     """The call in backward that unpacked a quantized weight."""
-    atom = value.only
-    source = atom.source if atom is not None and atom.role is Role.QUANTIZED else None
+    source = next((atom.source for atom in value.atoms if atom.role is Role.QUANTIZED), None)
     inside = source is not None and function.backward in function.module.ancestors(source.node)
     return source.node if source is not None and inside and isinstance(source.node, ast.Call) else None
 

@@ -21,7 +21,7 @@ from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
 from ....codemod.trainers.writing.machine_choice import Question, asks_machine, question
 from ....codemod.trainers.writing.moves import Move
-from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
+from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
 from .half_kernels import half_only_kernel
 from .machine_dtypes import HALVES, edits_at_sources, either_half
 from .switches import switches_of
@@ -80,7 +80,8 @@ def _moves(project: Project, region: TrainingRegion) -> Iterator[Move]:
     except EditRefused as refusal:
         yield Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
         return
-    yield Move(document.path, span, message, f"choose by the machine; {EFFECTS[TARGET]}", edits, evidence)
+    effect = f"choose by the machine; {EFFECTS[TARGET]}"
+    yield Move(document.path, span, message, effect, edits, evidence, unproved(project, region))
 
 
 def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:

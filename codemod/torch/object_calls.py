@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.python.callers import callers_of
-from ...codemod.python.functions import FunctionTarget, called_function
-from ...codemod.python.names import ModuleNames, Scope, attribute_chain
-from ...codemod.source.project import Project
+from ..python.callers import callers_of
+from ..python.functions import FunctionTarget, called_function
+from ..python.names import ModuleNames, Scope, attribute_chain
+from ..source.project import Project
 
 MAX_STEPS = 60
 MAX_DEPTH = 6
