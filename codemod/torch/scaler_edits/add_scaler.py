@@ -41,11 +41,7 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
         return None
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-<<<<<<< HEAD
-    made = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments)}"
-=======
-    made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments, asked)}"
->>>>>>> main
+    made = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
     edits = [
         module.insert(loop, made),
         module.replace(loss, f"{NAME}.scale(", loss, ")"),
