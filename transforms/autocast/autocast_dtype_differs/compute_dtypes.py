@@ -12,6 +12,7 @@ from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
+from ....codemod.torch.api import SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
@@ -37,7 +38,6 @@ LOADERS = ("from_pretrained", "from_config")
 LOAD_KEYS = ("torch_dtype", "dtype")
 QUANTIZED = ("load_in_8bit", "load_in_4bit", "quantization_config")
 """Weights that are loaded quantised have a compute dtype of their own."""
-SAME_WEIGHTS = ("to", "cuda", "cpu", "eval", "train", "requires_grad_")
 TORCH_NAMES = ("bfloat16", "float16", "float32", "half", "float")
 
 

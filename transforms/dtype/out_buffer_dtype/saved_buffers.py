@@ -15,6 +15,7 @@ from ....codemod.python.bindings import reaching
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
+from ....codemod.torch.tables.operations import keeps_dtype
 from ..custom_functions import CustomFunction
 from ..function_passes import passes_of
 
@@ -156,7 +157,7 @@ def _named(node: ast.expr) -> ast.Name | None:
     """``df`` of ``df``, ``df.t()``, ``df.T``: a name whose dtype is that of the expression."""
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
-            if node.func.attr not in ("t", "transpose", "view", "reshape", "contiguous", "flatten"):
+            if not keeps_dtype(node.func.attr):
                 return None
             node = node.func.value
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
