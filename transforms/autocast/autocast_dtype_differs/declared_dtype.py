@@ -16,11 +16,10 @@ from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.torch.autocast import Autocast, dtype_scenarios
 from ....codemod.torch.dtypes import BF16, Constant
+from ....codemod.torch.imported import torch_at
 from .chosen_regions import is_chosen
-from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, sees_torch, trainer_in, weights_used_in
+from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, trainer_in, weights_used_in
 from .training_regions import training_regions
-
-BF16_TEXT = "torch.bfloat16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
     follows = f"follows {accelerator.asked}" if accelerator.asked else "runs the precision it is launched with"
     what = f"{accelerator.text} {'computes in bfloat16' if accelerator.values == {BF16} else follows}"
     dtype = named.text if named is not None else None
-    if dtype is None and accelerator.values == {BF16} and sees_torch(module, region.node):
-        dtype = BF16_TEXT
+    if dtype is None and accelerator.values == {BF16}:
+        dtype = _bf16_at(region)
     return Declared(what, tuple(dict.fromkeys(places))[:4], dtype, accelerator.text)
 
 
@@ -111,7 +110,12 @@ def _text_for(project: Project, declaring: Sequence[Autocast], region: Autocast)
         return None
     if first.module is region.module and means_the_same(region.module, first.dtype_node, region.node):
         return ast.unparse(first.dtype_node)
-    return BF16_TEXT if _is_certain(project, declaring) and sees_torch(region.module, region.node) else None
+    return _bf16_at(region) if _is_certain(project, declaring) else None
+
+
+def _bf16_at(region: Autocast) -> str | None:
+    torch = torch_at(region.module, region.node)
+    return f"{torch}.bfloat16" if torch is not None else None
 
 
 def _can_be_bf16(project: Project, module: ModuleNames) -> list[Autocast]:
