@@ -14,8 +14,9 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
 from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.machine_tests import asks_machine
 from ....codemod.torch.scalers import Scaler, scalers
-from ....codemod.trainers.writing.machine_choice import Question, asks_machine, question
+from ....codemod.trainers.writing.machine_choice import Question, question
 from ....codemod.trainers.writing.moves import Move
 from ...scaler import add_scaler, disable_scaler
 from ...scaler.can_disable import can_disable, survives_disabling
