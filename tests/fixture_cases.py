@@ -173,10 +173,10 @@ def migrate(root: Path, case: Case, rules: Sequence[Rule]) -> Report:
     return engine.migrate(case.project(root), rules, TARGET, case.options(rules))
 
 
-def outcome(root: Path, case: Case) -> Outcome:
-    """Migrate a copy of the case and write down what happened."""
+def outcome(root: Path, case: Case, rules: Sequence[Rule] | None = None) -> Outcome:
+    """Migrate a copy of the case, with its own rules unless others are given, and write down what happened."""
     project = case.project(root)
-    rules = case.rules()
+    rules = case.rules() if rules is None else rules
     report = engine.migrate(project, rules, TARGET, case.options(rules))
     return Outcome(report, _findings_text(project, report) or NOTHING, unified_diff(report.changes))
 

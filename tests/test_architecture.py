@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,10 @@ def _import_nodes(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.
             yield from _import_nodes(child, lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-ALL = [each for path in sources() for each in imports_of(path)]
+@cache
+def imports() -> tuple[Import, ...]:
+    """Every import of the product."""
+    return tuple(each for path in sources() for each in imports_of(path))
 
 
 def unit_of(path: str) -> str:
@@ -108,7 +112,7 @@ def test_every_module_of_codemod_has_its_layer() -> None:
 def test_codemod_imports_run_one_way() -> None:
     wrong = [
         str(each)
-        for each in ALL
+        for each in imports()
         if each.path.startswith("codemod/")
         and (unit := codemod_unit(each.target)) is not None
         and unit in LEVEL
@@ -120,7 +124,7 @@ def test_codemod_imports_run_one_way() -> None:
 def test_only_the_command_line_knows_rules_and_probes() -> None:
     wrong = [
         str(each)
-        for each in ALL
+        for each in imports()
         if each.path.startswith("codemod/")
         and each.target.startswith(("precfix.transforms", "precfix.probes"))
         and unit_of(each.path) not in ("cli", "__main__")
@@ -131,7 +135,7 @@ def test_only_the_command_line_knows_rules_and_probes() -> None:
 def test_nobody_imports_the_command_line() -> None:
     wrong = [
         str(each)
-        for each in ALL
+        for each in imports()
         if codemod_unit(each.target) == "cli" and unit_of(each.path) not in ("cli", "__main__")
     ]
     assert wrong == []
@@ -140,7 +144,7 @@ def test_nobody_imports_the_command_line() -> None:
 def test_rules_use_words_and_facts_only() -> None:
     wrong = [
         str(each)
-        for each in ALL
+        for each in imports()
         if each.path.startswith("transforms/")
         and (each.target.startswith("precfix.probes") or (codemod_unit(each.target) or "model") not in FOR_RULES)
     ]
@@ -150,7 +154,7 @@ def test_rules_use_words_and_facts_only() -> None:
 def test_probes_use_the_profile_only() -> None:
     wrong = [
         str(each)
-        for each in ALL
+        for each in imports()
         if each.path.startswith("probes/")
         and each.target.startswith("precfix.")
         and not each.target.startswith(("precfix.probes", "precfix.codemod.profiles.profile", "precfix.codemod.model"))
@@ -159,13 +163,13 @@ def test_probes_use_the_profile_only() -> None:
 
 
 def test_torch_is_imported_by_probes_alone_and_lazily() -> None:
-    loads = [each for each in ALL if each.target.partition(".")[0] == "torch"]
+    loads = [each for each in imports() if each.target.partition(".")[0] == "torch"]
     assert [str(each) for each in loads if each.at_module_level or not each.path.startswith("probes/")] == []
 
 
 @pytest.mark.parametrize(("module", "folder"), ONLY_IN.items())
 def test_heavy_libraries_keep_to_their_place(module: str, folder: str) -> None:
-    loads = [each for each in ALL if each.target.partition(".")[0] == module]
+    loads = [each for each in imports() if each.target.partition(".")[0] == module]
     assert [str(each) for each in loads if not each.path.startswith(folder)] == []
 
 

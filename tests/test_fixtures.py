@@ -6,21 +6,22 @@ Expectations are rewritten, for review, by ``python -m tests.regenerate``.
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 from precfix.codemod.applying.apply import apply, undo
 from precfix.codemod.model import FileChange, Finding, Report, Rule
-from precfix.codemod.report.diff import unified_diff
+from precfix.codemod.source.project import Project
 
 from .byte_variants import ROWS_ADDED, VARIANTS, changed_files
 from .fixture_cases import (
@@ -38,30 +39,56 @@ from .fixture_cases import (
     outcome,
     write_files,
 )
+from .nightly import NIGHTLY
+from .soft import Soft
 
-Ran = Callable[[str], tuple[Path, Outcome]]
-EACH = pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
 WANT = re.compile(r"#\s*want\s+(PF\d+(?:\s*,\s*PF\d+)*)")
 AGAIN = "run `python -m tests.regenerate` and review what changed"
+FEW_VARIANTS = 2
+"""Byte variants of a case that is no rule's example: each kind still meets some 90 cases."""
+
+Found = dict[str, set[Finding]]
 
 
-@pytest.fixture(scope="session")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """What migrating a case yields: each case once, when it is first asked for, in its own copy of the input."""
-    folder = tmp_path_factory.mktemp("cases")
+@dataclass(frozen=True)
+class Ran:
+    """A case migrated once, in its own copy of the input; ``found`` is what each rule found before any fix."""
 
-    @cache
-    def run(case_id: str) -> tuple[Path, Outcome]:
-        case = by_id()[case_id]
-        root = copied(case, folder)
-        return root, outcome(root, case)
+    root: Path
+    outcome: Outcome
+    found: Found
 
-    return run
+    @property
+    def report(self) -> Report:
+        return self.outcome.report
 
 
-@cache
-def by_id() -> dict[str, Case]:
-    return {case.id: case for case in cases()}
+@pytest.fixture(
+    scope="module", params=[pytest.param(case, marks=pytest.mark.xdist_group(case.id), id=case.id) for case in cases()]
+)
+def case(request: pytest.FixtureRequest) -> Case:
+    """Every case; pytest runs all tests of one case before those of the next, so that `ran` is made once for each."""
+    chosen = request.param
+    assert isinstance(chosen, Case)
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def ran(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    root = copied(case, tmp_path_factory.mktemp("case"))
+    found: Found = {}
+    return Ran(root, outcome(root, case, noting(case.rules(), found)), found)
+
+
+def noting(rules: Iterable[Rule], found: Found) -> list[Rule]:
+    """The same rules, which note in ``found`` what they say when they are asked for the first time."""
+    return [replace(rule, check=partial(_noted, rule, found)) for rule in rules]
+
+
+def _noted(rule: Rule, found: Found, project: Project) -> Iterator[Finding]:
+    findings = list(rule.check(project))
+    found.setdefault(rule.code, set(findings))
+    yield from findings
 
 
 def after_of(root: Path, report: Report) -> dict[str, bytes]:
@@ -75,38 +102,26 @@ def test_there_are_fixtures() -> None:
     assert len(cases()) > 20
 
 
-@EACH
-def test_findings_are_exactly_the_expected_ones(case: Case, ran: Ran) -> None:
-    expected = case.folder / FINDINGS
-    assert expected.is_file(), AGAIN
-    assert ran(case.id)[1].findings == expected.read_text("utf-8"), AGAIN
+def test_findings_and_diff_are_exactly_the_expected_ones(case: Case, ran: Ran) -> None:
+    report, diff = ran.report, case.folder / DIFF
+    with Soft() as soft:
+        with soft("findings"):
+            assert (case.folder / FINDINGS).is_file(), AGAIN
+            assert ran.outcome.findings == (case.folder / FINDINGS).read_text("utf-8"), AGAIN
+        with soft("diff"):
+            assert ran.outcome.diff == (diff.read_bytes() if diff.is_file() else b""), AGAIN
+        with soft("no rule failed"):
+            assert not report.failed_rules
+        with soft("nothing was refused"):
+            assert not [item for item in report.skipped if "was not applied" in item.reason]
+        with soft("a rule's case is silent if and only if it is called silent-*"):
+            assert case.mistake is None or (report.findings == ()) == case.folder.name.startswith("silent-")
 
 
-@EACH
-def test_diff_is_exactly_the_expected_one(case: Case, ran: Ran) -> None:
-    expected = case.folder / DIFF
-    assert ran(case.id)[1].diff == (expected.read_bytes() if expected.is_file() else b""), AGAIN
-
-
-@EACH
-def test_no_rule_failed_and_nothing_was_refused(case: Case, ran: Ran) -> None:
-    report = ran(case.id)[1].report
-    assert not report.failed_rules
-    assert not [item for item in report.skipped if "was not applied" in item.reason]
-
-
-@pytest.mark.parametrize("case", [case for case in cases() if case.mistake], ids=lambda case: case.id)
-def test_look_alikes_stay_silent(case: Case, ran: Ran) -> None:
-    silent = case.folder.name.startswith("silent-")
-    assert (ran(case.id)[1].report.findings == ()) == silent, "a case is silent if and only if it is called silent-*"
-
-
-@EACH
 def test_want_marks_agree_with_the_findings(case: Case, ran: Ran) -> None:
-    root, done = ran(case.id)
-    for name, data in files_of(root).items():
+    for name, data in files_of(ran.root).items():
         marks = marks_of(data)
-        found = {(row, code) for code, path, row in rows_of(done.report.findings) if path == name}
+        found = {(row, code) for code, path, row in rows_of(ran.report.findings) if path == name}
         assert not marks or marks == found, name
 
 
@@ -124,10 +139,12 @@ def marks_of(data: bytes) -> set[tuple[int, str]]:
 # --- what holds for every run -----------------------------------------------------------------------------------------
 
 
-@EACH
-def test_result_parses(case: Case, ran: Ran) -> None:
-    for change in ran(case.id)[1].report.changes:
+def test_result_parses_and_a_second_run_changes_nothing(case: Case, ran: Ran, tmp_path: Path) -> None:
+    for change in ran.report.changes:
         check_parses(change)
+    again = migrate(write_files(tmp_path, after_of(ran.root, ran.report)), case, case.rules())
+    assert again.changes == ()
+    assert again.findings == ran.report.remaining
 
 
 def check_parses(change: FileChange) -> None:
@@ -148,30 +165,16 @@ def check_json(before: bytes, after: bytes) -> None:
     json.loads(after.decode("utf-8-sig"))
 
 
-@EACH
-def test_second_run_changes_nothing(case: Case, ran: Ran, tmp_path: Path) -> None:
-    root, first = ran(case.id)
-    again = migrate(write_files(tmp_path, after_of(root, first.report)), case, case.rules())
-    assert again.changes == ()
-    assert again.findings == first.report.remaining
-
-
-@EACH
-def test_nothing_is_written_by_migrate(case: Case, ran: Ran) -> None:
-    assert files_of(ran(case.id)[0]) == files_of(case.input)
-
-
-@EACH
 def test_apply_writes_the_changes_and_undo_takes_them_back(case: Case, ran: Ran, tmp_path: Path) -> None:
-    report = ran(case.id)[1].report
-    if not report.changes:
-        pytest.skip("nothing to apply")
+    assert files_of(ran.root) == files_of(case.input), "migrating writes nothing"
+    if not ran.report.changes:
+        return
     root = copied(case, tmp_path)
-    for change in report.changes:
+    for change in ran.report.changes:
         (root / change.path).chmod(0o755)
-    apply(root, report.changes, allow_dirty=True)
-    assert without_journal(root) == after_of(case.input, report)
-    assert {(root / change.path).stat().st_mode & 0o777 for change in report.changes} == {0o755}
+    apply(root, ran.report.changes, allow_dirty=True)
+    assert without_journal(root) == after_of(case.input, ran.report)
+    assert {(root / change.path).stat().st_mode & 0o777 for change in ran.report.changes} == {0o755}
     undo(root)
     assert without_journal(root) == files_of(case.input)
     assert sorted(item.name for item in tmp_path.iterdir()) == [root.name], "something was written outside the project"
@@ -181,29 +184,25 @@ def without_journal(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in files_of(root).items() if not name.startswith(".precfix/")}
 
 
-def test_git_apply_accepts_every_patch(ran: Ran, tmp_path: Path) -> None:
-    """One patch for all cases, each below its own folder: one git process instead of a hundred."""
-    changes, expected = [], {}
-    for case in cases():
-        root, done = ran(case.id)
-        changes += [replace(change, path=f"{case.id}/{change.path}") for change in done.report.changes]
-        expected.update({f"{case.id}/{name}": data for name, data in after_of(root, done.report).items()})
-        write_files(tmp_path / case.id, files_of(root))
+def test_git_apply_accepts_the_patch(case: Case, ran: Ran, tmp_path: Path) -> None:
+    if not ran.report.changes:
+        return
+    root = copied(case, tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
-    done_by_git = subprocess.run(
-        ["git", "apply", "-"], cwd=tmp_path, input=unified_diff(changes), capture_output=True, env=environment
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    done = subprocess.run(
+        ["git", "apply", "-"], cwd=root, input=ran.outcome.diff, capture_output=True, env=environment, check=False
     )
-    assert done_by_git.returncode == 0, done_by_git.stderr.decode(errors="replace")
-    assert files_of(tmp_path) == expected
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
+    assert files_of(root) == after_of(ran.root, ran.report)
 
 
 def test_torch_is_never_imported(tmp_path: Path) -> None:
-    """Checking and migrating every case in a fresh interpreter loads no torch."""
+    """Migrating with all rules in a fresh interpreter loads no torch: the whole projects, at night every case."""
     program = (
         "import sys\nfrom tests import fixture_cases as f\nfrom pathlib import Path\n"
-        "for case in f.cases():\n"
-        "    f.migrate(f.copied(case, Path(sys.argv[1])), case, f.all_rules())\n"
+        f"for case in f.cases():\n    if {NIGHTLY} or case.mistake is None:\n"
+        "        f.migrate(f.copied(case, Path(sys.argv[1])), case, f.all_rules())\n"
         "print(sorted({'torch', 'transformers', 'numpy'} & set(sys.modules)))\n"
     )
     done = subprocess.run(
@@ -219,63 +218,69 @@ def test_torch_is_never_imported(tmp_path: Path) -> None:
 # --- all rules together -----------------------------------------------------------------------------------------------
 
 
-@EACH
-def test_all_rules_together_settle(case: Case, tmp_path: Path) -> None:
-    root = copied(case, tmp_path)
-    report = migrate(root, case, all_rules())
-    assert not report.failed_rules
-    assert not [item for item in report.skipped if "did not settle" in item.reason]
-    for change in report.changes:
-        check_parses(change)
-    if report.changes:
-        result = write_files(tmp_path / "after", after_of(root, report))
-        assert migrate(result, case, all_rules()).changes == ()
+def test_all_rules_together_settle_and_find_what_each_finds_first_last_and_alone(
+    case: Case, ran: Ran, tmp_path: Path
+) -> None:
+    """In one project that all of them share, asked in both orders; the case's own rule by itself too."""
+    forward: Found = {}
+    report = migrate(ran.root, case, noting(all_rules(), forward))
+    with Soft() as soft:
+        with soft("all rules run and settle"):
+            assert not report.failed_rules
+            assert not [item for item in report.skipped if "did not settle" in item.reason]
+        with soft("all results parse"):
+            for change in report.changes:
+                check_parses(change)
+        with soft("whoever asks first"):
+            backward = found_by(case, ran.root, all_rules()[::-1])
+            assert forward == backward, (
+                f"alone: {[found_by(case, ran.root, [r]) for r in differing(forward, backward)]}"
+            )
+        with soft("alone or with all others"):
+            assert ran.found == {code: forward[code] for code in ran.found}
+        with soft("a second run changes nothing"):
+            if report.changes != ran.report.changes:
+                result = write_files(tmp_path / "after", after_of(ran.root, report))
+                assert migrate(result, case, all_rules()).changes == ()
 
 
-@EACH
-def test_facts_do_not_depend_on_which_rule_asks_first(case: Case, tmp_path: Path) -> None:
-    """Whoever is asked first and last: each rule finds the same in both orders, and the case's own rules alone."""
-    root = copied(case, tmp_path)
-    forward, backward = found_by(case, root, all_rules()), found_by(case, root, all_rules()[::-1])
-    assert forward == backward, f"alone: {[found_by(case, root, [rule]) for rule in differing(forward, backward)]}"
-    for rule in case.rules() if case.mistake else ():
-        assert found_by(case, root, [rule])[rule.code] == forward[rule.code]
-
-
-def found_by(case: Case, root: Path, rules: Iterable[Rule]) -> dict[str, set[Finding]]:
+def found_by(case: Case, root: Path, rules: Iterable[Rule]) -> Found:
     """What each rule finds in one project that all of them share, asked in this order."""
     shared = case.project(root)
     return {rule.code: set(rule.check(shared)) for rule in rules}
 
 
-def differing(one: dict[str, set[Finding]], other: dict[str, set[Finding]]) -> list[Rule]:
+def differing(one: Found, other: Found) -> list[Rule]:
     return [rule for rule in all_rules() if one[rule.code] != other[rule.code]]
 
 
 # --- other bytes, same result -----------------------------------------------------------------------------------------
 
 
-@cache
-def variant_pairs() -> tuple[tuple[Case, str], ...]:
-    pairs = []
-    for case in cases():
-        allowed = VARIANTS if case.settings.variants is None else case.settings.variants
-        pairs += [(case, name) for name in allowed if changed_files(name, files_of(case.input)) is not None]
-    return tuple(pairs)
+def variants_of(case: Case) -> list[str]:
+    """The variants to try: all for a rule's example and at night, else a few that the case's name decides."""
+    allowed = VARIANTS if case.settings.variants is None else case.settings.variants
+    fit = [name for name in allowed if changed_files(name, files_of(case.input)) is not None]
+    if NIGHTLY or case.settings.example:
+        return fit
+    return sorted(fit, key=lambda name: hashlib.sha256(f"{case.id} {name}".encode()).digest())[:FEW_VARIANTS]
 
 
-@pytest.mark.parametrize(
-    ("case", "variant"), variant_pairs(), ids=[f"{case.id}-as-{variant}" for case, variant in variant_pairs()]
-)
-def test_other_bytes_give_the_same_result(case: Case, variant: str, ran: Ran, tmp_path: Path) -> None:
-    root, ordinary = ran(case.id)
-    before = changed_files(variant, files_of(root))
+def test_other_bytes_give_the_same_result(case: Case, ran: Ran, tmp_path: Path) -> None:
+    with Soft() as soft:
+        for variant in variants_of(case):
+            with soft(variant):
+                check_variant(case, variant, ran, tmp_path / variant)
+
+
+def check_variant(case: Case, variant: str, ran: Ran, folder: Path) -> None:
+    before = changed_files(variant, files_of(ran.root))
     assert before is not None
-    nasty = migrate(write_files(tmp_path, before), case, case.rules())
-    assert after_of(tmp_path, nasty) == changed_files(variant, after_of(root, ordinary.report))
+    nasty = migrate(write_files(folder, before), case, case.rules())
+    assert after_of(folder, nasty) == changed_files(variant, after_of(ran.root, ran.report))
     if variant != "notebook":
         moved = ROWS_ADDED.get(variant, 0)
-        assert rows_of(nasty.findings) == rows_of(ordinary.report.findings, moved)
+        assert rows_of(nasty.findings) == rows_of(ran.report.findings, moved)
 
 
 def rows_of(findings: tuple[Finding, ...], moved: int = 0) -> list[tuple[str, str, int]]:

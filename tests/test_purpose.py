@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 from precfix.codemod.purpose.files import purpose_of
 from precfix.codemod.purpose.imports import connected_modules, importers_of
+from precfix.codemod.purpose.runs import Run, runs_around, runs_of, runs_of_file, uses
 from precfix.codemod.purpose.training import only_infers, only_launches_inference, reached_modules, training_modules
 from precfix.codemod.purpose.words import Purpose
 from precfix.codemod.python.names import ModuleNames, names_of
 from precfix.codemod.source.project import Project
+from precfix.codemod.torch.dtypes import BF16, FP16
+from precfix.transforms.frameworks import load_frameworks
 
 from .project_tree import open_tree
 
@@ -152,3 +156,102 @@ def test_importers_by_every_spelling(tmp_path: Path) -> None:
     net = module_of(project, "lib/net.py")
     assert {module.document.path for module in importers_of(project, net)} == set(spellings)
     assert "lib/layers.py" in {module.document.path for module in connected_modules(project, net)}
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+STEP = "import torch\nwith torch.autocast('cuda', dtype=torch.bfloat16):\n    loss = net(x)\nloss.backward()\n"
+
+
+def class_named(project: Project, path: str, name: str) -> tuple[ModuleNames, ast.ClassDef]:
+    module = module_of(project, path)
+    found = next(node for node in module.nodes if isinstance(node, ast.ClassDef) and node.name == name)
+    return module, found
+
+
+def told(runs: tuple[Run, ...]) -> list[tuple[str, str, bool]]:
+    return [(run.place.path, "/".join(sorted(dtype.name for dtype in run.dtypes)), run.trains) for run in runs]
+
+
+def test_a_run_reaches_what_its_script_imports(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {
+            "train.py": f"from lib import Net\nnet = Net()\n{STEP}",
+            "other.py": "from lib import Net\n",
+            "lib/__init__.py": "from .net import Net\n",
+            "lib/net.py": "class Net: ...\nclass Unused: ...\n",
+            "lib/far.py": "class Far: ...\n",
+            "tests/test_net.py": STEP,
+        },
+    )
+    module, net = class_named(project, "lib/net.py", "Net")
+    (run,) = runs_of(project, module, net)
+    assert told((run,)) == [("train.py", "bfloat16", True)]
+    assert uses(project, run, module, net)
+    unused = class_named(project, "lib/net.py", "Unused")
+    assert runs_of(project, *unused) == (run,)
+    assert not uses(project, run, *unused)
+    assert not runs_of_file(project, "lib/far.py")
+
+
+def test_a_run_begins_in_the_script_that_imports_its_region(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {
+            "examples/main.py": "from lib.engine import step\nfrom models import Net\nstep(Net())\n",
+            "examples/models.py": "class Net: ...\n",
+            "lib/__init__.py": "",
+            "lib/engine.py": f"def step(net):\n    {STEP.replace(chr(10), chr(10) + '    ').strip()}\n",
+        },
+    )
+    module, net = class_named(project, "examples/models.py", "Net")
+    runs = runs_of(project, module, net)
+    assert told(runs) == [("lib/engine.py", "bfloat16", True)]
+    assert uses(project, runs[0], module, net)
+
+
+def test_an_evaluation_does_not_train(tmp_path: Path) -> None:
+    evaluation = "with torch.no_grad(), torch.autocast('cuda', dtype=torch.float16):\n    net(x)\n"
+    project = open_tree(tmp_path, {"train.py": f"{STEP}{evaluation}", "evaluate.py": f"import torch\n{evaluation}"})
+    assert told(runs_of_file(project, "train.py")) == [("train.py", "bfloat16", True), ("train.py", "float16", False)]
+    assert told(runs_of_file(project, "evaluate.py")) == [("evaluate.py", "float16", False)]
+
+
+def test_a_launch_line_alone_states_the_precision(tmp_path: Path) -> None:
+    files = {
+        "run.sh": "accelerate launch --mixed_precision=fp16 train.py\n",
+        "train.py": "from accelerate import Accelerator\nfrom net import Net\naccelerator = Accelerator()\n",
+        "net.py": "class Net: ...\n",
+        "alone.py": "class Alone: ...\n",
+    }
+    project = open_tree(tmp_path, files).with_frameworks(load_frameworks())
+    module, net = class_named(project, "net.py", "Net")
+    assert {(*run.dtypes, run.trains) for run in runs_of(project, module, net)} == {(FP16, True)}
+    assert not runs_of_file(project, "alone.py")
+
+
+def test_a_librarys_own_kernels_run_in_what_the_project_trains_in(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {
+            "a/pyproject.toml": "[project]\nname = 'a'\n",
+            "a/kernels.py": "class Kernel: ...\n",
+            "a/train.py": STEP,
+            "b/pyproject.toml": "[project]\nname = 'b'\n",
+            "b/kernels.py": "class Kernel: ...\n",
+        },
+    )
+    assert not runs_of_file(project, "a/kernels.py")
+    assert [run.dtypes for run in runs_around(project, "a/kernels.py")] == [{BF16}]
+    assert not runs_around(project, "b/kernels.py")
+
+
+@pytest.mark.parametrize(
+    ("importing", "found"), [("importlib.import_module(config.model)", True), ("print(config.model)", False)]
+)
+def test_a_program_that_imports_by_name_can_reach_the_whole_project(
+    importing: str, found: bool, tmp_path: Path
+) -> None:
+    project = open_tree(tmp_path, {"train.py": f"{STEP}{importing}\n", "lib/net.py": "class Net: ...\n"})
+    assert bool(runs_of_file(project, "lib/net.py")) is found

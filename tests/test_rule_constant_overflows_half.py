@@ -153,17 +153,20 @@ def test_torchscript_gets_no_fix(tmp_path: Path) -> None:
 def test_trainer_in_a_folder_of_its_own(tmp_path: Path) -> None:
     files = {
         "pkg/models/net.py": HEAD + "        return scores.masked_fill(mask, -1e9)\n",
-        "pkg/train/loop.py": "import torch\n" + TAIL.format(dtype="torch.float16"),
+        "pkg/train/loop.py": "import torch\nfrom pkg.models import net\n" + TAIL.format(dtype="torch.float16"),
     }
     (finding,) = findings(RULE, written(tmp_path, files))
     assert finding.path == "pkg/models/net.py"
 
 
-@pytest.mark.parametrize("setting", ["Accelerator(mixed_precision='fp16')", "Trainer(precision='16-mixed')"])
-def test_trainers_count(setting: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "library"),
+    [("Accelerator(mixed_precision='fp16')", "accelerate"), ("Trainer(precision='16-mixed')", "lightning")],
+)
+def test_trainers_count(setting: str, library: str, tmp_path: Path) -> None:
     name = setting.partition("(")[0]
     text = source("return scores.masked_fill(mask, -1e9)").partition("def train")[0]
-    text += f"from library import {name}\ntrainer = {setting}\n"
+    text += f"from {library} import {name}\ntrainer = {setting}\n"
     assert len(findings(RULE, written(tmp_path, {"train.py": text}))) == 1
 
 

@@ -111,6 +111,7 @@ class {base}(nn.Module):
 """
 TRAIN = """
 import torch
+import model
 
 def train(model, x):
     with torch.autocast({region}):

@@ -12,43 +12,18 @@ from ..model import Report, Rule, Skipped, Target, UsageError
 from ..screening.selection import Selection, require_known, similar, validate_settings
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
+from .commands import MigrateRequest, Request
 from .machine import machine_of, target_on
+from .options import Regime
 
 if TYPE_CHECKING:
     from ..engine import Options
     from ..screening.screen import Screen
     from ..source.project import Project
 
-STDIN = Path("-")
 STDIN_NAME = "stdin.py"
 """What a file from standard input is called when nobody says it."""
 TARGET_RULE = "PF001"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What all commands that read a project take; the names are those of the options."""
-
-    paths: Sequence[Path]
-    exclude: Sequence[str] | None = None
-    profile: Path | None = None
-    probe: bool = False
-    to: str | None = None
-    moves: bool = False
-    """Whether a machine's recommendation is a target as well (``migrate``)."""
-    select: str | None = None
-    ignore: str = ""
-    baseline: Path | None = None
-    use_baseline: bool = True
-    """Whether the settings' baseline counts."""
-    diff_base: str | None = None
-    isolated: bool = False
-    stdin_filename: Path | None = None
-
-    @property
-    def is_stdin(self) -> bool:
-        """Whether one file is read from standard input."""
-        return STDIN in self.paths
 
 
 @dataclass(slots=True)
@@ -92,7 +67,7 @@ def open_request(request: Request) -> Opened:
     project = project.with_frameworks(load_frameworks(root.frameworks))
     project, target = _aimed(project, request, root)
     _warn_of_missing_target_rule(project, request, rules)
-    chosen = request.baseline or (root.baseline if request.use_baseline else None)
+    chosen = request.baseline or (root.baseline if request.write_baseline is None else None)
     screen = Screen(
         project.root,
         settings,
@@ -200,14 +175,14 @@ def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Proj
     machine = machine_of(project, profile, request.probe)
     if machine is not None:
         project = project.with_profile(machine.profile)
-    if request.to not in (None, "auto"):
-        return project.with_target(request.to), Target(str(request.to), "asked for with --to")
+    if request.to is not Regime.AUTO:
+        return project.with_target(request.to.value), Target(request.to.value, "asked for with --to")
     if settings.target not in (None, "auto"):
         target = Target(str(settings.target), f"the settings in {settings.path}")
         return project.with_target(target.regime), target
     if machine is not None and (recommended := target_on(machine)) is not None:
         is_real = any(device.backend != "cpu" for device in machine.profile.training_devices)
-        aims = request.moves and is_real
+        aims = isinstance(request, MigrateRequest) and is_real
         return project.with_target(recommended.regime) if aims else project, recommended
     return project, declared_target(project)
 
@@ -227,9 +202,9 @@ def target_line(target: Target) -> str:
 
 
 def _warn_of_missing_target_rule(project: Project, request: Request, rules: Sequence[Rule]) -> None:
-    if request.to in (None, "auto") or any(rule.code == TARGET_RULE for rule in rules):
+    if request.to is Regime.AUTO or any(rule.code == TARGET_RULE for rule in rules):
         return
-    print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to}", file=sys.stderr)
+    print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to.value}", file=sys.stderr)
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -271,7 +246,7 @@ def _selected(
 
 def _moves_anyway(request: Request) -> bool:
     """Whether ``--to`` was given and nothing else on the command line: settings do not take it back."""
-    return request.to not in (None, "auto") and not request.select and not request.ignore
+    return request.to is not Regime.AUTO and not request.select and not request.ignore
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
-from ..torch.tables.libraries import DEQUANTIZERS
+from ..torch.tables.libraries import DEQUANTIZERS, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
 from .classes import ProjectClass
@@ -27,8 +27,6 @@ CONVERTERS = ("prepare", "prepare_model", "setup_module")
 """Methods of accelerate's Accelerator and of Fabric: the modules that they return give float32 results."""
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
-SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_input": (0,)}
-"""Methods of diffusers schedulers and the arguments their results follow (see ``libraries``)."""
 
 
 def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
@@ -50,7 +48,7 @@ def of_gradient(value: Value, operands: list[Value]) -> Value:
     """In a backward pass: what is computed from the gradient, by whatever kernel, follows it."""
     if not any(item.is_of_gradient for item in operands):
         return value
-    if value.kind is Kind.UNKNOWN:
+    if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms:
         atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
         return Value(Kind.TENSOR, (atom,), label="any")
     lowered = (replace(atom, made=Made.GRADIENT) if atom.role is Role.AUTOCAST else atom for atom in value.atoms)

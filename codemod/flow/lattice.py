@@ -312,7 +312,7 @@ def _promoted_symbols(one: Atom, other: Atom) -> Atom | None:
     for atom in (one, other):
         if atom.role is Role.GRADIENT:
             return atom
-    if Role.RESULT in (one.role, other.role):
+    if {Role.RESULT, Role.QUANTIZED} & {one.role, other.role}:
         return None
     return one if one.role is not Role.DATA else other
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..python.names import attribute_chain
 from ..torch.dtypes import BF16, FP16, FP32, FP64
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import library_object
+from ..torch.tables.libraries import FREE_INPUTS, library_object
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -165,9 +165,7 @@ def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
 def _is_time(node: ast.expr) -> bool:
     """Timesteps and masks may have any dtype: models cast them themselves."""
     text = ast.unparse(node).lower()
-    return any(
-        word in text for word in ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise_label")
-    ) or text in ("t", "ts")
+    return any(word in text for word in FREE_INPUTS) or text in ("t", "ts")
 
 
 def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: Named) -> Value:

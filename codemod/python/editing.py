@@ -28,10 +28,13 @@ from ..model import (
 )
 from ..source.documents import Document
 
-__all__ = ["Editable", "Where"]
+__all__ = ["PRIMARIES", "Editable", "Where"]
 
 Where: TypeAlias = ast.AST | Span
 """A node of the document's tree, or a span that a rule has worked out itself."""
+
+PRIMARIES = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+"""Expressions that take a method without parentheses."""
 
 
 class Editable:
@@ -49,6 +52,10 @@ class Editable:
         """The span of a node; a span stays as it is."""
         return where if isinstance(where, Span) else self.document.span(where)
 
+    def source(self, where: Where) -> str:
+        """What stands there, as it is written."""
+        return self.document.source(self.span(where))
+
     def place(self, where: Where, message: str) -> Place:
         """A place to report: the finding itself, or a piece of its evidence."""
         return Place(self.path, self.span(where), message)
@@ -57,6 +64,10 @@ class Editable:
         """Replace an expression by ``parts``: new source text, and the sub-expressions to keep as they are written."""
         kept = tuple(part if isinstance(part, str) else self.span(part) for part in parts)
         return self._edit(ReplaceExpression(self.span(where), kept))
+
+    def append(self, node: ast.expr, suffix: str) -> Edit:
+        """Put ``suffix`` (``.float()``) behind an expression, which gets parentheses where it needs them."""
+        return self.replace(node, *((node, suffix) if isinstance(node, PRIMARIES) else ("(", node, f"){suffix}")))
 
     def set_argument(self, call: Where, name: str, value: str) -> Edit:
         """Set the keyword ``name`` of a call to ``value`` (source text): replaced where it is passed, else appended."""

@@ -10,6 +10,7 @@ import ast
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..source.project import Project
 from .names import Binding, ModuleNames, attribute_chain, definition_of
@@ -18,7 +19,7 @@ MAX_PARTS, MAX_MODULES = 300, 40
 """How many definitions are followed, in how many files, before the rest is left out: the nearest come first."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Reached:
     """The definitions that some code uses, that code itself included."""
 
@@ -37,8 +38,17 @@ class Reached:
         return tuple((module, node) for node, module in found.items() if isinstance(node, ast.ClassDef))
 
     def holds(self, module: ModuleNames, node: ast.AST) -> bool:
-        """Whether ``node`` is inside one of the parts."""
-        return node in self.parts or any(parent in self.parts for parent in module.ancestors(node))
+        """Whether ``node`` is inside one of the parts; its module may have been parsed a second time."""
+        return any(_position(module, part) in self._positions for part in (node, *module.ancestors(node)))
+
+    @cached_property
+    def _positions(self) -> frozenset[tuple[str, type, int, int]]:
+        return frozenset(_position(module, part) for part, module in self.parts.items())
+
+
+def _position(module: ModuleNames, node: ast.AST) -> tuple[str, type, int, int]:
+    row, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+    return module.document.path, type(node), row, column
 
 
 def _is_class(node: ast.AST) -> bool:

@@ -16,7 +16,7 @@ from typing import Generic, TypeAlias, TypeVar
 from ..purpose.files import is_test
 from ..source.project import Project
 from .bindings import default_of, position_in_targets, reaching
-from .callers import CallSite, callers_of
+from .callers import NOBODY_KNOWN, Callers, CallSite, callers_of
 from .functions import (
     FunctionTarget,
     attribute_bindings,
@@ -27,7 +27,7 @@ from .functions import (
     returns_of,
 )
 from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS, MAX_VALUES
-from .names import Binding, ModuleNames, attribute_chain, definition_named, definition_of
+from .names import Binding, FunctionNode, ModuleNames, attribute_chain, definition_named, definition_of
 from .options import Option, options_read
 
 V = TypeVar("V", bound=Hashable)
@@ -37,7 +37,8 @@ class Gap(Enum):
     """Why the source does not say what an expression is."""
 
     EXPRESSION = "an expression that is not followed"
-    CALLERS = "a parameter that unknown callers may fill"
+    CALLERS = "a parameter that nobody is known to fill"
+    MORE_CALLERS = "a parameter that others than the known callers may fill"
     OPTION = "an option that accepts more than is written down"
     LIMIT = "more to look at than a limit allows"
 
@@ -306,22 +307,24 @@ class Trace(Generic[V]):
     # --- functions ----------------------------------------------------------------------------------------------------
 
     def _parameter(self, module: ModuleNames, binding: Binding) -> Iterator[V]:
-        function, default = binding.scope.node, default_of(binding)
-        known = isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and self._callers < MAX_CALLER_HOPS
-        is_default_used = self._domain.every_default or not known
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and known:
-            callers = callers_of(self.project, module, function)
-            sites = [site for site in callers.sites if not is_test(site.module.document.path)] or callers.sites
-            self._callers += 1
-            passed = [value for site in sites for value in self._passed(site, binding)]
-            self._callers -= 1
-            yield from passed
-            known = callers.complete
-            is_default_used |= not sites or any(_leaves_out(site, binding) for site in sites)
-        if not known or (is_default_used and default is None):
-            yield from self._gap(module, binding.node, Gap.CALLERS)
-        if default is not None and is_default_used:
+        """What callers pass, and the default where one of them leaves it out; what tests pass says nothing."""
+        callers = self._callers_of(module, binding)
+        sites = [site for site in callers.sites if not is_test(site.module.document.path)] or callers.sites
+        self._callers += 1
+        yield from [value for site in sites for value in self._passed(site, binding)]
+        self._callers -= 1
+        default = default_of(binding)
+        is_default_used = not sites or any(_leaves_out(site, binding) for site in sites)
+        if not callers.complete or (is_default_used and default is None):
+            yield from self._gap(module, binding.node, Gap.MORE_CALLERS if sites else Gap.CALLERS)
+        if default is not None and (is_default_used or self._domain.every_default):
             yield from self._carried(Defaulted(module, binding), self.of(module, default))
+
+    def _callers_of(self, module: ModuleNames, binding: Binding) -> Callers:
+        function = binding.scope.node
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and self._callers < MAX_CALLER_HOPS:
+            return callers_of(self.project, module, function) if _is_single(function, binding.name) else NOBODY_KNOWN
+        return NOBODY_KNOWN
 
     def _passed(self, site: CallSite, binding: Binding) -> Iterable[V]:
         argument = site.target.arguments(site.call).get(binding.name)
@@ -347,6 +350,12 @@ class Trace(Generic[V]):
                 inner = target.module
                 found = self.of(inner, item.value) if position is None else self._element(inner, item.value, position)
                 yield from self._carried(Returned(target, item, module, call), found)
+
+
+def _is_single(function: FunctionNode, parameter: str) -> bool:
+    """Whether a parameter is none of ``*args`` and ``**kwargs``."""
+    variadic = (function.args.vararg, function.args.kwarg)
+    return not any(item is not None and item.arg == parameter for item in variadic)
 
 
 def _leaves_out(site: CallSite, binding: Binding) -> bool:

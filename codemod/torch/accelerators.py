@@ -6,23 +6,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..python.bindings import position_in_targets, self_stores
 from ..python.bound import is_bound_at
-from ..python.callers import callers_of
-from ..python.functions import FunctionTarget, called_function, returns_of
+from ..python.creations import Creation, known_creations
+from ..python.functions import attribute_bindings
 from ..python.names import Binding, ModuleNames, Scope, resolve
 from ..source.project import Project
+from .api import PRECISION_KEYWORDS
 from .dtype_values import constants_of
 from .dtypes import BF16, UNKNOWN, Constant, as_dtype
-
-APIS = {
-    "accelerate.Accelerator": "mixed_precision",
-    "accelerate.accelerator.Accelerator": "mixed_precision",
-    "lightning.Fabric": "precision",
-    "lightning.fabric.Fabric": "precision",
-    "lightning_fabric.Fabric": "precision",
-}
-"""The classes, each with the argument that names the precision; their objects have a method ``autocast``."""
 
 TEXT_WORDS = ("ccelerat", "abric")
 """A file without these parts of words has no such object."""
@@ -45,18 +36,15 @@ USES = {
     "wait_for_everyone",
 }
 """Attributes that tell accelerate's object from others of that name (Lightning's hardware accelerator)."""
-MAX_STEPS = 5
-
-Birth = tuple[ModuleNames, ast.Call]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Accelerator:
-    """An object of APIS as it is seen from one place."""
+    """An object of `PRECISION_KEYWORDS` as it is seen from one place."""
 
     text: str
     """How that place names it: ``accelerator``, ``self.accelerator``."""
-    births: tuple[Birth, ...]
+    made_by: tuple[Creation, ...]
     """The calls that may make it; empty where only its name and use tell what it is."""
     values: frozenset[Constant]
     """The precisions it is asked for, UNKNOWN among them where the user chooses; empty when it is not asked for any
@@ -86,14 +74,14 @@ def _variables(project: Project, module: ModuleNames, node: ast.AST) -> Iterator
             for name, bindings in scope.bindings.items():
                 if name not in seen and _may_be(name, bindings) and is_bound_at(module, name, node):
                     seen.add(name)
-                    yield from _made(project, module, name, bindings)
+                    yield from _of_variable(project, module, name, bindings)
         scope = scope.parent
 
 
-def _made(project: Project, module: ModuleNames, name: str, bindings: list[Binding]) -> Iterator[Accelerator]:
-    births = tuple(birth for binding in bindings for birth in _births(project, module, binding, 0))
-    if births or (name in NAMES and _is_used_as_one(module, bindings[0].scope, name)):
-        yield _accelerator(project, name, births)
+def _of_variable(project: Project, module: ModuleNames, name: str, bindings: list[Binding]) -> Iterator[Accelerator]:
+    made = tuple(item for binding in bindings for item in _made(project, module, binding))
+    if made or (name in NAMES and _is_used_as_one(module, bindings[0].scope, name)):
+        yield _accelerator(project, name, made)
 
 
 def _may_be(name: str, bindings: list[Binding]) -> bool:
@@ -120,80 +108,27 @@ def _attributes(project: Project, module: ModuleNames, node: ast.AST) -> Iterato
     if owner is None or not module.scope_of(node).lookup("self"):
         return
     for name in NAMES:
-        stores = self_stores(module, owner, name)
-        births = tuple(
-            birth
-            for value, statement in stores
-            if value is not None
-            for birth in _births_of_value(project, module, value, module.scope_of(statement), 0)
-        )
-        if births:
-            yield _accelerator(project, f"self.{name}", births)
+        holder, stores = attribute_bindings(project, module, owner, name)
+        made = tuple(item for binding in stores for item in _made(project, holder, binding))
+        if made:
+            yield _accelerator(project, f"self.{name}", made)
 
 
-def _births(project: Project, module: ModuleNames, binding: Binding, depth: int) -> Iterator[Birth]:
-    """The calls of APIS behind a binding: direct, through the project's own functions, or passed by callers."""
-    if depth > MAX_STEPS:
-        return
-    if binding.value is not None:
-        yield from _births_of_value(project, module, binding.value, binding.scope, depth)
-    elif binding.kind == "unpacked" and isinstance(binding.node, ast.Assign):
-        position = position_in_targets(binding.node, binding.name)
-        call = binding.node.value
-        target = called_function(project, module, call) if isinstance(call, ast.Call) else None
-        if target is not None and position is not None:
-            yield from _births_returned(project, target, position, depth)
-    elif binding.kind == "parameter" and isinstance(binding.scope.node, ast.FunctionDef | ast.AsyncFunctionDef):
-        for site in callers_of(project, module, binding.scope.node).sites:
-            passed = site.target.arguments(site.call).get(binding.name)
-            if passed is not None:
-                yield from _births_of_value(project, site.module, passed, site.module.scope_of(site.call), depth + 1)
+def _made(project: Project, module: ModuleNames, node: ast.expr | Binding) -> tuple[Creation, ...]:
+    """The calls of such classes that are known to make what ``node`` is."""
+    found = known_creations(project, module, node)
+    return tuple(item for item in found if resolve(project, item.module, item.call.func) in PRECISION_KEYWORDS)
 
 
-def _births_of_value(
-    project: Project, module: ModuleNames, value: ast.expr, scope: Scope, depth: int
-) -> Iterator[Birth]:
-    if depth > MAX_STEPS:
-        return
-    if isinstance(value, ast.IfExp):
-        for branch in (value.body, value.orelse):
-            yield from _births_of_value(project, module, branch, scope, depth + 1)
-    elif isinstance(value, ast.Name):
-        for binding in scope.lookup(value.id):
-            yield from _births(project, module, binding, depth + 1)
-    elif isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == "self":
-        owner = scope.enclosing_class
-        for stored, statement in self_stores(module, owner, value.attr) if owner is not None else ():
-            if stored is not None:
-                yield from _births_of_value(project, module, stored, module.scope_of(statement), depth + 1)
-    elif isinstance(value, ast.Call):
-        if resolve(project, module, value.func) in APIS:
-            yield module, value
-            return
-        target = called_function(project, module, value)
-        if target is not None and target.node.name != "__init__":
-            yield from _births_returned(project, target, None, depth)
-
-
-def _births_returned(project: Project, target: FunctionTarget, position: int | None, depth: int) -> Iterator[Birth]:
-    for returned in returns_of(target.node):
-        value = returned.value
-        if position is not None:
-            value = value.elts[position] if isinstance(value, ast.Tuple) and position < len(value.elts) else None
-        if value is not None:
-            scope = target.module.scope_of(returned)
-            yield from _births_of_value(project, target.module, value, scope, depth + 1)
-
-
-def _accelerator(project: Project, text: str, births: tuple[Birth, ...]) -> Accelerator:
+def _accelerator(project: Project, text: str, made_by: tuple[Creation, ...]) -> Accelerator:
     values: set[Constant] = set()
     asked = ""
-    for module, call in births:
-        key = APIS[resolve(project, module, call.func) or ""]
-        given = [item for item in call.keywords if item.arg == key]
+    for made in made_by:
+        key = PRECISION_KEYWORDS[resolve(project, made.module, made.call.func) or ""]
+        given = [item for item in made.call.keywords if item.arg == key]
         for item in given:
             asked = f"{key}={ast.unparse(item.value)}"
-            values |= {as_dtype(value) for value in constants_of(project, module, item.value)}
-        if not given and any(item.arg is None for item in call.keywords):
+            values |= {as_dtype(value) for value in constants_of(project, made.module, item.value)}
+        if not given and any(item.arg is None for item in made.call.keywords):
             values.add(UNKNOWN)
-    return Accelerator(text, births, frozenset(values), asked)
+    return Accelerator(text, made_by, frozenset(values), asked)

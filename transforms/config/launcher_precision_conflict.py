@@ -36,7 +36,7 @@ from ...codemod.model import Applicability, Finding, Fix, Place, Rule
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.runs import Member, Run, runs_of
 from ...codemod.trainers.writing.edits import change_of
-from ..frameworks.contradictions import FIX, findings_of
+from ...codemod.trainers.writing.findings import FIX, findings_of
 
 MAX_FIXED = 40
 """Conflicts of one file that get a fix: each one reads the whole file again. The others are found in the next run."""

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
-from ..frameworks.contradictions import findings_of
+from ...codemod.trainers.writing.findings import findings_of
 
 
 def check(project: Project) -> Iterator[Finding]:

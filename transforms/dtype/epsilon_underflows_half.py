@@ -32,13 +32,13 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Place, Rule, SetArgument
+from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.python.numbers import number_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
-from ..scaler.half_models import half_model_made
+from ...codemod.torch.half_models import half_model_made
 from .half_here import half_here
-from .numbers import number_of
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
@@ -87,7 +87,7 @@ def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
             text = document.source(document.span(epsilon))
             when = "" if half.certain else " as soon as autocast computes in float16"
             message = f"{text} is zero in float16: {use} is not protected{when}"
-            yield rule.finding(message, document.path, document.span(epsilon), half.why)
+            yield rule.at(module, epsilon, message, half.why)
 
 
 def _guarded(project: Project, module: ModuleNames, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
@@ -141,13 +141,12 @@ def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:
             epsilon = _epsilon(project, module, call, default)
             half = half_model_made(project, module, call) if epsilon is not None and epsilon <= UNDERFLOW else None
             if half is not None and not _is_wrapped(module, call):
-                document = module.document
                 message = (
                     f"{half.name} is float16, where eps={epsilon:g} is zero: the first step of {name} turns"
                     " parameters into NaN or inf; keep parameters in float32 and use autocast"
                 )
-                cast = Place(document.path, document.span(half.cast), "the model becomes float16 here")
-                yield rule.finding(message, document.path, document.span(call), (cast,), [_larger(module, call)])
+                cast = module.place(half.cast, "the model becomes float16 here")
+                yield rule.at(module, call, message, (cast,), [_larger(module, call)])
 
 
 def _epsilon(project: Project, module: ModuleNames, call: ast.Call, default: float) -> float | None:
@@ -179,10 +178,9 @@ def _is_wrapped(module: ModuleNames, call: ast.Call) -> bool:
 
 
 def _larger(module: ModuleNames, call: ast.Call) -> Fix:
-    document = module.document
-    edit = Edit(document.path, SetArgument(document.span(call), "eps", "1e-4"))
+    edit = module.set_argument(call, "eps", "1e-4")
     message = "eps=1e-4 survives in float16: no NaN; steps shrink where gradients are below about 1e-4"
-    return Fix("larger-eps", message, Applicability.UNSAFE, (edit,))
+    return Fix.unsafe("larger-eps", message, edit)
 
 
 rule = Rule.of("PF210", check)

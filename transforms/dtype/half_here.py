@@ -15,6 +15,7 @@ from ...codemod.flow.frame import ASSUMED
 from ...codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
 from ...codemod.model import Place
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.purpose.runs import runs_of, uses
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
@@ -22,8 +23,6 @@ from ...codemod.torch.autocast import autocasts_in
 from ...codemod.torch.dtypes import FP32, Dtype
 from .atom_places import atom_places
 from .clashes import chain_of
-from .half_runs import runs_of
-from .programs import runs_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,10 @@ def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms
         return Half(frozenset(dtype for dtype in dtypes if dtype is not None), False, why) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
-    runs = runs_of(project, module.document.path)
-    using = tuple(run for run in runs if runs_code(project, run, module, node))
-    runs = using or runs
+    runs = runs_of(project, module, node)
+    used = any(uses(project, run, module, node) for run in runs)
     named = frozenset(dtype for run in runs for dtype in run.dtypes)
-    return Half(named, False, (*why, *(run.place for run in runs[:1])), bool(using)) if named else None
+    return Half(named, False, (*why, *(run.place for run in runs[:1])), used) if named else None
 
 
 def _keeps_float32(project: Project, module: ModuleNames) -> bool:

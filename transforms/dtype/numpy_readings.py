@@ -10,15 +10,15 @@ from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Application, Autocasting, AutocastState
 from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ...codemod.model import Edit, ReplaceExpression
+from ...codemod.model import Edit
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.lightning import step_runs
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.editing import PRIMARIES
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
-from .float_around import POSTFIX
-from .lightning_steps import lightning_precision
 
 _FUNCTIONS = ("asarray", "array")
 _INTEGRAL = (
@@ -27,7 +27,6 @@ _INTEGRAL = (
     "targets", "step", "epoch",
 )  # fmt: skip
 """Words in a key or name that make it unlikely that a floating result of a model is meant."""
-_LIGHTNING = ("bf16", "bf16-mixed")
 _HANDLES = ("TypeError", "Exception", "BaseException")
 
 
@@ -71,7 +70,8 @@ def _reading(item: Application) -> Reading | None:
 
 def _in_step(project: Project, reading: Reading, function: FunctionNode | None) -> Reading:
     """In a step that Lightning's Trainer runs under bfloat16 autocast the tensor is what it is there."""
-    if function is None or lightning_precision(project, reading.module, function, _LIGHTNING) is None:
+    runs = step_runs(project, reading.module, function) if function is not None else ()
+    if not any(BF16 in run.dtypes for run in runs):
         return reading
     atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=Made.AUTOCAST, candidates=frozenset({BF16}))
     state = AutocastState(Autocasting.ON, atom)
@@ -117,19 +117,19 @@ def float_edit(reading: Reading) -> Edit | None:
     document = reading.module.document
     target = _before_move(reading.tensor)
     span = document.span(target)
-    if isinstance(target, POSTFIX):
-        return Edit(document.path, ReplaceExpression(span, (span, ".float()")))
+    if isinstance(target, PRIMARIES):
+        return reading.module.replace(span, span, ".float()")
     if target is not reading.tensor or reading.call.keywords or len(reading.call.args) > 1:
         return None
     whole = document.span(reading.call)
     if isinstance(reading.call.func, ast.Attribute) and reading.call.func.value is target:
-        return Edit(document.path, ReplaceExpression(whole, ("(", span, ").float().numpy()")))
-    return Edit(document.path, ReplaceExpression(whole, (f"{ast.unparse(reading.call.func)}((", span, ").float())")))
+        return reading.module.replace(whole, "(", span, ").float().numpy()")
+    return reading.module.replace(whole, f"{ast.unparse(reading.call.func)}((", span, ").float())")
 
 
 def _before_move(tensor: ast.expr) -> ast.expr:
     """The tensor before it is moved to the CPU, where the cast is cheap and reads best."""
     if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) and tensor.func.attr == "cpu":
         inner = tensor.func.value
-        return inner if isinstance(inner, POSTFIX) else tensor
+        return inner if isinstance(inner, PRIMARIES) else tensor
     return tensor

@@ -35,6 +35,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
+from ...codemod.profiles.meant_devices import devices_meant, weakest
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -48,7 +49,6 @@ from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.scopes import Scope
 from ...codemod.trainers.writing.edits import change_of
-from .deployment import devices_meant, weakest
 
 LACKING = (Support.EMULATED, Support.ABSENT)
 WORDS = ("bf16", "bfloat16")
@@ -141,7 +141,7 @@ def _fix(module: ModuleNames, call: ast.Call, argument: ast.keyword, device: Dev
     """The float16 spelling of a framework that scales the loss by itself."""
     if device.support("fp16") is not Support.NATIVE or _loads_16_bit(module):
         return None
-    _document, span = module.document, module.document.span(call)
+    span = module.document.span(call)
     value = argument.value.value if isinstance(argument.value, ast.Constant) else None
     edits: tuple[Edit, ...]
     if argument.arg == "bf16":
@@ -175,7 +175,7 @@ def _loads_16_bit(module: ModuleNames) -> bool:
 
 
 def _finding(module: ModuleNames, node: ast.expr, device: Device, said: str, fix: Fix | None = None) -> Finding:
-    fixes = [fix] if fix is not None else []
+    fixes = [fix]
     message = f"{said}, but {device.label} {_lack(device)}"
     return rule.at(module, node, message, (), fixes)
 

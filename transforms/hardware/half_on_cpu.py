@@ -217,7 +217,7 @@ def _finding(module: ModuleNames, node: ast.expr, device: ast.expr, said: str, f
         node,
         f"{said} although the code also runs on a CPU, where float16 fails or crawls",
         (module.place(device, "the CPU is chosen where there is no GPU"),),
-        [fix] if fix is not None else [],
+        [fix],
     )
 
 

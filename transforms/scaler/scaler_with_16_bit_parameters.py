@@ -40,9 +40,9 @@ from ...codemod.model import (
 )
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
+from ...codemod.torch.half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
 from ...codemod.torch.scaler_steps import steps_of
 from ...codemod.torch.scalers import Scaler, scalers
-from .half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
 
 ERROR = "'Attempting to unscale FP16 gradients'"
 
@@ -69,7 +69,6 @@ def _is_surely_on(scaler: Scaler) -> bool:
 
 
 def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:
-    _document, _birth = module.document, scaler.module.document
     return _finding(
         half,
         "a GradScaler steps its optimizer",

@@ -34,7 +34,7 @@ def retype(module: ModuleNames, node: ast.expr, dtype: Dtype) -> Edit | None:
     if not isinstance(literal, ast.Constant) or not isinstance(literal.value, str):
         return None
     prefix = "torch." if literal.value.startswith("torch.") else ""
-    quote = "'" if module.document.source(module.document.span(literal)).startswith("'") else '"'
+    quote = "'" if module.source(literal).startswith("'") else '"'
     return replaced(module, node, f"{quote}{prefix}{dtype.name}{quote}")
 
 
@@ -65,7 +65,7 @@ def let_unsloth_choose(module: ModuleNames, node: ast.expr) -> tuple[Fix, ...]:
 
 def to_bf16(load: Load) -> tuple[Edit, ...]:
     """The edits that make a load take bfloat16, whether or not it says a dtype; none where they cannot be written."""
-    module, _document = load.module, load.module.document
+    module = load.module
     if load.dtypes and load.node is not None:
         edit = retype(module, load.node, BF16)
         return (edit,) if edit is not None else ()
@@ -73,5 +73,5 @@ def to_bf16(load: Load) -> tuple[Edit, ...]:
     if known and [item.qualified for item in known] != ["torch"]:
         return ()
     key = next((name for name in LOAD_KEYS if name in load.given.values), LOAD_KEYS[0])
-    passed = load.module.set_argument(load.call, key, "torch.bfloat16")
-    return (passed,) if known else (load.module.add_import("import torch"), passed)
+    passed = module.set_argument(load.call, key, "torch.bfloat16")
+    return (passed,) if known else (module.add_import("import torch"), passed)

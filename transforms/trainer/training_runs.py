@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...codemod.purpose.files import is_test
+from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import calls_of, scope_of_call
 from ...codemod.trainers.reading.precision import Compute, Precision, precision_of
-from .births import Birth, Sight, births_of
 from .loads import Load, initial_load, load_at, loads_in
 
 WORDS = ("Trainer(", "TrainingArguments(", "SFTConfig(", "DPOConfig(", "GRPOConfig(", "prepare(", "use_amp")
@@ -86,39 +86,41 @@ def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterat
     arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
     if model is None or arguments is None:
         return
-    births = births_of(project, module, arguments)
-    precision = _precision(project, births[0]) if len(births) == 1 else None
+    made_by = creations_of(project, module, arguments)
+    precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
     if precision is None:
         return
     adapted = given.values.get("peft_config")
     lora = not given.complete or (adapted is not None and not _is_none(adapted))
-    own = initial_load(project, births[0].module, births[0].call, model)
+    own = initial_load(project, made_by[0].module, made_by[0].call, model)
     runs = [_run(own, (), precision, module, call)] if own is not None else []
     for run in runs or _loaded(project, module, model, precision, call):
         yield replace(run, adapted=run.adapted or lora)
 
 
-def _precision(project: Project, birth: Birth) -> Precision | None:
+def _precision(project: Project, made: Creation) -> Precision | None:
     """What the object that a call made tells its trainer; None for what no trainer reads, or is changed later on."""
-    scope = scope_of_call(project, birth.call)
+    scope = scope_of_call(project, made.call)
     precision = precision_of(project, scope) if scope is not None else None
-    seen = {birth.module, *(sight.module for sight in birth.sights)}
+    seen = {made.module, *(name.module for name in made.names)}
     return precision if precision is not None and not precision.is_changed_in(seen) else None
 
 
 def _loaded(
     project: Project, module: ModuleNames, model: ast.expr, precision: Precision, trainer: ast.Call
 ) -> Iterator[Run]:
-    for birth in births_of(project, module, model):
-        load = load_at(project, birth.module, birth.call)
+    for made in creations_of(project, module, model):
+        load = load_at(project, made.module, made.call)
         if load is not None:
-            yield _run(load, (birth,), precision, module, trainer)
+            yield _run(load, (made,), precision, module, trainer)
 
 
-def _run(load: Load, births: tuple[Birth, ...], precision: Precision, module: ModuleNames, trainer: ast.Call) -> Run:
-    texts = [ast.unparse(call) for birth in births for call in birth.through]
-    adapters = [call for birth in births for call in birth.through if _is_among(ast.unparse(call.func), ADAPTED)]
-    texts += [text for birth in births for text in _statements_about(birth, module, trainer)]
+def _run(
+    load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
+) -> Run:
+    texts = [ast.unparse(call) for made in made_by for call in made.through]
+    adapters = [call for made in made_by for call in made.through if _is_among(ast.unparse(call.func), ADAPTED)]
+    texts += [text for made in made_by for text in _statements_about(made, module, trainer)]
     return Run(
         load,
         precision,
@@ -135,18 +137,18 @@ def _is_among(text: str, words: tuple[str, ...]) -> bool:
     return any(word in text for word in words)
 
 
-def _statements_about(birth: Birth, trains: ModuleNames, trainer: ast.Call) -> Iterator[str]:
+def _statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[str]:
     """The statements that do something with the model under any of its names; of a loop also its body."""
-    born = birth.module.statement_of(birth.call)
-    for sight in birth.sights:
-        module = sight.module
-        last = sight.text.rpartition(".")[2]
+    born = made.module.statement_of(made.call)
+    for name in made.names:
+        module = name.module
+        last = name.text.rpartition(".")[2]
         loads: list[ast.Name] | list[ast.Attribute] = (
-            module.attribute_loads.get(last, []) if "." in sight.text else module.name_loads.get(last, [])
+            module.attribute_loads.get(last, []) if "." in name.text else module.name_loads.get(last, [])
         )
         for load in loads:
             holders = {module.tree, *module.ancestors(load)}
-            if sight.container not in holders or (isinstance(load, ast.Attribute) and ast.unparse(load) != sight.text):
+            if name.container not in holders or (isinstance(load, ast.Attribute) and ast.unparse(load) != name.text):
                 continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, trainer)
@@ -174,23 +176,23 @@ def _of_script(project: Project, module: ModuleNames) -> Iterator[Run]:
     precision = precision_of(project, told[0])
     here = module.scope_of(precision.call) is module.scope_of(loads[0].call)
     if here and not precision.is_changed_in([module]):
-        birth = _last_birth(project, module, loads[0])
-        yield _run(loads[0], (birth,), precision, module, precision.call)
+        made = _last_creation(project, module, loads[0])
+        yield _run(loads[0], (made,), precision, module, precision.call)
 
 
-def _last_birth(project: Project, module: ModuleNames, load: Load) -> Birth:
+def _last_creation(project: Project, module: ModuleNames, load: Load) -> Creation:
     """The load with what happens to its model in the same scope."""
     scope = module.scope_of(load.call)
-    found = Birth(module, load.call)
+    found = Creation(module, load.call)
     for bindings in scope.bindings.values():
         for binding in bindings:
             holds = isinstance(binding.node, ast.Assign) and binding.node is module.statement_of(load.call)
-            seen = (Sight(module, scope.node, binding.name),)
-            if holds and not found.sights:
-                found = Birth(module, load.call, (), seen)
-            for birth in births_of(project, module, binding.value) if isinstance(binding.value, ast.Call) else ():
-                if birth.call is load.call and len(birth.through) > len(found.through):
-                    found = Birth(module, load.call, birth.through, (*seen, *birth.sights))
+            seen = (ObjectName(module, scope.node, binding.name),)
+            if holds and not found.names:
+                found = Creation(module, load.call, (), seen)
+            for made in creations_of(project, module, binding.value) if isinstance(binding.value, ast.Call) else ():
+                if made.call is load.call and len(made.through) > len(found.through):
+                    found = Creation(module, load.call, made.through, (*seen, *made.names))
     return found
 
 
@@ -203,8 +205,8 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[Run]:
     for call in module.calls_by_name.get("prepare", []):
         if not isinstance(call.func, ast.Attribute) or attribute_chain(call.func) is None:
             continue
-        births = births_of(project, module, call.func.value)
-        scope = scope_of_call(project, births[0].call) if len(births) == 1 else None
+        made_by = creations_of(project, module, call.func.value)
+        scope = scope_of_call(project, made_by[0].call) if len(made_by) == 1 else None
         if scope is None or scope.framework.id != "accelerate":
             continue
         precision = precision_of(project, scope)

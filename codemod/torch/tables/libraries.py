@@ -147,12 +147,25 @@ FUNCTIONS: dict[str, Method] = {
     # randn with the dtype that is passed, else the default one: diffusers/utils/torch_utils.py
     "diffusers.utils.torch_utils.randn_tensor": Method("factory"),
     # uint8 images become the default dtype, divided by 255; other arrays keep theirs: torchvision functional.to_tensor
-    "torchvision.transforms.ToTensor": Method("factory"),
     "torchvision.transforms.functional.to_tensor": Method("factory"),
 }
-"""Functions and callable classes; for ``ToTensor`` the result of calling the instance."""
+"""Functions."""
 
 
+SCHEDULER_METHODS = {name: method.operands for name, method in _SCHEDULER}
+"""What schedulers do, for those that only their name tells: the arguments whose dtypes each result follows."""
+FLOAT32_TABLES = {"scheduler": ("alphas_cumprod", "betas", "sigmas")}
+"""Attributes that stay float32 whatever the model computes in, by the word in the name of the object that holds them:
+``SchedulerMixin`` of diffusers 0.35."""
+FREE_INPUTS = ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise_label")
+"""Words in the names of what models cast themselves: UNets of diffusers and EDM embed times in float32 and then cast to
+``sample.dtype``, models of transformers turn masks into biases of their own dtype."""
+TO_TENSOR = tuple(f"torchvision.transforms{module}.ToTensor" for module in ("", ".transforms", ".v2"))
+"""Makes float32 of every image: torchvision 0.28."""
+TOKEN_IDS = ("input_ids", "token_ids", "decoder_input_ids", "prompt_ids", "generated_ids", "output_ids")
+"""Under these names tokenizers, collators and ``generate`` of transformers hold int64 ids."""
+COUNTS = {"num_train_timesteps": 1000, "vocab_size": 30522}
+"""How large a configuration's count is by default: schedulers of diffusers, BERT's vocabulary (the smallest in use)."""
 DEQUANTIZERS = ("dequantize_4bit", "dequantize_blockwise", "fast_dequantize", "dequantize")
 """Functions that turn a packed weight back into numbers, in the dtype that the quantization remembers: bitsandbytes'
 ``functional`` (``quant_state.dtype``), and what wraps it."""

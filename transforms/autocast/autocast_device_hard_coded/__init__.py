@@ -53,7 +53,7 @@ from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
 from ....codemod.torch.devices import is_cuda_or_other
 from ....codemod.torch.dtypes import BF16
-from .autocast_arguments import Mistake, mistakes
+from .autocast_arguments import mistakes
 from .guessed_device import device_beside_guess
 from .run_time_device import RegionDevice, device_around, torch_name, where_it_may_be
 
@@ -67,13 +67,9 @@ def check(project: Project) -> Iterator[Finding]:
         if is_test(region.module.document.path):
             continue
         wrong = list(mistakes(project, region))
-        yield from (_finding_of(region, mistake) for mistake in wrong)
+        yield from (rule.found(*mistake) for mistake in wrong)
         if region.form in _MADE and region.understood and not wrong:
             yield from _on_another_device(project, region)
-
-
-def _finding_of(region: Autocast, mistake: Mistake) -> Finding:
-    return rule.at(region.module, mistake.node, mistake.message, (), mistake.fixes)
 
 
 def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
@@ -175,7 +171,7 @@ def _not_on_cpu(region: Autocast, wanted: str) -> str:
 
 
 def _respelled(region: Autocast, wanted: str, half: bool) -> Edit:
-    _document, call = region.module.document, region.call
+    call = region.call
     assert call is not None
     given = [wanted]
     if region.dtype_node is not None:

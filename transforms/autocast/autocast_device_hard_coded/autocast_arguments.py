@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from ....codemod.model import Applicability, Edit, Fix
+from ....codemod.model import Applicability, Draft, Edit, Fix
 from ....codemod.python.bindings import reaching
 from ....codemod.python.editing import Where
 from ....codemod.python.names import ModuleNames
@@ -29,16 +28,7 @@ _OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 _SWITCHES = {0: "False", 1: "True"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mistake:
-    """One wrong argument: where, what happens, and what can be done."""
-
-    node: ast.expr
-    message: str
-    fixes: tuple[Fix, ...] = ()
-
-
-def mistakes(project: Project, region: Autocast) -> Iterator[Mistake]:
+def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
     """The arguments of one autocast that it does not take, at most one of each kind."""
     if region.call is None or region.form in ("partial", "reference") or not region.understood:
         return
@@ -59,24 +49,23 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Mistake]:
     yield from _wrong_switch(region)
 
 
-def _fix(region: Autocast, message: str, *edits: Edit, certain: bool = True) -> Fix:
-    applicability = Applicability.safe_if(certain)
-    return Fix.of("argument", applicability, message, *edits)
+def _fix(message: str, *edits: Edit, certain: bool = True) -> Fix:
+    return Fix.of("argument", Applicability.safe_if(certain), message, *edits)
 
 
 # --- the device -------------------------------------------------------------------------------------------------------
 
 
-def _device_for_old_api(region: Autocast, call: ast.Call) -> Mistake:
+def _device_for_old_api(region: Autocast, call: ast.Call) -> Draft:
     message = f"{region.api} takes no device_type: this stops with a TypeError"
     if call.args:
-        return Mistake(call, message)
+        return Draft.at(region.module, call, message)
     module, torch = region.module, torch_name(region.module, call)
     edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
     if torch is None:
         edits.append(module.add_import("import torch"))
     edits += _dropped_import(module, region.reference)
-    return Mistake(call, message, (_fix(region, "call torch.amp.autocast, which takes it", *edits),))
+    return Draft.at(region.module, call, message, fixes=(_fix("call torch.amp.autocast, which takes it", *edits),))
 
 
 def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
@@ -87,7 +76,7 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
     return [module.drop_import(item.node, item.name) for item in imports]
 
 
-def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mistake:
+def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:
     message = "autocast without a device_type stops with a TypeError"
     device = device_around(project, region)
     torch = torch_name(region.module, call)
@@ -96,12 +85,12 @@ def _without_device(project: Project, region: Autocast, call: ast.Call) -> Mista
     elif needs_cuda(project, region.module, call):
         wanted = '"cuda"'
     else:
-        return Mistake(call, message)
-    fix = _fix(region, f"give it {wanted}", region.module.set_argument(call, "device_type", wanted))
-    return Mistake(call, message, (fix,))
+        return Draft.at(region.module, call, message)
+    fix = _fix(f"give it {wanted}", region.module.set_argument(call, "device_type", wanted))
+    return Draft.at(region.module, call, message, fixes=[fix])
 
 
-def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterator[Mistake]:
+def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterator[Draft]:
     if isinstance(node, ast.Attribute) and node.attr == "type":
         return
     values = devices_of(project, region.module, node)
@@ -109,12 +98,14 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
         message = "autocast wants the type of the device, a string; a torch.device stops it with a ValueError"
         is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
         parts = (node, ".type") if is_atom else ("(", node, ").type")
-        yield Mistake(node, message, (_fix(region, "give it the type", region.module.replace(node, *parts)),))
+        yield Draft.at(
+            region.module, node, message, fixes=(_fix("give it the type", region.module.replace(node, *parts)),)
+        )
     elif all(value.kind for value in values) and any(value.indexed for value in values):
         if not _may_lack_index(project, region):
             return
         message = f"a device with an index stops autocast before PyTorch {INDEX_SINCE}: it wants the type alone"
-        yield Mistake(node, message, _without_index(region, node, values))
+        yield Draft.at(region.module, node, message, fixes=_without_index(region, node, values))
 
 
 def _may_lack_index(project: Project, region: Autocast) -> bool:
@@ -130,23 +121,30 @@ def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceVal
         wanted = (f"{torch}.device(", node, ").type")
     else:
         return ()
-    return (_fix(region, "give it the type alone", region.module.replace(node, *wanted)),)
+    return (_fix("give it the type alone", region.module.replace(node, *wanted)),)
 
 
 # --- the dtype and the switch -----------------------------------------------------------------------------------------
 
 
-def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Mistake]:
+def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
     node, call = region.dtype_node, region.call
     if node is None or call is None:
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         message = "the second argument of autocast is the dtype, not the switch: this stops with a TypeError on CUDA"
-        fixes = (_fix(region, "pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
-        yield Mistake(node, message, fixes if node in call.args and region.enabled_node is None else ())
+        fixes = (_fix("pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
+        yield Draft.at(
+            region.module, node, message, fixes=fixes if node in call.args and region.enabled_node is None else ()
+        )
         return
     if _is_text(project, region.module, node):
-        yield Mistake(node, "autocast wants a torch.dtype; a string stops it on CUDA", _real_dtype(region, node))
+        yield Draft.at(
+            region.module,
+            node,
+            "autocast wants a torch.dtype; a string stops it on CUDA",
+            fixes=_real_dtype(region, node),
+        )
 
 
 def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
@@ -166,24 +164,29 @@ def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:
         return ()
     operation = region.module.replace(node, f"{torch}.{name}")
-    return (_fix(region, "give it the dtype", operation, certain=_on_cuda(region)),)
+    return (_fix("give it the dtype", operation, certain=_on_cuda(region)),)
 
 
-def _wrong_switch(region: Autocast) -> Iterator[Mistake]:
+def _wrong_switch(region: Autocast) -> Iterator[Draft]:
     node, call = region.enabled_node, region.call
     if node is None or call is None:
         return
     message = "the switch of autocast must be True or False: this stops with a TypeError"
     if TORCH_DTYPES.get(region.module.qualified(node) or "") is not None:
-        fix = _fix(region, "pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
+        fix = _fix("pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
         fixes = _if(region.dtype_node is None, (fix,))
-        yield Mistake(node, f"a dtype stands in the place of the switch; {message}", fixes)
+        yield Draft.at(region.module, node, f"a dtype stands in the place of the switch; {message}", fixes=fixes)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield Mistake(node, f"a text stands in the place of the switch; {message}", _without_text(region, call, node))
+        yield Draft.at(
+            region.module,
+            node,
+            f"a text stands in the place of the switch; {message}",
+            fixes=_without_text(region, call, node),
+        )
     elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):
         right = _SWITCHES.get(node.value) if isinstance(node.value, int) else None
         operation = region.module.replace(node, right or "")
-        yield Mistake(node, message, _if(right is not None, (_fix(region, f"write {right}", operation),)))
+        yield Draft.at(region.module, node, message, fixes=_if(right is not None, (_fix(f"write {right}", operation),)))
 
 
 def _without_text(region: Autocast, call: ast.Call, node: ast.Constant) -> tuple[Fix, ...]:
@@ -193,7 +196,7 @@ def _without_text(region: Autocast, call: ast.Call, node: ast.Constant) -> tuple
     argument: str | int = call.args.index(node) if node in call.args else "enabled"
     if argument == 1 or (argument == "enabled" and region.is_old_api):
         return ()
-    return (_fix(region, "leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
+    return (_fix("leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
 
 
 def _if(holds: bool, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:

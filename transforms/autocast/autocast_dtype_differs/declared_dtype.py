@@ -61,7 +61,7 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
     asked = accelerator.may_run_bf16
     if not asked and (accelerator.values or not (named is not None or _asks_for_bf16(module))):
         return None
-    places = [_place(other, call, "its precision is chosen here") for other, call in accelerator.births]
+    places = [_place(made.module, made.call, "its precision is chosen here") for made in accelerator.made_by]
     if named is not None:
         places.append(_place(module, named.node, "the dtype that goes with it"))
     follows = f"follows {accelerator.asked}" if accelerator.asked else "runs the precision it is launched with"

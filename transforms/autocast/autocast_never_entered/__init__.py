@@ -37,7 +37,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts
@@ -66,21 +66,13 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _exit(module: ModuleNames, call: ast.Call) -> Finding:
-    document = module.document
-    span = document.span(call)
-    operation = module.replace(span, call.func, "(None, None, None)")
-    edits = (operation,)
-    fix = Fix.safe("exit", "pass the three arguments that it needs", *edits)
+    edit = module.replace(call, call.func, "(None, None, None)")
     message = "__exit__ of autocast needs three arguments: this stops with a TypeError"
-    return rule.at(module, span, message, (), (fix,))
+    return rule.at(module, call, message, fixes=[Fix.safe("exit", "pass the three arguments that it needs", edit)])
 
 
-def _finding(autocast: Autocast, message: str, fixes: list[Fix]) -> Finding:
-    return rule.at(autocast.module, autocast.node, message, (), fixes)
-
-
-def _edits(autocast: Autocast, *operations: Edit) -> tuple[Edit, ...]:
-    return tuple(operations)
+def _finding(autocast: Autocast, message: str, *fixes: Fix) -> Finding:
+    return rule.at(autocast.module, autocast.node, message, fixes=fixes)
 
 
 # --- the bare class ---------------------------------------------------------------------------------------------------
@@ -88,10 +80,9 @@ def _edits(autocast: Autocast, *operations: Edit) -> tuple[Edit, ...]:
 
 def _bare(autocast: Autocast, message: str) -> Finding:
     if not autocast.is_old_api:
-        return _finding(autocast, message, [])
-    span = autocast.module.document.span(autocast.node)
-    edits = _edits(autocast, autocast.module.replace(span, span, "()"))
-    return _finding(autocast, message, [Fix.safe("call", "call autocast", *edits)])
+        return _finding(autocast, message)
+    edit = autocast.module.replace(autocast.node, autocast.node, "()")
+    return _finding(autocast, message, Fix.safe("call", "call autocast", edit))
 
 
 # --- a statement ------------------------------------------------------------------------------------------------------
@@ -112,16 +103,14 @@ def _dropped(autocast: Autocast) -> Finding:
     message = "this autocast is made and dropped: the code after it does not run in mixed precision"
     rest = _rest_of_block(autocast.module, autocast.module.statement_of(autocast.node))
     if not rest or not _can_be_wrapped(rest):
-        return _finding(autocast, message, [])
-    document = autocast.module.document
-    header = f"with {document.source(document.span(autocast.node))}:"
-    edits = _edits(
-        autocast,
-        autocast.module.remove(autocast.module.statement_of(autocast.node)),
-        autocast.module.wrap(rest[0], rest[-1], header),
+        return _finding(autocast, message)
+    module = autocast.module
+    edits = (
+        module.remove(module.statement_of(autocast.node)),
+        module.wrap(rest[0], rest[-1], f"with {module.source(autocast.node)}:"),
     )
     text = "enter it around the rest of the block, which then runs in mixed precision"
-    return _finding(autocast, message, [Fix.unsafe("with", text, *edits)])
+    return _finding(autocast, message, Fix.unsafe("with", text, *edits))
 
 
 def _rest_of_block(module: ModuleNames, statement: ast.stmt) -> list[ast.stmt]:
@@ -160,7 +149,7 @@ def _yielded(project: Project, autocast: Autocast) -> Iterator[Finding]:
     if _is_entered_by_callers(project, function.name):
         return
     message = f"{function.name} yields an autocast that nobody enters: its callers do not run in mixed precision"
-    yield _finding(autocast, message, _with_around(autocast, node, parent))
+    yield _finding(autocast, message, *_with_around(autocast, node, parent))
 
 
 def _is_factory(module: ModuleNames, decorator: ast.expr) -> bool:
@@ -188,13 +177,11 @@ def _calls(node: ast.expr, name: str) -> bool:
 
 
 def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -> list[Fix]:
-    module, document = autocast.module, autocast.module.document
+    module = autocast.module
     statement = module.parents[expression]
     if not isinstance(statement, ast.Expr):
         return []
-    span = document.span(statement)
-    text = f"with {document.source(document.span(yielded))}:\n    yield"
-    edits = _edits(autocast, autocast.module.insert(span, text), autocast.module.remove(span))
+    edits = module.insert(statement, f"with {module.source(yielded)}:\n    yield"), module.remove(statement)
     message = "enter it around the yield; what callers do then runs in mixed precision"
     return [Fix.unsafe("with", message, *edits)]
 

@@ -253,7 +253,7 @@ def _header(region: Entered | None, call: ModelCall) -> str | None:
     if region is None:
         return None
     module = call.module
-    text = module.document.source(module.document.span(region.context))
+    text = module.source(region.context)
     if "\n" in text or "\r" in text:
         text = ast.unparse(region.context)
     if means_the_same(module, region.context, call.call) or _are_parameters_of_both(region, call):

@@ -178,7 +178,7 @@ def _imports(project: Project, module: ModuleNames, path: str) -> bool:
 def _finding(project: Project, cases: Sequence[_Case]) -> Finding:
     run = cases[0].run
     runs = [case.run for case in cases]
-    fixes = [fix for fix in (switch_off(project, runs), true_precision(project, runs)) if fix is not None]
+    fixes = [switch_off(project, runs), true_precision(project, runs)]
     return rule.at(run.module, run.node, _message(project, cases[0]), _evidence(cases), fixes)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
+from ....codemod.profiles.meant_devices import devices_meant
 from ....codemod.profiles.profile import Device, Profile
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ...hardware.deployment import devices_meant
 from .fast_path_runs import Run
 
 FACT = "encoder-fast-path"

@@ -38,8 +38,8 @@ from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import Scope, Setting
 from ....codemod.trainers.writing.edits import edits_of
+from ....codemod.trainers.writing.findings import findings_of
 from ....codemod.trainers.writing.steps import Step
-from ...frameworks.contradictions import findings_of
 from .deepspeed_section_reads import tolerant, unguarded_reads
 from .deepspeed_trainer import TYPES, TrainerWord, word_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, ReplaceExpression
+from ....codemod.model import Edit
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 
@@ -27,9 +27,7 @@ def tolerant(module: ModuleNames, node: ast.Subscript) -> Edit:
     """``config.get("fp16", {}).get("enabled", False)`` instead."""
     section = node.value
     assert isinstance(section, ast.Subscript)
-    span, document = module.document.span, module.document
-    parts = (span(section.value), ".get(", span(section.slice), ", {}).get(", span(node.slice), ", False)")
-    return Edit(document.path, ReplaceExpression(span(node), parts))
+    return module.replace(node, section.value, ".get(", section.slice, ", {}).get(", node.slice, ", False)")
 
 
 def _may_read(text: str) -> bool:

@@ -42,7 +42,6 @@ from collections.abc import Iterator
 
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
-from .fsdp_clash import Clash
 from .fsdp_scalers import scaler_clashes
 from .plugin_policies import plugin_clashes
 from .policy_dtypes import policy_clashes
@@ -54,13 +53,8 @@ KINDS = (policy_clashes, scaler_clashes, storage_clashes, part_clashes, plugin_c
 
 def check(project: Project) -> Iterator[Finding]:
     for clashes in KINDS:
-        for clash in clashes(project):
-            yield _finding(clash)
-
-
-def _finding(clash: Clash) -> Finding:
-    fixes = [clash.fix] if clash.fix is not None else []
-    return rule.at(clash.module, clash.node, clash.message, clash.evidence, fixes)
+        for draft in clashes(project):
+            yield rule.found(*draft)
 
 
 rule = Rule.of("PF701", check)

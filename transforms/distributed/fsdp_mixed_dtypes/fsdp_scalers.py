@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, Fix, Span
+from ....codemod.model import Draft, Edit, Fix, Span
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain
@@ -13,7 +13,6 @@ from ....codemod.python.paths import exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler import Scaler
 from ....codemod.torch.scalers import scalers
-from .fsdp_clash import Clash, place
 from .fsdp_policies import names_wrapper, wrapper_version
 
 PLAIN = ("GradScaler",)
@@ -22,20 +21,20 @@ KEPT = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "ena
 IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler"
 
 
-def scaler_clashes(project: Project) -> Iterator[Clash]:
+def scaler_clashes(project: Project) -> Iterator[Draft]:
     """The plain scalers whose own function, or the file around it, shards the model."""
     for scaler in scalers(project):
         if not _is_plain(scaler) or any("ShardedGradScaler" in item.document.text for item in scaler.modules):
             continue
         wrap = _wrap(project, scaler)
         if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":
-            yield Clash(
+            yield Draft.at(
                 scaler.module,
                 scaler.call,
                 "a plain GradScaler with FSDP1: each rank looks for inf in its own shard only, so one may skip a step "
                 "and lower its scale while the others go on",
-                (place(scaler.module, wrap, "the model is sharded by FullyShardedDataParallel here"),),
-                _fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None,
+                (scaler.module.place(wrap, "the model is sharded by FullyShardedDataParallel here"),),
+                [_fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None],
             )
 
 

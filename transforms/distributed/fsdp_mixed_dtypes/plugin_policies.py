@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Fix
+from ....codemod.model import Draft, Fix
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype, as_dtype
-from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES
 from .policy_dtypes import follow, policy_behind
 
@@ -25,7 +24,7 @@ KEYS = {1: "buffer_dtype", 2: "output_dtype"}
 ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 
 
-def plugin_clashes(project: Project) -> Iterator[Clash]:
+def plugin_clashes(project: Project) -> Iterator[Draft]:
     """Dicts with the third key of the other version, and policies that differ from ``Accelerator(mixed_precision)``."""
     words = ("FullyShardedDataParallelPlugin",)
     for document in project.python_documents(words, where=lambda text: "mixed_precision_policy" in text):
@@ -38,7 +37,7 @@ def plugin_clashes(project: Project) -> Iterator[Clash]:
                 yield from _against_accelerator(project, module, call)
 
 
-def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
+def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     """A policy in one 16-bit dtype below an accelerator whose autocast has the other."""
     given = {item.arg: item.value for item in call.keywords}
     told, plugin = given.get("mixed_precision"), given.get("fsdp_plugin")
@@ -53,16 +52,16 @@ def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) 
     main = policy.half(project, "param_dtype") if policy is not None else None
     if policy is None or main is None or main == compute:
         return
-    yield Clash(
+    yield Draft.at(
         policy.module,
         policy.arguments["param_dtype"],
         f"FSDP casts parameters to {main.name} while accelerate's autocast computes in {compute.name}",
-        (place(module, told, f"accelerate is told {compute.name}"),),
-        follow(project, policy, main, compute),
+        (module.place(told, f"accelerate is told {compute.name}"),),
+        [follow(project, policy, main, compute)],
     )
 
 
-def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
+def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     given = {item.arg: item.value for item in call.keywords}
     version_node, table = given.get("fsdp_version"), given.get("mixed_precision_policy")
     version = version_node.value if isinstance(version_node, ast.Constant) else None
@@ -74,10 +73,10 @@ def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Clash]:
         return
     edit = module.replace(keys[wrong], f'"{right}"')
     message = f"call it {right}: what it says then holds for {right.partition('_')[0]}s instead"
-    yield Clash(
+    yield Draft.at(
         module,
         keys[wrong],
         f"accelerate wants {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
-        (place(module, version_node, f"version {version} is chosen here"),),
-        Fix.unsafe("rename-key", message, edit),
+        (module.place(version_node, f"version {version} is chosen here"),),
+        [Fix.unsafe("rename-key", message, edit)],
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Applicability, Fix
+from ....codemod.model import Applicability, Draft, Fix
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of, guards
@@ -18,8 +19,6 @@ from ....codemod.torch.autocast import (
     runs_without_gradients,
 )
 from ....codemod.torch.dtypes import BF16, TORCH_DTYPES, Dtype
-from ...regime.regimes import compute_dtype
-from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES, Policy, policies, policy_of, wraps_in
 
 ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}
@@ -29,7 +28,7 @@ CLASSES = {1: "MixedPrecision", 2: "MixedPrecisionPolicy"}
 ARGUMENTS = {1: "mixed_precision", 2: "mp_policy"}
 
 
-def policy_clashes(project: Project) -> Iterator[Clash]:
+def policy_clashes(project: Project) -> Iterator[Draft]:
     """Everything that is wrong with the policies of a project."""
     for policy in policies(project):
         yield from _foreign_argument(policy)
@@ -49,7 +48,7 @@ CONSEQUENCES = {
 # --- inside the policy ------------------------------------------------------------------------------------------------
 
 
-def _foreign_argument(policy: Policy) -> Iterator[Clash]:
+def _foreign_argument(policy: Policy) -> Iterator[Draft]:
     name = FOREIGN[policy.version]
     node = policy.arguments.get(name)
     if node is None or not any(item.arg == name for item in policy.call.keywords):
@@ -61,10 +60,10 @@ def _foreign_argument(policy: Policy) -> Iterator[Clash]:
         policy.module.remove_argument(policy.call, name),
     )
     said = "FSDP2 leaves buffers alone" if policy.version == 2 else "outputs of FSDP1 are in param_dtype"
-    yield Clash(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), fix)
+    yield Draft.at(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), [fix])
 
 
-def _two_halves(project: Project, policy: Policy) -> Iterator[Clash]:
+def _two_halves(project: Project, policy: Policy) -> Iterator[Draft]:
     """float16 and bfloat16 in one policy: float16 sums of bfloat16 gradients overflow, mixed operands promote.
 
     Sums of float16 gradients in bfloat16 lose digits but do not overflow: that may be meant.
@@ -75,12 +74,12 @@ def _two_halves(project: Project, policy: Policy) -> Iterator[Clash]:
         if main is None or other is None or other == main or (name == "reduce_dtype" and other == BF16):
             continue
         node, leading = policy.arguments[name], policy.arguments["param_dtype"]
-        yield Clash(
+        yield Draft.at(
             policy.module,
             node,
             f"parameters are {main.name} in this policy but {role} {other.name}",
-            (place(policy.module, leading, f"param_dtype is {main.name}"),),
-            respelled("one-dtype", policy.module, (node,), main),
+            (policy.module.place(leading, f"param_dtype is {main.name}"),),
+            [respelled("one-dtype", policy.module, (node,), main)],
         )
 
 
@@ -99,7 +98,7 @@ def respelled(name: str, module: ModuleNames, nodes: tuple[ast.expr, ...], dtype
 # --- against autocast -------------------------------------------------------------------------------------------------
 
 
-def _against_autocast(project: Project, policy: Policy) -> Iterator[Clash]:
+def _against_autocast(project: Project, policy: Policy) -> Iterator[Draft]:
     main = policy.half(project, "param_dtype")
     if main is None or _is_chosen(policy.module, policy.call) or not _is_only_choice(project, policy, main):
         return
@@ -111,13 +110,13 @@ def _against_autocast(project: Project, policy: Policy) -> Iterator[Clash]:
         return
     node, region = policy.arguments["param_dtype"], training[0]
     said = f"autocast computes in {other.name}" if region.dtype_node else f"autocast without a dtype is {other.name}"
-    yield Clash(
+    yield Draft.at(
         policy.module,
         node,
         f"FSDP casts parameters to {main.name} while autocast computes in {other.name}: they are rounded twice, and "
         "gradients have the range of the one with the precision of the other",
-        (place(region.module, region.node, said),),
-        follow(project, policy, main, other) if region.dtype_node is not None else None,
+        (region.module.place(region.node, said),),
+        [follow(project, policy, main, other) if region.dtype_node is not None else None],
     )
 
 
@@ -159,7 +158,7 @@ def _is_chosen(module: ModuleNames, node: ast.AST) -> bool:
 # --- against the wrapper ----------------------------------------------------------------------------------------------
 
 
-def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Clash]:
+def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """A policy of one version handed to the wrapper of the other."""
     for call, version in wraps_in(project, module):
         node = next((item.value for item in call.keywords if item.arg == ARGUMENTS[version]), None)
@@ -167,11 +166,11 @@ def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Clash]:
         if node is None or policy is None or policy.version == version:
             continue
         name = (attribute_chain(call.func) or ["FSDP"])[-1]
-        yield Clash(
+        yield Draft.at(
             module,
             node,
             f"{name} takes a {CLASSES[version]}, not a {CLASSES[policy.version]}: {CONSEQUENCES[version]}",
-            (place(policy.module, policy.call, "the policy is made here"),),
+            (policy.module.place(policy.call, "the policy is made here"),),
         )
 
 

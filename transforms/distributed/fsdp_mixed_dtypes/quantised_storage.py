@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Fix
+from ....codemod.model import Draft, Fix
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.documents import FileKind
@@ -13,13 +13,12 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import Dtype, as_dtype
 from ....codemod.torch.weights import LOAD_KEYS, LOADERS
-from .fsdp_clash import Clash, place
 
 STORAGE = "bnb_4bit_quant_storage"
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.PYTHON, FileKind.NOTEBOOK)
 
 
-def storage_clashes(project: Project) -> Iterator[Clash]:
+def storage_clashes(project: Project) -> Iterator[Draft]:
     """Loads whose dtype differs from that of the 4-bit storage, in projects that speak of FSDP at all."""
     for document in project.python_documents((STORAGE,), where=lambda text: "from_pretrained" in text):
         module = names_of(project, document)
@@ -30,7 +29,7 @@ def storage_clashes(project: Project) -> Iterator[Clash]:
                 yield from _loads(project, module, config, node, storage)
 
 
-def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.expr, storage: Dtype) -> Iterator[Clash]:
+def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.expr, storage: Dtype) -> Iterator[Draft]:
     for name in LOADERS:
         for load in module.calls_by_name.get(name, []):
             given = {item.arg: item.value for item in load.keywords if item.arg is not None}
@@ -44,19 +43,19 @@ def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.ex
 
 def _clash(
     module: ModuleNames, config: ast.Call, node: ast.expr, dtype_node: ast.expr, storage: Dtype, dtype: Dtype
-) -> Clash:
-    _document, fix = module.document, None
+) -> Draft:
+    fix = None
     if means_the_same(module, dtype_node, node):
         edit = module.set_argument(config, STORAGE, ast.unparse(dtype_node))
         message = f"store the 4-bit weights in {dtype.name}: the same bits in other boxes, nothing is rounded"
         fix = Fix.safe("same-storage", message, edit)
-    return Clash(
+    return Draft.at(
         module,
         node,
         f"4-bit weights are stored as {storage.name} and the others are {dtype.name}: FSDP raises 'Must flatten "
         f"tensors with uniform dtype'",
-        (place(module, dtype_node, f"the model is loaded in {dtype.name}"),),
-        fix,
+        (module.place(dtype_node, f"the model is loaded in {dtype.name}"),),
+        [fix],
     )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Fix
+from ....codemod.model import Draft, Fix
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import calls_of, function_of, guard_facts, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP32, Dtype
 from ....codemod.torch.weights import cast_dtype
-from .fsdp_clash import Clash, place
 from .fsdp_policies import HALVES, wraps_in
 
 CASTS = ("to", "half", "bfloat16", "float")
@@ -23,7 +22,7 @@ ERRORS = {
 }
 
 
-def part_clashes(project: Project) -> Iterator[Clash]:
+def part_clashes(project: Project) -> Iterator[Draft]:
     """Models that get a part of another dtype and are then sharded as one."""
     for document in project.python_documents(("FullyShardedDataParallel", "fully_shard"), where=_casts):
         module = names_of(project, document)
@@ -38,7 +37,7 @@ def _casts(text: str) -> bool:
     return any(f".{name}(" in text for name in CASTS)
 
 
-def _in_function(project: Project, module: ModuleNames, wrap: ast.Call, version: int) -> Iterator[Clash]:
+def _in_function(project: Project, module: ModuleNames, wrap: ast.Call, version: int) -> Iterator[Draft]:
     model = wrap.args[0] if wrap.args else None
     apart = any(item.arg in APART or item.arg is None for item in wrap.keywords)
     if not isinstance(model, ast.Name) or len(wrap.args) > 1 or apart or loops(module, wrap):
@@ -89,23 +88,23 @@ def _stays(casts: list[tuple[ast.Call, list[str], Dtype]], call: ast.Call, chain
 
 def _clash(
     module: ModuleNames, call: ast.Call, wrap: ast.Call, version: int, whole: tuple[ast.Call, Dtype], other: Dtype
-) -> Clash:
-    _document, statement = module.document, module.statement_of(call)
+) -> Draft:
+    statement = module.statement_of(call)
     last, dtype = whole
     fix = Fix.unsafe(
         "one-dtype",
         f"leave the part in {dtype.name} like the rest; a policy can still compute in another dtype",
         module.remove(statement),
     )
-    return Clash(
+    return Draft.at(
         module,
         call,
         f"a part of the model becomes {other.name} while the rest is {dtype.name}: FSDP raises '{ERRORS[version]}'",
         (
-            place(module, last, f"the model is cast to {dtype.name}"),
-            place(module, wrap, "all parameters are flattened together here"),
+            module.place(last, f"the model is cast to {dtype.name}"),
+            module.place(wrap, "all parameters are flattened together here"),
         ),
-        fix if isinstance(statement, ast.Expr) or _only_casts_itself(statement, call) else None,
+        [fix if isinstance(statement, ast.Expr) or _only_casts_itself(statement, call) else None],
     )
 
 

@@ -74,7 +74,6 @@ def _is_bound_to_parameter(cast: GradientCast) -> bool:
 
 def _finding(site: CastSite, accumulation: Accumulation, replicas: Replicas | None) -> Finding:
     module, cast = site.module, site.cast
-    _document, _inner = module.document, cast.module.document
     evidence = [
         module.place(site.backward, "each micro-batch adds to the gradients here"),
         module.place(accumulation.node, accumulation.description),

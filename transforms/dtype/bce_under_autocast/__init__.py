@@ -34,20 +34,19 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Place, Rule
+from ....codemod.purpose.entered import Inside, way_inside
 from ....codemod.purpose.files import is_test
 from ....codemod.python.paths import guard_facts
 from ....codemod.source.project import Project
-from ..autocast_paths import Inside, PathFinder
 from .bce_calls import BceCall, bce_calls
 from .bce_fixes import fixes_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    finder = project.fact(PathFinder)
     for found in bce_calls(project):
         if is_test(found.module.document.path) or _is_spared(found):
             continue
-        inside = finder.inside(found.module, found.call)
+        inside = way_inside(project, found.module, found.call)
         if inside is not None and not _is_without(found, inside):
             yield _finding(project, found, inside)
 

@@ -5,20 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import (
-    AddImport,
-    Applicability,
-    Edit,
-    Fix,
-    InsertStatement,
-    Operation,
-    ReplaceExpression,
-    WrapStatements,
-)
+from ....codemod.model import Edit, Fix
+from ....codemod.purpose.entered import Inside
 from ....codemod.python.bindings import reaching
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
-from ..autocast_paths import Inside
 from .bce_calls import CLASSES, FUNCTION, BceCall
 
 _LIGHT_METHODS = frozenset(
@@ -64,17 +55,15 @@ def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
     simple = isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Return | ast.Expr)
     if arguments is None or not simple or not _is_own_line(module, statement):
         return
-    span = module.document.span(statement)
     if _is_all_light(project, module, statement, call):
         casts = [item for each in _same_calls(statement, call) for item in _casts(module, each)]
         header = _header(arguments[0], inside)
-        operations: list[Operation] | None = [*casts, WrapStatements(span, span, header)]
+        edits: list[Edit] | None = [*casts, module.wrap(statement, statement, header)]
     else:
-        operations = _apart(project, found, statement, inside)
-    if operations is not None:
-        edits = tuple(Edit(module.document.path, item) for item in (*operations, AddImport("import torch")))
+        edits = _apart(project, found, statement, inside)
+    if edits is not None:
         message = "compute the loss in float32 with autocast switched off"
-        yield Fix("float32", message, Applicability.SAFE, edits)
+        yield Fix.safe("float32", message, *edits, module.add_import("import torch"))
 
 
 def _arguments(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
@@ -102,9 +91,8 @@ def _same_calls(statement: ast.stmt, call: ast.Call) -> list[ast.Call]:
     return [node for node in ast.walk(statement) if isinstance(node, ast.Call) and ast.dump(node.func) == wanted]
 
 
-def _casts(module: ModuleNames, call: ast.Call) -> list[Operation]:
-    spans = [module.document.span(node) for node in _arguments(call) or () if not _is_float(node)]
-    return [ReplaceExpression(span, (span, ".float()")) for span in spans]
+def _casts(module: ModuleNames, call: ast.Call) -> list[Edit]:
+    return [module.append(node, ".float()") for node in _arguments(call) or () if not _is_float(node)]
 
 
 def _is_all_light(project: Project, module: ModuleNames, statement: ast.stmt, call: ast.Call) -> bool:
@@ -131,7 +119,7 @@ def _is_light(project: Project, module: ModuleNames, node: ast.Call, methods: fr
     return isinstance(node.func, ast.Name) and node.func.id in _LIGHT_BUILTINS
 
 
-def _apart(project: Project, found: BceCall, statement: ast.stmt, inside: Inside) -> list[Operation] | None:
+def _apart(project: Project, found: BceCall, statement: ast.stmt, inside: Inside) -> list[Edit] | None:
     """The loss in a statement of its own before the one that uses it; forward passes inside it stay under autocast."""
     module, call = found.module, found.call
     scope = module.scope_of(statement)
@@ -144,17 +132,15 @@ def _apart(project: Project, found: BceCall, statement: ast.stmt, inside: Inside
         return None
     is_moved = bool(moved) and moved[0].startswith(f"{_ARGUMENT_NAMES[0]} =")
     header = _header(ast.Name(_ARGUMENT_NAMES[0]) if is_moved else arguments[0], inside)
-    span = module.document.span(statement)
-    before = [InsertStatement(span, "\n".join(moved))] if moved else []
+    before = [module.insert(statement, "\n".join(moved))] if moved else []
     if getattr(statement, "value", None) is call:
-        document = module.document
-        casts = [ReplaceExpression(document.span(node), (text,)) for node, text in texts.items()]
-        return [*before, *casts, WrapStatements(span, span, header)]
+        casts = [module.replace(node, text) for node, text in texts.items()]
+        return [*before, *casts, module.wrap(statement, statement, header)]
     given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     rest = [_argument_text(module, item, texts) for item in given]
     called = module.document.source(module.document.span(call.func))
     lines = [*moved, header, f"    {name} = {called}({', '.join(rest)})"]
-    return [InsertStatement(span, "\n".join(lines)), ReplaceExpression(module.document.span(call), (name,))]
+    return [module.insert(statement, "\n".join(lines)), module.replace(call, name)]
 
 
 def _moved_arguments(
@@ -216,10 +202,8 @@ def _logits(project: Project, found: BceCall) -> Iterator[Fix]:
     if sigmoid is None or swapped is None:
         return
     node, logits = sigmoid
-    document = module.document
-    edits = [Edit(document.path, ReplaceExpression(document.span(node), (document.span(logits),))), *swapped]
     message = "drop the sigmoid and take the loss of logits, which is computed in float32 under autocast"
-    yield Fix("logits", message, Applicability.UNSAFE, tuple(edits))
+    yield Fix.unsafe("logits", message, module.replace(node, logits), *swapped)
 
 
 def _sigmoid(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ast.Call, ast.expr] | None:
@@ -254,14 +238,10 @@ def _swapped_loss(project: Project, found: BceCall) -> list[Edit] | None:
 def _renamed(project: Project, module: ModuleNames, func: ast.expr, old: str, new: str) -> list[Edit] | None:
     if resolve(project, module, func) not in (old, *(CLASSES if "BCELoss" in old else ())):
         return None
-    document = module.document
     if isinstance(func, ast.Attribute):
-        return [Edit(document.path, ReplaceExpression(document.span(func), (document.span(func.value), f".{new}")))]
+        return [module.replace(func, func.value, f".{new}")]
     package = old.rpartition(".")[0]
-    return [
-        Edit(document.path, ReplaceExpression(document.span(func), (new,))),
-        Edit(document.path, AddImport(f"from {package} import {new}")),
-    ]
+    return [module.replace(func, new), module.add_import(f"from {package} import {new}")]
 
 
 def _is_used_once(module: ModuleNames, birth: ast.Call) -> bool:

@@ -36,12 +36,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import AddImport, Applicability, Edit, Finding, Fix, Operation, ReplaceExpression, Rule
+from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ..half_here import Half, half_here
-from ..numbers import finfo_dtype, number_of
 from .read_by import only_softmax_reads
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
@@ -157,34 +157,30 @@ def _argument(call: ast.Call, keyword: str, index: int) -> ast.expr | None:
 
 
 def _finding(write: Write, half: Half, overflows: list[Dtype]) -> Finding:
-    document = write.module.document
     names = " and ".join(dtype.name for dtype in overflows)
     error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"
     when = "always" if half.certain else f"as soon as autocast computes in {names}"
     message = f"{write.source} does not fit {names}: {when} this raises '{error}'"
-    return rule.finding(message, document.path, document.span(write.number), half.why, _fixes(write, half))
+    return rule.at(write.module, write.number, message, half.why, _fixes(write, half))
 
 
 def _fixes(write: Write, half: Half) -> list[Fix]:
     dtype = _dtype_text(write)
     if dtype is None or "torch.jit.script" in write.module.document.text:
         return []  # TorchScript knows no torch.finfo of a tensor's dtype
-    document = write.module.document
     limit = finfo_dtype(write.module, write.number)
-    torch, operations = _torch(write.module)
-    edit: Operation
+    torch, imported = _torch(write.module)
     if limit is not None and write.module.qualified(limit) is not None:
-        edit = ReplaceExpression(document.span(limit), (dtype,))
-        operations = []
+        edit = write.module.replace(limit, dtype)
+        imported = []
     else:
         end = "min" if write.value < 0 else "max"
-        edit = ReplaceExpression(document.span(write.number), (f"{torch}.finfo({dtype}).{end}",))
+        edit = write.module.replace(write.number, f"{torch}.finfo({dtype}).{end}")
     safe = limit is not None or half.certain or only_softmax_reads(write.module, write.call)
-    edits = tuple(Edit(document.path, item) for item in (edit, *operations))
     if safe:
-        return [Fix("finfo", f"use the limit of {dtype}", Applicability.SAFE, edits)]
+        return [Fix.safe("finfo", f"use the limit of {dtype}", edit, *imported)]
     message = f"use the limit of {dtype}; float32 runs then see -3.4e38 where they saw {write.source}"
-    return [Fix("finfo-elsewhere", message, Applicability.UNSAFE, edits)]
+    return [Fix.unsafe("finfo-elsewhere", message, edit, *imported)]
 
 
 def _dtype_text(write: Write) -> str | None:
@@ -203,12 +199,12 @@ def _is_method(write: Write) -> bool:
     return write.module.qualified(write.call.func) is None
 
 
-def _torch(module: ModuleNames) -> tuple[str, list[Operation]]:
+def _torch(module: ModuleNames) -> tuple[str, list[Edit]]:
     """What torch is called here, and the import it takes."""
     for name, bindings in module.module_scope.bindings.items():
         if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
             return name, []
-    return "torch", [AddImport("import torch")]
+    return "torch", [module.add_import("import torch")]
 
 
 rule = Rule.of("PF209", check)

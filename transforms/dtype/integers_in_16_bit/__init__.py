@@ -32,18 +32,24 @@ are not certain.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.frame import Autocasting, AutocastState
+from ....codemod.flow.lattice import INT64
 from ....codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.tables.libraries import COUNTS, TOKEN_IDS
 from ....codemod.torch.weights import cast_dtype
-from ..numbers import number_of
+from ..clashes import chain_of
 from .batch_casts import BatchCast, batch_casts
-from .integer_tensors import integer_source, named_ids
 
 LAST_EXACT = {BF16: 256, FP16: 2048}
 """The integers up to here are exact."""
@@ -95,7 +101,7 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
         for call in module.calls_by_name.get(name, []):
             if not isinstance(call.func, ast.Attribute):
                 continue
-            source = integer_source(module, call.func.value) or named_ids(module, call)
+            source = _source(project, module, call.func.value) or _named_ids(module, call)
             dtype = _coarsest(project, module, call) if source is not None else None
             if source is None or dtype is None or source.largest <= LAST_EXACT[dtype]:
                 continue
@@ -108,6 +114,48 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
                 )
                 evidence = (Place(document.path, document.span(source.node), source.why),)
                 yield rule.finding(message, document.path, document.span(call), evidence, _without_cast(module, call))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntegerSource:
+    """Why a tensor holds integers."""
+
+    node: ast.AST
+    largest: float
+    """The largest integer it can hold; infinity where that is not known but large."""
+    why: str
+
+
+def _source(project: Project, module: ModuleNames, node: ast.expr) -> IntegerSource | None:
+    """Where the flow saw the integers in ``node`` begin; None where it may hold anything else, or few numbers."""
+    atom = flow_of(project).value_at(module, node, AutocastState(Autocasting.MAYBE)).only
+    steps = chain_of(atom) if atom is not None and atom.dtype == INT64 else []
+    if not steps or atom is None:
+        return None
+    start = steps[0].node
+    if isinstance(start, ast.Call):
+        return _random(start) if getattr(start.func, "attr", "") == "randint" else None
+    return IntegerSource(start, math.inf, steps[0].text) if steps[0].path == module.document.path else None
+
+
+def _random(node: ast.Call) -> IntegerSource | None:
+    """``torch.randint(low, high, ...)``: the end where it is written, or what a library's count is by default."""
+    high = next((item.value for item in node.keywords if item.arg == "high"), None)
+    if high is None and node.args:
+        pair = len(node.args) > 1 and not isinstance(node.args[1], ast.Tuple | ast.List)
+        high = node.args[1] if pair else node.args[0]
+    if isinstance(high, ast.Constant) and isinstance(high.value, int):
+        return IntegerSource(node, high.value - 1, f"integers below {high.value}")
+    count = COUNTS.get(high.attr) if isinstance(high, ast.Attribute) else None
+    return IntegerSource(node, count - 1, f"integers below {count} by default") if count is not None else None
+
+
+def _named_ids(module: ModuleNames, cast: ast.Call) -> IntegerSource | None:
+    """``input_ids = batch[0].to(device, dtype)``: the result is called token ids."""
+    parent = module.parents[cast]
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    name = getattr(target, "id", getattr(target, "attr", ""))
+    return IntegerSource(target, math.inf, "token ids") if target is not None and name in TOKEN_IDS else None
 
 
 def _coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:

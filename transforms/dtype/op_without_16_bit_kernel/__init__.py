@@ -88,7 +88,7 @@ def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -
     if any(entry.arg == "out" for entry in item.node.keywords):
         return []  # the buffer has the 16-bit dtype
     result = _result_dtype(item, operand, certain)
-    edits = float_around(item.module.document, item.node, _tensors(item, operand), result)
+    edits = float_around(item.module, item.node, _tensors(item, operand), result)
     back = " and cast the result back" if result else ""
     message = f"compute it in float32{back}; float32 tensors stay as they are"
     return [Fix("float32", message, Applicability.SAFE, edits)]

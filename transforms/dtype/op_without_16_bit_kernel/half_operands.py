@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ....codemod.flow.frame import Application, Autocasting
 from ....codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
 from ....codemod.model import Place
+from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
 from ....codemod.python.functions import FunctionTarget
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
@@ -18,7 +19,6 @@ from ....codemod.torch.dtypes import Dtype
 from ....codemod.torch.tables.operations import operation
 from ..atom_places import atom_places
 from ..half_here import Half, half_here
-from ..project_runs import runs_of_project
 from .forward_code import is_in_forward
 from .kernel_gaps import INTERPOLATION
 
@@ -69,7 +69,7 @@ def _is_raised_by_autocast(project: Project, item: Application) -> bool:
     if known is None or item.autocast.state is Autocasting.OFF:
         return False
     path = item.module.document.path
-    if item.autocast.state is Autocasting.MAYBE and not runs_of_project(project, path):
+    if item.autocast.state is Autocasting.MAYBE and not runs_around(project, path):
         return False
     if item.operation in INTERPOLATION:
         pins = allowed(project, "torch", near=path)

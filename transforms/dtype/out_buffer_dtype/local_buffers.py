@@ -10,13 +10,13 @@ from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
 from ....codemod.flow.lattice import HALVES, Made, Role, Value
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.runs import runs_of
 from ....codemod.python.bindings import reaching
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
 from ....codemod.torch.tables.operations import OPERATIONS, operation
 from ....codemod.torch.tables.policies import policy_of
-from ..half_runs import runs_of
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype
 
 WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lower")
@@ -77,7 +77,7 @@ def _starts_under_autocast(
     if function.name != "forward" or not isinstance(owner.node, ast.ClassDef):
         return False, ()
     is_module = any(resolve(project, module, base) == "torch.nn.Module" for base in owner.node.bases)
-    runs = runs_of(project, module.document.path) if is_module else ()
+    runs = runs_of(project, module, function) if is_module else ()
     return bool(runs), tuple(run.place for run in runs[:1])
 
 

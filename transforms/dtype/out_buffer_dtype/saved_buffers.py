@@ -10,13 +10,13 @@ from ....codemod.flow.autograd import Passes, differ, input_of
 from ....codemod.flow.frame import Product
 from ....codemod.flow.lattice import Kind, Role, Value
 from ....codemod.model import Operation, ReplaceExpression
+from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ..custom_functions import CustomFunction
 from ..function_passes import passes_of
-from ..project_runs import runs_of_project
 
 MAX_EVIDENCE = 20
 
@@ -63,7 +63,7 @@ def _may_write(node: ast.Call) -> bool:
 
 
 def _can_run_under_autocast(project: Project, function: CustomFunction) -> bool:
-    return function.forward_amp is not None or bool(runs_of_project(project, function.module.document.path))
+    return function.forward_amp is not None or bool(runs_around(project, function.module.document.path))
 
 
 def asks_for_dtype(module: ModuleNames, node: ast.AST) -> bool:
@@ -203,8 +203,7 @@ def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
 
 def _unpacked(function: CustomFunction, value: Value) -> ast.Call | None:
     """The call in backward that unpacked a quantized weight."""
-    atom = value.only
-    source = atom.source if atom is not None and atom.role is Role.QUANTIZED else None
+    source = next((atom.source for atom in value.atoms if atom.role is Role.QUANTIZED), None)
     inside = source is not None and function.backward in function.module.ancestors(source.node)
     return source.node if source is not None and inside and isinstance(source.node, ast.Call) else None
 

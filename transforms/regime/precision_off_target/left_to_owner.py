@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from ....codemod.model import Place
 from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
 from ....codemod.purpose.words import Purpose
 from ....codemod.python.names import names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.trainers.writing.moves import Move
-from ..regimes import compute_dtype
 from .half_kernels import half_only_kernel
 
 OLD = "its path says that it is an old one"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Edit, EditRefused, Place
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, Scope
@@ -17,7 +18,6 @@ from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
 from ....codemod.trainers.writing.knobs import knobs_of
 from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
-from ..regimes import compute_dtype
 from .half_kernels import half_only_kernel
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ....codemod.model import Edit, EditRefused, ReplaceExpression
+from ....codemod.model import Edit, EditRefused
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Constant, Dtype
@@ -39,7 +39,7 @@ def edits_at_sources(project: Project, module: ModuleNames, node: ast.expr) -> t
     for source in found:
         other, literal = _literal_at(project, source)
         asked = question(project, other, [literal], exact=False)
-        edits += [Edit(source.path, ReplaceExpression(source.span, (either_half(asked, source.value),))), *asked.edits]
+        edits += [module.replace(source.span, either_half(asked, source.value)), *asked.edits]
     return tuple(dict.fromkeys(edits))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ....codemod.model import AddImport, Edit, Operation, ReplaceExpression, SetArgument
+from ....codemod.model import Edit
 from ....codemod.python.names import ModuleNames
 from ....codemod.torch.dtypes import Dtype
 
@@ -22,20 +22,20 @@ def spelled(module: ModuleNames, dtype: Dtype) -> tuple[str, tuple[Edit, ...]]:
     name = name_of_torch(module)
     if name is not None:
         return f"{name}.{dtype.name}", ()
-    return f"torch.{dtype.name}", (Edit(module.document.path, AddImport("import torch")),)
+    return f"torch.{dtype.name}", (module.add_import("import torch"),)
 
 
 def replaced(module: ModuleNames, node: ast.expr, dtype: Dtype) -> tuple[Edit, ...]:
     """The edits that put ``dtype`` where the expression ``node`` stands."""
     text, imports = spelled(module, dtype)
-    return (_edit(module, ReplaceExpression(module.document.span(node), (text,))), *imports)
+    return (_edit(module, module.replace(node, text)), *imports)
 
 
 def argument_set(module: ModuleNames, call: ast.Call, name: str, dtype: Dtype) -> tuple[Edit, ...]:
     """The edits that give ``call`` the keyword ``name`` with ``dtype``."""
     text, imports = spelled(module, dtype)
-    return (_edit(module, SetArgument(module.document.span(call), name, text)), *imports)
+    return (_edit(module, module.set_argument(call, name, text)), *imports)
 
 
-def _edit(module: ModuleNames, operation: Operation) -> Edit:
-    return Edit(module.document.path, operation)
+def _edit(module: ModuleNames, operation: Edit) -> Edit:
+    return operation

@@ -11,8 +11,8 @@ from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.half_models import half_model_made
 from ....codemod.trainers.writing.moves import Move
-from ...scaler.half_models import half_model_made
 from .half_kernels import half_only_kernel
 from .spelling import argument_set
 from .training_autocasts import training_regions

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from ....codemod.model import Edit, Fix, Operation, RemoveArgument, ReplaceExpression
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import regions_of
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import FP16, FP32
+from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
+from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.trainers.writing.moves import Move
-from ...scaler import disable_scaler, drop_scaler
-from ...scaler.can_disable import can_disable
-from ..regimes import compute_dtype
 
 
 def moves(project: Project) -> Iterator[Move]:

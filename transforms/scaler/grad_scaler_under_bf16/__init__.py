@@ -48,9 +48,9 @@ from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.weights import WeightChoice, weight_choice_of
-from .. import disable_scaler, drop_scaler
 from . import bf16_weights, follow_weights
 
 
@@ -120,12 +120,12 @@ def _under_weights(project: Project, scaler: Scaler, regime: Regime, weights: We
     )
 
 
-def _fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
+def _fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix | None]:
     if project.target == "portable" and regime.verdict == "always-bf16":
         return []  # it will be needed where the region then computes in float16
     dropped = drop_scaler.fix(project, scaler) if regime.verdict == "always-bf16" else None
     disabled = disable_scaler.fix(project, scaler, regime)
-    return [fix for fix in (dropped, disabled) if fix is not None]
+    return [dropped, disabled]
 
 
 def _evidence(scaler: Scaler, regime: Regime) -> Iterator[Place]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ....codemod.model import Edit, Fix, Place
+from ....codemod.model import Applicability, Edit, Fix, Place
 from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import takes_dtype
 from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.half_models import HalfModel, half_model_of
+from ....codemod.torch.scaler_edits.can_disable import can_disable
+from ....codemod.torch.scaler_edits.disable_scaler import with_condition
+from ....codemod.torch.scaler_edits.drop_scaler import fix as drop
+from ....codemod.torch.scaler_edits.half_condition import torch_name
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
-from ..can_disable import can_disable
-from ..disable_scaler import with_condition
-from ..drop_scaler import fix as drop
-from ..half_condition import torch_name
-from ..half_models import HalfModel, half_model_of
 
 ERROR = "'\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16''"
 
@@ -52,7 +54,9 @@ def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
         for item in half
         if item.module is scaler.module
     ]
-    return _disabled(project, scaler, edits) if len(edits) == len(half) else []
+    level = Applicability.safe_if(all(takes_dtype(project, item) for item in half))
+    found = _disabled(project, scaler, edits) if len(edits) == len(half) else []
+    return [replace(fix, applicability=level) for fix in found]
 
 
 def _disabled(project: Project, scaler: Scaler, more: list[Edit]) -> list[Fix]:

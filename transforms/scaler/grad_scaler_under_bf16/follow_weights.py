@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
-from ....codemod.model import Edit, Fix
+from ....codemod.model import Applicability, Edit, Fix
 from ....codemod.purpose.regimes import Regime
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island
+from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island, takes_dtype
+from ....codemod.torch.scaler_edits.can_disable import can_disable
+from ....codemod.torch.scaler_edits.disable_scaler import with_condition
 from ....codemod.torch.scalers import Scaler
 from ....codemod.torch.weights import WeightChoice
-from ..can_disable import can_disable
-from ..disable_scaler import with_condition
 
 
 def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoice) -> list[Fix]:
@@ -21,8 +22,10 @@ def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoic
         return []
     setting, value = weights.given.text, f'"{weights.given.values[0]}"'
     dtype = f"torch.bfloat16 if {setting} == {value} else torch.float16"
-    edits = [edit for item in _same_switch(project, regime, weights) for edit in _with_dtype(item, dtype)]
-    return [with_condition(scaler, f"({setting} != {value})", edits)]
+    regions = _same_switch(project, regime, weights)
+    edits = [edit for item in regions for edit in _with_dtype(item, dtype)]
+    level = Applicability.safe_if(all(takes_dtype(project, item) for item in regions))
+    return [replace(with_condition(scaler, f"({setting} != {value})", edits), applicability=level)]
 
 
 def _same_switch(project: Project, regime: Regime, weights: WeightChoice) -> list[Autocast]:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.names import attribute_chain
@@ -38,7 +38,7 @@ from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, scalers
-from .checkpoints import Transfer, transfers_of
+from .checkpoints import transfers_of
 from .save_scaler_state import fix
 
 KEEPS_STATE = ("state_dict", "load_state_dict", "private", "stored", "escaped", "bound-method")
@@ -74,17 +74,12 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
         saves[0].module,
         saves[0].call,
         "the checkpoint keeps the optimizer's state but not the scaler's: a resumed run starts with a fresh loss scale",
-        (_place(loads[0], "the optimizer's state is loaded here, the scaler's is not"), _birth(scaler)),
-        [added] if added is not None else [],
+        (
+            loads[0].module.place(loads[0].call, "the optimizer's state is loaded here, the scaler's is not"),
+            scaler.module.place(scaler.call, "the scaler is made here"),
+        ),
+        [added],
     )
-
-
-def _place(item: Transfer, message: str) -> Place:
-    return item.module.place(item.call, message)
-
-
-def _birth(scaler: Scaler) -> Place:
-    return scaler.module.place(scaler.call, "the scaler is made here")
 
 
 def _names_scaler_state(scaler: Scaler) -> bool:
@@ -120,7 +115,7 @@ def _made_anew(scaler: Scaler) -> Iterator[Finding]:
         scaler.call,
         "the scaler is made anew each epoch: its scale starts at the initial value again",
         (module.place(loop, "the epochs"),),
-        [added] if added is not None else [],
+        [added],
     )
 
 

@@ -70,7 +70,7 @@ def _repeated_unscale(project: Project, scaler: Scaler, step: ScalerStep) -> Ite
         if near and len(found) == len(near) and not _covers(found):
             fix = move_into_step.fix(step, call, found[0])
             why = "passes that fail this test unscale, but do not update"
-            yield _finding(scaler, step, call, TWICE, why, found[0].test, [fix] if fix is not None else [])
+            yield _finding(scaler, step, call, TWICE, why, found[0].test, [fix])
 
 
 def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call) -> Guard | None:
@@ -167,7 +167,7 @@ def _finding(
     message: str,
     why: str,
     because: ast.AST,
-    fixes: Sequence[Fix] = (),
+    fixes: Sequence[Fix | None] = (),
 ) -> Finding:
     evidence = [step.module.place(because, why)]
     evidence += [step.module.place(item, "update is here") for item in step.of("update")[:1]]

@@ -36,7 +36,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ....codemod.model import Applicability, Finding, Fix, Place, Rule
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.imports import connected_modules, imported_modules
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
@@ -137,7 +137,7 @@ def _reads(project: Project, modules: tuple[ModuleNames, ...], forwarded: Forwar
             if node is forwarded.value or chain[:1] != [root] or len(chain) != 2 or _is_shown(module, node):
                 continue
             accelerator = accelerator_at(project, module, node) if _is_tested(module, node) else None
-            decided = f"{accelerator.text}.mixed_precision" if accelerator is not None and accelerator.births else ""
+            decided = f"{accelerator.text}.mixed_precision" if accelerator is not None and accelerator.made_by else ""
             if decided:
                 tests.append(Read(module, node, decided))
             else:
@@ -171,9 +171,8 @@ def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
 
 def _overridden(forwarded: Forwarded, stated: Stated, tests: list[Read], others: list[Place]) -> Finding:
     option, default = forwarded.option, forwarded.default
-    module, _document = forwarded.module, option.module.document
     message = f'{option.name} is "{default}" unless it is given, which beats the {stated.precision} asked of accelerate'
-    passed = module.place(forwarded.value, "handed to the Accelerator")
+    passed = forwarded.module.place(forwarded.value, "handed to the Accelerator")
     at = option.node if option.default is None else option.default
     return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
 
@@ -182,8 +181,8 @@ def _fixes(forwarded: Forwarded, tests: list[Read], others: list[Place]) -> list
     option = forwarded.option
     if option.default is None:
         return []
-    operation = option.module.replace(option.default, "None")
-    edits = [operation, *(_follows(test) for test in tests)]
+    edits = [option.module.replace(option.default, "None")]
+    edits += [test.module.replace(test.node, test.decided) for test in tests]
     message = "default None: accelerate decides unless the option is given, and the run changes its precision"
     if others:
         listed = ", ".join(f"{place.path}:{place.span.row}" for place in others[:3])
@@ -192,15 +191,11 @@ def _fixes(forwarded: Forwarded, tests: list[Read], others: list[Place]) -> list
     return [Fix.of("default-none", applicability, message, *edits)]
 
 
-def _follows(test: Read) -> Edit:
-    return test.module.replace(test.node, test.decided)
-
-
 def _never_holds(test: Read, stated: Stated) -> Finding:
     text = ast.unparse(test.node)
     message = f"{text} is None where accelerate is asked for {stated.precision} and the option is not given"
     changes = f"ask {test.decided}, which knows what was decided"
-    fix = Fix.unsafe("accelerator", changes, _follows(test))
+    fix = Fix.unsafe("accelerator", changes, test.module.replace(test.node, test.decided))
     return rule.at(test.module, test.node, message, (stated.place,), (fix,))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Draft, Fix
 from ....codemod.purpose.files import is_test
+from ....codemod.python.creations import creations_of
 from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import guard_facts, position
@@ -14,7 +15,6 @@ from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
-from ..births import births_of
 from ..loads import LOADERS, Load, literal_of, load_at
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
@@ -118,10 +118,10 @@ def _compute_dtypes(project: Project, load: Load) -> Iterator[Draft]:
     chosen, config = load.node, load.given.values.get("quantization_config")
     if config is None or not isinstance(chosen, ast.Name) or "Train" not in load.module.document.text:
         return
-    births = births_of(project, load.module, config)
-    if len(births) != 1 or births[0].module is not load.module:
+    made_by = creations_of(project, load.module, config)
+    if len(made_by) != 1 or made_by[0].module is not load.module:
         return
-    compute = keywords_of(load.module, births[0].call).values.get("bnb_4bit_compute_dtype")
+    compute = keywords_of(load.module, made_by[0].call).values.get("bnb_4bit_compute_dtype")
     if compute is None or literal_of(load.module, compute) is not compute or not _is_half(load.module, compute):
         return
     found = _dtypes(project, load.module, chosen)

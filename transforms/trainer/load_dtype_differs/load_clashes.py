@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix, Place, Span
+from ....codemod.purpose.targets import compute_dtype
+from ....codemod.python.creations import creations_of
 from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
 from ....codemod.trainers.reading.precision import Compute, Precision
-from ...regime.regimes import compute_dtype
-from ..births import births_of
 from ..load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype
 from ..loads import Load, dtypes_of
 from ..training_runs import Run, training_runs
@@ -198,10 +198,10 @@ def _four_bit_fix(module: ModuleNames, node: ast.expr, precision: Precision) -> 
 def _compute_dtype(project: Project, load: Load) -> tuple[ModuleNames, ast.expr] | None:
     """``bnb_4bit_compute_dtype`` of the configuration that the load gets."""
     node = load.given.values.get("quantization_config")
-    births = births_of(project, load.module, node) if node is not None else ()
-    if len(births) != 1:
+    made_by = creations_of(project, load.module, node) if node is not None else ()
+    if len(made_by) != 1:
         return None
-    module, given = births[0].module, keywords_of(births[0].module, births[0].call)
+    module, given = made_by[0].module, keywords_of(made_by[0].module, made_by[0].call)
     four = given.values.get("load_in_4bit")
     compute = given.values.get("bnb_4bit_compute_dtype")
     off = four is None or (isinstance(four, ast.Constant) and not four.value)

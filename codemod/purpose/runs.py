@@ -1,0 +1,194 @@
+"""What runs a piece of code in 16 bits: which programs reach it, what states their precision, and whether they train.
+
+A program begins at a file in which a precision takes effect (an autocast region, a trainer's arguments, the script of a
+launch line), or at one that imports this file; it reaches what these import. A program that imports by computed names
+can reach every file of its project.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ..model import Place
+from ..python.names import ModuleNames, names_of
+from ..python.reach import Reached, reached
+from ..releases.manifests import directory_of, is_manifest
+from ..source.project import Project
+from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
+from ..torch.dtypes import BF16, FP16, Dtype
+from ..trainers.framework import FAMILIES
+from ..trainers.reading.runs import Member
+from ..trainers.reading.runs import Run as Launch
+from ..trainers.reading.runs import runs_of as launches_of
+from .files import is_test, purpose_of
+from .imports import importers_of, reached_from
+from .training import training_modules
+
+MAX_IMPORTERS = 12
+"""How many importers of the file where a precision takes effect count as beginnings: one with more is a library."""
+MAX_MODULES = 200
+"""How many files of a program are followed, near ones first."""
+BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
+"""Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
+DTYPES = {"fp16": FP16, "bf16": BF16}
+MIXED = {FP16: "fp16-mixed", BF16: "bf16-mixed"}
+INSTRUCTIONS = ("readme", "install", "dockerfile")
+"""Beginnings of the names of files that name packages as a manifest does, but in any folder."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A program, as far as it computes in 16 bits."""
+
+    place: Place
+    """What states the precision."""
+    regimes: frozenset[str]
+    """The 16-bit ones of those it can be in: ``bf16-mixed``, ``fp16-true``."""
+    starts: tuple[ModuleNames, ...]
+    """The files in which it can begin."""
+    trains: bool
+    """Whether what states the precision belongs to training."""
+    on_cpu: bool = False
+    """Whether it is a region of the CPU, whose autocast has lists of its own."""
+    trainer: str = ""
+    """The id of the framework that is told the precision; empty for a region in the project's own code."""
+
+    @property
+    def dtypes(self) -> frozenset[Dtype]:
+        """What it can compute in."""
+        return frozenset(DTYPES[FAMILIES[regime]] for regime in self.regimes)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether autocast lowers the precision, not only the weights."""
+        return any(regime.endswith("-mixed") for regime in self.regimes)
+
+
+def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
+    """The runs on an accelerator that use the definition around ``node`` by name, else those that import its file."""
+    importing = runs_of_file(project, module.document.path)
+    return tuple(run for run in importing if uses(project, run, module, node)) or importing
+
+
+def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:
+    """The runs on an accelerator that import the file at ``path``, or begin in it."""
+    return tuple(run for run in _importing(project, path) if not run.on_cpu)
+
+
+def _importing(project: Project, path: str) -> tuple[Run, ...]:
+    return tuple(run for run in project.fact(_all_runs) if _may_import(project, run, path))
+
+
+def _may_import(project: Project, run: Run, path: str) -> bool:
+    paths, by_name = project.memo(_reached, run.starts)
+    folder = _project_folder(project, run.starts[0].document.path)
+    return path in paths or (by_name and path.startswith(folder) and not purpose_of(path).is_left_alone)
+
+
+def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether the program of ``run`` uses the class or function that holds ``node`` by its name."""
+    return project.memo(_definitions_reached, run.starts).holds(module, node)
+
+
+def runs_around(project: Project, path: str) -> tuple[Run, ...]:
+    """The runs on any device that import the file at ``path``; where none does, those that train in its project.
+
+    A library's own kernels are imported by programs that are not part of the tree.
+    """
+    root = _project_folder(project, path)
+    return _importing(project, path) or tuple(
+        run for run in project.fact(_all_runs) if run.trains and run.place.path.startswith(root)
+    )
+
+
+def _reached(project: Project, starts: tuple[ModuleNames, ...]) -> tuple[frozenset[str], bool]:
+    """The files that a program imports, and whether it imports others by computed names."""
+    modules = reached_from(project, starts, MAX_MODULES)
+    by_name = any(not BY_NAME.isdisjoint(module.calls_by_name) for module in modules)
+    return frozenset(module.document.path for module in modules), by_name
+
+
+def _definitions_reached(project: Project, starts: tuple[ModuleNames, ...]) -> Reached:
+    return reached(project, [(module, module.tree) for module in starts])
+
+
+def _all_runs(project: Project) -> tuple[Run, ...]:
+    return (*_of_regions(project), *_of_launches(project))
+
+
+def _of_regions(project: Project) -> Iterator[Run]:
+    trained = training_modules(project)
+    for item in autocasts(project):
+        document = item.module.document
+        regimes = frozenset() if is_test(document.path) else _regimes_of(project, item)
+        if regimes:
+            place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(regimes)} here")
+            starts = project.memo(_starts, item.module)
+            trains = not runs_without_gradients(item) and any(module in trained for module in starts)
+            yield Run(place, regimes, starts, trains, item.device == "cpu")
+
+
+def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:
+    """The 16-bit regimes of a region; empty for an island."""
+    if item.form in ("statement", "reference") or is_float32_island(project, item):
+        return frozenset()
+    values = [scenario.value for scenario in dtype_scenarios(project, item)]
+    return frozenset(MIXED[value] for value in values if isinstance(value, Dtype) and value in MIXED)
+
+
+def _of_launches(project: Project) -> Iterator[Run]:
+    """What a trainer is configured to in code, in its files, or by a launch line."""
+    for launch in launches_of(project):
+        member, regimes = _precision_of(launch)
+        document = next(project.python_documents_at(launch.modules[:1]), None)
+        if member is not None and document is not None and not is_test(document.path):
+            scope = member.scope
+            place = Place(scope.path, scope.span, f"{scope.title} can compute in {_named(regimes)}")
+            starts = project.memo(_starts, names_of(project, document))
+            accelerator = scope.last("accelerator")
+            on_cpu = accelerator is not None and accelerator.value == "cpu"
+            yield Run(place, regimes, starts, True, on_cpu, scope.framework.id)
+
+
+def _precision_of(launch: Launch) -> tuple[Member | None, frozenset[str]]:
+    """The strongest member that states a precision, and the 16-bit regimes among those it can be."""
+    for member in launch.members:
+        stated = {member.regime, *(item.regime for item in member.effective_handed)} - {None}
+        regimes = stated or set(member.scope.regimes)
+        if regimes:
+            halves = frozenset(regime for regime in regimes if FAMILIES.get(regime or "") in DTYPES)
+            return (member, halves) if halves else (None, halves)
+    return None, frozenset()
+
+
+def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """``module`` and what imports it, directly or through others; a test begins no program."""
+    found = {module: None}
+    waiting = [module]
+    while waiting and len(found) <= MAX_IMPORTERS:
+        for importer in importers_of(project, waiting.pop(0)):
+            if importer not in found and not is_test(importer.document.path):
+                found[importer] = None
+                waiting.append(importer)
+    return tuple(found)
+
+
+def _named(regimes: Iterable[str]) -> str:
+    return " or ".join(sorted({DTYPES[FAMILIES[regime]].name for regime in regimes}))
+
+
+def _project_folder(project: Project, path: str) -> str:
+    """The closest folder around ``path`` that has a manifest, with its slash; "" when none has."""
+    folders = project.fact(_manifest_folders)
+    folder = path.rpartition("/")[0]
+    while folder and folder not in folders:
+        folder = folder.rpartition("/")[0]
+    return f"{folder}/" if folder else ""
+
+
+def _manifest_folders(project: Project) -> frozenset[str]:
+    manifests = (path for path in project.paths if is_manifest(path))
+    named = (path for path in manifests if not path.rpartition("/")[2].lower().startswith(INSTRUCTIONS))
+    return frozenset(directory_of(path) for path in named)

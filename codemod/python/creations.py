@@ -1,0 +1,118 @@
+"""Which calls made an object: back through variables, attributes, functions, parameters, and what only wraps it.
+
+Calls that give back the object they are given (``get_peft_model(model)``, ``model.to(device)``) are noted and passed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ..source.project import Project
+from ..torch.api import ADAPTER_CLASSES, LOADERS, MODEL_WRAPPERS, SAME_MODULE
+from .functions import called_function
+from .names import Binding, ModuleNames, attribute_chain
+from .trace import Bound, Domain, Gap, Step, Trace, trace
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """A name the object has, and the function (or class, for attributes of ``self``) in which it has it."""
+
+    module: ModuleNames
+    container: ast.AST
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A call that makes the object, the calls it went through since, and the names it had; the last ones first."""
+
+    module: ModuleNames
+    call: ast.Call
+    through: tuple[ast.Call, ...] = ()
+    names: tuple[ObjectName, ...] = ()
+
+
+Made: TypeAlias = "Creation | None"
+
+
+def creations_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Creation, ...]:
+    """The calls that can have made the object that ``node`` is; empty when some part of the way is not known."""
+    found = trace(project, module, node, CREATIONS)
+    return () if None in found else tuple(item for item in found if item is not None)
+
+
+def known_creations(project: Project, module: ModuleNames, node: ast.expr | Binding) -> tuple[Creation, ...]:
+    """The calls that are known to make it; there may be others."""
+    return tuple(item for item in trace(project, module, node, CREATIONS) if item is not None)
+
+
+def only_call(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:
+    """The one call of the same file that certainly made the object of ``node``, which nothing wraps."""
+    found = creations_of(project, module, node)
+    alone = len(found) == 1 and found[0].module is module and not found[0].through
+    return found[0].call if alone else None
+
+
+def _leaf(question: Trace[Made], module: ModuleNames, node: ast.expr) -> Iterable[Made] | None:
+    if isinstance(node, ast.Constant) and node.value is None:
+        return ()
+    if not isinstance(node, ast.Call):
+        return None
+    inner = _wrapped_by(node)
+    if inner is not None:
+        return _through(node, question.of(module, inner))
+    target = called_function(question.project, module, node)
+    is_followed = target is not None and target.node.name not in ("__init__", *LOADERS)
+    return None if is_followed else (Creation(module, node),)
+
+
+def _through(call: ast.Call, made: Iterable[Made]) -> Iterable[Made]:
+    return [replace(item, through=(call, *item.through)) if item is not None else None for item in made]
+
+
+def _gap(_question: Trace[Made], _module: ModuleNames, _node: ast.AST, why: Gap) -> Iterable[Made]:
+    return () if why is Gap.MORE_CALLERS else (None,)
+
+
+def _carried(_question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterable[Made]:
+    if not isinstance(step, Bound):
+        return made
+    scope = step.binding.scope
+    owner = scope.enclosing_class if step.binding.name.startswith("self.") else None
+    name = ObjectName(step.module, (owner or scope).node, step.binding.name)
+    return [replace(item, names=(name, *item.names)) if item is not None else None for item in made]
+
+
+def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, position: int) -> Iterable[Made] | None:
+    """``model, tokenizer = load(...)``: the first is what a library makes; ``prepare`` gives back what it is given."""
+    if _last_name(call) == "prepare" and position < len(call.args):
+        return _through(call, question.of(module, call.args[position]))
+    return (Creation(module, call),) if position == 0 else None
+
+
+CREATIONS: Domain[Made] = Domain(_leaf, _gap, _carried, element=_element)
+"""The call that made an object; None where the source does not say."""
+
+
+def _wrapped_by(call: ast.Call) -> ast.expr | None:
+    """The object that ``call`` gives back wrapped or moved; None for other calls."""
+    name = _last_name(call)
+    first = call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
+    if name in MODEL_WRAPPERS:
+        return first if first is not None else next((item.value for item in call.keywords if item.arg == "model"), None)
+    if isinstance(call.func, ast.Attribute):
+        chain = attribute_chain(call.func) or []
+        if name == "from_pretrained" and chain[-2:-1] and chain[-2] in ADAPTER_CLASSES:
+            return first
+        if name in SAME_MODULE:
+            return call.func.value
+    return None
+
+
+def _last_name(call: ast.Call) -> str:
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""

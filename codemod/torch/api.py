@@ -1,0 +1,43 @@
+"""Names of torch, accelerate, Lightning, transformers and diffusers that several questions ask about, each once.
+
+What a name *does* to dtypes stands in `tables`; here is what objects and arguments are called.
+"""
+
+from __future__ import annotations
+
+ACCELERATOR = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+PARTIAL_STATE = ("accelerate.PartialState", "accelerate.state.PartialState")
+FABRIC = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
+PRECISION_KEYWORDS = {**dict.fromkeys(ACCELERATOR, "mixed_precision"), **dict.fromkeys(FABRIC, "precision")}
+"""Classes whose objects run the loop in a precision of their own, each with the argument that names it; the objects
+have a method ``autocast``."""
+
+LOADERS = ("from_pretrained", "from_config", "from_single_file")
+"""Class methods that make a model in the dtype they are asked for (transformers, diffusers)."""
+LOAD_KEYS = ("torch_dtype", "dtype")
+"""The argument that asks for it: ``dtype`` since transformers 4.56, ``torch_dtype`` before and in diffusers."""
+QUANTIZED_KEYS = ("load_in_8bit", "load_in_4bit", "quantization_config")
+"""Arguments of a loader by which the weights are quantized; such weights have a compute dtype of their own."""
+
+SAME_MODULE = ("to", "cuda", "cpu", "train", "eval", "requires_grad_", "half", "bfloat16", "float", "double", "type")
+"""Methods of ``torch.nn.Module`` that give back the module itself; some change the dtype of its weights first."""
+SAME_WEIGHTS = ("to", "cuda", "cpu", "train", "eval", "requires_grad_")
+"""Those that leave the dtype of the weights as it is, where no argument names one."""
+MODEL_WRAPPERS = (
+    "compile",
+    "DistributedDataParallel",
+    "DataParallel",
+    "DDP",
+    "convert_sync_batchnorm",
+    "prepare",
+    "prepare_model",
+    "prepare_model_for_kbit_training",
+    "prepare_model_for_int8_training",
+    "get_peft_model",
+    "for_training",
+)
+"""Functions and methods that give back the model that is their first argument (torch, accelerate, PEFT, Unsloth)."""
+SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")
+"""Those of torch: the model computes as before, with the weights it had."""
+ADAPTER_CLASSES = ("PeftModel", "PeftModelForCausalLM", "PeftModelForSeq2SeqLM")
+"""PEFT's classes whose ``from_pretrained`` wraps the model that is its first argument."""

@@ -1,0 +1,289 @@
+"""Models whose weights are float16 while they are trained: cast or loaded so, or halved by a validation pipeline."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..python.creations import only_call
+from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.paths import exclusive, function_of, guard_facts, loops, position
+from ..source.project import Project
+from .dtype_values import constants_of
+from .dtypes import FP16, Dtype
+from .weights import LOAD_KEYS, cast_dtype
+
+LOADERS = ("from_pretrained", "from_config")
+CHANGES_BACK = (
+    "float32",
+    "fp32",
+    "cast_training_params",
+    "get_peft_model",
+    "prepare_model_for_kbit_training",
+    "prepare_model_for_int8_training",
+    "add_adapter",
+    "inject_adapter_in_model",
+    "load_adapter",
+    "set_adapter",
+    "requires_grad_",
+    "upcast",
+)
+"""Calls after which the trainable parameters may be float32 after all, or others than the model's own."""
+KEEPS_OBJECT = ("cuda", "to", "train", "eval", "half", "compile")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfModel:
+    """A model that is float16 (or bfloat16, where that was asked for) when an optimizer takes its parameters."""
+
+    module: ModuleNames
+    name: str
+    cast: ast.Call
+    optimizer: ast.Call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LivePipeline:
+    """``pipeline.to(..., float16)`` on a pipeline that was built from a model in training."""
+
+    module: ModuleNames
+    made: ast.Call
+    cast: ast.Call
+    argument: str | int
+    part: str
+
+
+# --- cast models ------------------------------------------------------------------------------------------------------
+
+
+def half_model_of(project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype = FP16) -> HalfModel | None:
+    """The model of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain."""
+    made = only_call(project, module, optimizer)
+    return half_model_made(project, module, made, dtype) if made is not None else None
+
+
+def half_model_made(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype = FP16) -> HalfModel | None:
+    """The model of 16-bit ``dtype`` whose parameters the call ``made`` gives to an optimizer, when all is certain."""
+    model = _model_of(module, made)
+    if model is None or function_of(module, made) is not function_of(module, model):
+        return None
+    cast = _half_cast(project, module, model, made, dtype)
+    return HalfModel(module, ast.unparse(model), cast, made) if cast is not None else None
+
+
+def _model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
+    """``model`` of ``torch.optim.X(model.parameters(), ...)``."""
+    if not (module.qualified(made.func) or "").startswith("torch.optim."):
+        return None
+    first = made.args[0] if made.args else next((item.value for item in made.keywords if item.arg == "params"), None)
+    if not isinstance(first, ast.Call) or not isinstance(first.func, ast.Attribute) or first.args or first.keywords:
+        return None
+    receiver = first.func.value
+    return receiver if first.func.attr == "parameters" and attribute_chain(receiver) is not None else None
+
+
+def _half_cast(
+    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, dtype: Dtype = FP16
+) -> ast.Call | None:
+    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after."""
+    name, function = ast.unparse(model), function_of(module, before)
+    found: ast.Call | None = None
+    for statement in _statements_about(module, function, name):
+        late = position(statement) > position(before)
+        cast = None if late else _casts(project, module, statement, name, dtype)
+        if cast is not None and not _is_certain(project, module, cast, before):
+            return None
+        if cast is None and _may_change_back(statement, name):
+            return None
+        found = cast or found
+    return found
+
+
+def _statements_about(module: ModuleNames, function: ast.AST, name: str) -> list[ast.stmt]:
+    """Every simple statement or loop head of ``function`` that mentions the model, in source order."""
+    found = {
+        module.statement_of(node)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
+    }
+    return sorted(found, key=position)
+
+
+def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str, dtype: Dtype) -> ast.Call | None:
+    value = getattr(statement, "value", None)
+    assigned = isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == [name]
+    if not assigned and not isinstance(statement, ast.Expr):
+        return None
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if cast_dtype(project, module, value) == dtype:
+            inner = value.func.value
+            return value if (assigned and not _is_copy(inner)) or ast.unparse(inner) == name else None
+        if value.func.attr in LOADERS:
+            return value if assigned and _loads(project, module, value, dtype) else None
+        if value.func.attr not in KEEPS_OBJECT or cast_dtype(project, module, value) is not None:
+            return None
+        value = value.func.value
+    return None
+
+
+def _is_copy(node: ast.expr) -> bool:
+    return any(isinstance(item, ast.Name | ast.Attribute) and "copy" in ast.unparse(item) for item in ast.walk(node))
+
+
+def _loads(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> bool:
+    if any(item.arg is None or "quant" in item.arg or "load_in" in item.arg for item in call.keywords):
+        return False
+    given = [item.value for item in call.keywords if item.arg in LOAD_KEYS]
+    return bool(given) and all(constants_of(project, module, node) == {dtype} for node in given)
+
+
+def _is_certain(project: Project, module: ModuleNames, cast: ast.Call, before: ast.Call) -> bool:
+    """Whether the cast runs whenever the optimizer is made."""
+    return guard_facts(module, cast) <= guard_facts(module, before)
+
+
+def _may_change_back(statement: ast.stmt, name: str) -> bool:
+    """Whether the statement may give the model, or its parameters, another dtype or other parameters."""
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        return any(ast.unparse(node) == name for node in ast.walk(statement.iter) if isinstance(node, ast.expr))
+    return any(_changes_dtype(node, name) for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _changes_dtype(call: ast.Call, name: str) -> bool:
+    chain = attribute_chain(call.func)
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else (chain or [""])[-1]
+    on_model = chain is not None and f"{'.'.join(chain[:-1])}.".startswith(f"{name}.")
+    if on_model and last in ("to", "type"):
+        return not _moves_only(call)
+    if on_model and last in ("float", "bfloat16", "half", "double"):
+        return True
+    given = any(name in ast.unparse(argument) for argument in call.args)
+    return (on_model or given) and any(word in last for word in CHANGES_BACK)
+
+
+def _moves_only(call: ast.Call) -> bool:
+    text = " ".join(ast.unparse(item) for item in (*call.args, *(keyword.value for keyword in call.keywords)))
+    return not any(word in text for word in ("dtype", "float", "half", "double"))
+
+
+# --- accelerate -------------------------------------------------------------------------------------------------------
+
+
+def prepared_half_models(project: Project) -> Iterator[HalfModel]:
+    """Float16 models that go through ``Accelerator(mixed_precision="fp16").prepare`` together with their optimizer."""
+    for document in project.python_documents(("mixed_precision",), where=_prepares_in_half):
+        module = names_of(project, document)
+        for call in module.calls:
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "prepare"
+                and _is_fp16(project, module, call.func.value)
+            ):
+                yield from _prepared(project, module, call)
+
+
+def _prepares_in_half(text: str) -> bool:
+    return "prepare(" in text and "Accelerator(" in text and ('"fp16"' in text or "'fp16'" in text)
+
+
+def _is_fp16(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    made = only_call(project, module, node)
+    if made is None or not (module.qualified(made.func) or "").startswith("accelerate."):
+        return False
+    return any(
+        item.arg == "mixed_precision" and isinstance(item.value, ast.Constant) and item.value.value == "fp16"
+        for item in made.keywords
+    )
+
+
+def _prepared(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[HalfModel]:
+    given = {ast.unparse(argument) for argument in call.args}
+    for argument in call.args:
+        made = _value_before(module, argument, call)
+        model = _model_of(module, made) if made is not None else None
+        if made is None or model is None or ast.unparse(model) not in given:
+            continue
+        cast = _half_cast(project, module, model, made)
+        if cast is not None:
+            yield HalfModel(module, ast.unparse(model), cast, made)
+
+
+def _value_before(module: ModuleNames, node: ast.expr, before: ast.Call) -> ast.Call | None:
+    """The only value that a variable is given above ``before`` (``prepare`` rebinds it)."""
+    if not isinstance(node, ast.Name):
+        return None
+    bindings = [item for item in module.scope_of(node).lookup(node.id) if position(item.node) < position(before)]
+    bindings = [item for item in bindings if before not in set(ast.walk(item.node))]
+    value = bindings[0].value if len(bindings) == 1 else None
+    return value if isinstance(value, ast.Call) else None
+
+
+# --- pipelines --------------------------------------------------------------------------------------------------------
+
+
+def _validates_in_half(text: str) -> bool:
+    return all(word in text for word in ("unwrap", "ipeline", "backward"))
+
+
+def live_pipelines(project: Project) -> Iterator[LivePipeline]:
+    """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
+    for document in project.python_documents(("float16", ".half("), where=_validates_in_half):
+        module = names_of(project, document)
+        for call in module.calls:
+            named = (
+                isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_named_pipeline(call.func.value)
+            )
+            if named and _is_in_training(module, call):
+                yield from _cast_pipeline(project, module, call)
+
+
+def _is_named_pipeline(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and "pipe" in node.id.lower()
+
+
+def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[LivePipeline]:
+    argument = _half_argument(project, module, call)
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    if argument is None or not isinstance(receiver, ast.Name):
+        return
+    bindings = module.scope_of(receiver).lookup(receiver.id)
+    for binding in bindings:
+        made = binding.value
+        if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):
+            continue
+        part = next((item.arg for item in made.keywords if item.arg and _is_live(item.value)), None)
+        if part is not None:
+            yield LivePipeline(module, made, call, argument, part)
+            return
+
+
+def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str | int | None:
+    for index, node in enumerate(call.args):
+        if not isinstance(node, ast.Starred) and FP16 in constants_of(project, module, node):
+            return index
+    for item in call.keywords:
+        if item.arg == "dtype" and FP16 in constants_of(project, module, item.value):
+            return "dtype"
+    return None
+
+
+def _is_live(node: ast.expr) -> bool:
+    """``accelerator.unwrap_model(unet)``, ``unwrap_model(unet)``."""
+    return isinstance(node, ast.Call) and "unwrap" in ast.unparse(node.func)
+
+
+def _is_in_training(module: ModuleNames, call: ast.Call) -> bool:
+    function = function_of(module, call)
+    if any(_holds_backward(loop) for loop in loops(module, call)):
+        return True
+    name = getattr(function, "name", None)
+    return name is not None and any(
+        attribute_chain(other.func) in ([name], ["self", name])
+        and any(_holds_backward(loop) for loop in loops(module, other))
+        for other in module.calls
+    )
+
+
+def _holds_backward(loop: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(loop))

@@ -1,0 +1,122 @@
+"""The edits that put a GradScaler into a plain training loop."""
+
+from __future__ import annotations
+
+import ast
+
+from ...model import Applicability, Fix
+from ...python.bound import is_bound_at
+from ...python.names import ModuleNames
+from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
+from ...releases.pins import allowed
+from ...source.project import Project
+from ..clipping import clips_of
+from ..unscaled_steps import LossStep
+
+AMP_SINCE = "2.3"
+"""The release of PyTorch that has ``torch.amp.GradScaler``."""
+NAME = "scaler"
+DEVICE = '"cuda"'
+
+
+def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix | None:
+    """The fix, or None where the loop is not plain enough to write it.
+
+    ``condition``: source text that is true at module level where the step computes in float16; None: it always does.
+    """
+    asked = project.target in ("fp16-mixed", "portable")
+    loop = _outermost_loop(step)
+    if loop is None or not _is_plain(step, asked):
+        return None
+    module, optimizer = step.module, step.steps[0]
+    clips = [clip.call for clip in clips_of(project, module, step.function)]
+    if any(not _is_right_before(step, clip) for clip in clips):
+        return None
+    arguments = _arguments(step, loop, condition)
+    if arguments is None:
+        return None
+    torch = _name_of_torch(module)
+    receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
+    loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
+    made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments, asked)}"
+    edits = [
+        module.insert(loop, made),
+        module.replace(loss, f"{NAME}.scale(", loss, ")"),
+        module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
+        module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
+    ]
+    if clips:
+        unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
+        edits.append(module.insert(module.statement_of(clips[0]), unscale))
+    if torch is None:
+        edits.append(module.add_import("import torch"))
+    return Fix.of(
+        "scaler",
+        Applicability.safe_if(asked),
+        "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
+        *edits,
+    )
+
+
+def _outermost_loop(step: LossStep) -> LoopNode | None:
+    """The loop to make the scaler before: of at least two, or of a script, so that it is not made anew each epoch."""
+    around = loops(step.module, step.backward)
+    outer = loops(step.module, step.steps[0])
+    if not around or not outer or around[-1] is not outer[-1]:
+        return None
+    enough = min(len(around), len(outer)) >= 2 or isinstance(step.function, ast.Module)
+    return around[-1] if enough else None
+
+
+def _is_plain(step: LossStep, asked: bool) -> bool:
+    """One backward of a plain name, one step without a closure, no look at gradients, the scaler's name free."""
+    module = step.module
+    calls = calls_of(module, step.function)
+    backwards = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "backward"]
+    if len(backwards) != 1 or len(step.steps) != 1 or step.steps[0].args or step.steps[0].keywords:
+        return False
+    statements = all(isinstance(module.parents[call], ast.Expr) for call in (step.backward, step.steps[0]))
+    loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else None
+    free = not any(NAME in scope.bindings for scope in (module.module_scope, module.scope_of(step.backward)))
+    reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(step.function))
+    bf16 = "bfloat16" in module.document.text or "bf16" in module.document.text.lower()
+    return statements and isinstance(loss, ast.Name) and free and not reads and (asked or not bf16)
+
+
+def _is_right_before(step: LossStep, clip: ast.Call) -> bool:
+    """Whether the clip stands between backward and step, and every clip is followed by the step."""
+    module, following = step.module, step.steps[0]
+    between = position(step.backward) < position(clip) < position(following)
+    same = loops(module, clip) == loops(module, following)
+    return between and same and guard_facts(module, following) <= guard_facts(module, clip)
+
+
+def _arguments(step: LossStep, loop: LoopNode, condition: str | None) -> str | None:
+    enabled = step.region.enabled_node
+    if enabled is None or (isinstance(enabled, ast.Constant) and enabled.value is True):
+        return f"{DEVICE}, enabled={condition}" if condition is not None else DEVICE
+    for node in ast.walk(enabled):
+        if isinstance(node, ast.Call):
+            return None
+        if isinstance(node, ast.Name) and not is_bound_at(step.module, node.id, loop):
+            return None
+    switch = ast.unparse(enabled)
+    if condition is not None:
+        switch = f"({switch})" if isinstance(enabled, ast.BoolOp | ast.IfExp | ast.Lambda) else switch
+        switch = f"{switch} and {condition}"
+    return f"{DEVICE}, enabled={switch}"
+
+
+def _class_of_scaler(project: Project, module: ModuleNames, torch: str, arguments: str, asked: bool) -> str:
+    """The constructor's call in the spelling that every allowed torch has (``torch.amp.GradScaler`` came with 2.3)."""
+    versions = allowed(project, "torch", module.document.path)
+    if asked if versions is None else versions.may_be_below(AMP_SINCE):
+        return f"{torch}.cuda.amp.GradScaler({arguments.removeprefix(DEVICE).removeprefix(', ')})"
+    return f"{torch}.amp.GradScaler({arguments})"
+
+
+def _name_of_torch(module: ModuleNames) -> str | None:
+    for name, bindings in module.module_scope.bindings.items():
+        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
+            return name
+    return None

@@ -1,0 +1,83 @@
+"""Whether ``enabled=...`` can be written where a scaler is made, and whether the project survives a disabled scaler."""
+
+from __future__ import annotations
+
+import ast
+
+from ...python.arguments import bind
+from ...python.functions import class_of
+from ...source.project import Project
+from ..scalers import APIS, Scaler, Use
+
+ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
+"""Methods that read what a disabled scaler does not have (PyTorch 2.13: an AttributeError)."""
+ALWAYS_THERE = ("_enabled", "_device")
+"""The private attributes that every scaler has."""
+
+
+def can_disable(project: Project, scaler: Scaler) -> bool:
+    """Whether the call can be given ``enabled`` and nothing reads the inner state that only an enabled scaler has."""
+    if not scaler.switch or scaler.arguments is None or _reads_inner_state(scaler):
+        return False
+    return scaler.kind != "subclass" or _subclass_can_be_disabled(project, scaler)
+
+
+def survives_disabling(scaler: Scaler) -> bool:
+    """Whether nothing reads the inner state that only an enabled scaler has."""
+    return not _reads_inner_state(scaler)
+
+
+def _reads_inner_state(scaler: Scaler) -> bool:
+    if any(_is_indexed(use) for use in scaler.uses_of("state_dict")) or _wrapper_needs_enabled(scaler):
+        return True
+    members = [use.module.parents[use.node] for use in scaler.uses_of("private", "method", "bound-method")]
+    return any(_needs_enabled(item.attr) for item in members if isinstance(item, ast.Attribute))
+
+
+def _is_indexed(use: Use) -> bool:
+    """``scaler.state_dict()["scale"]``: the state of a disabled scaler is empty."""
+    return use.call is not None and isinstance(use.module.parents.get(use.call), ast.Subscript)
+
+
+def _wrapper_needs_enabled(scaler: Scaler) -> bool:
+    """Whether the class around the held scaler reads what only an enabled one has."""
+    for module, call in scaler.inner:
+        owner = module.scope_of(call).enclosing_class
+        held = [node for node in ast.walk(owner.node) if isinstance(node, ast.Attribute)] if owner is not None else []
+        if any(isinstance(node.value, ast.Attribute) and _needs_enabled(node.attr) for node in held):
+            return True
+    return False
+
+
+def _needs_enabled(name: str) -> bool:
+    return name in ENABLED_ONLY or (name.startswith("_") and not name.startswith("__") and name not in ALWAYS_THERE)
+
+
+def _subclass_can_be_disabled(project: Project, scaler: Scaler) -> bool:
+    found = class_of(project, scaler.module, scaler.call.func)
+    if found is None or not isinstance(found[1].node, ast.ClassDef):
+        return False
+    owner = found[1].node
+    reads = (node.attr for node in ast.walk(owner) if isinstance(node, ast.Attribute) and _on_self(node))
+    if any(_needs_enabled(name) for name in reads):
+        return False
+    return _takes_enabled(owner, scaler)
+
+
+def _on_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _takes_enabled(owner: ast.ClassDef, scaler: Scaler) -> bool:
+    """Whether ``enabled=`` may be added to the call: accepted, and not given by position already."""
+    call = scaler.call
+    if any(isinstance(item, ast.Starred) for item in call.args):
+        return False
+    for item in owner.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            positional = [argument.arg for argument in (*item.args.posonlyargs, *item.args.args)][1:]
+            given = positional[: len(call.args)]
+            accepted = {*positional, *(argument.arg for argument in item.args.kwonlyargs)}
+            return "enabled" not in given and ("enabled" in accepted or item.args.kwarg is not None)
+    by_position = bind(APIS[scaler.api], ast.Call(call.func, call.args, []))
+    return by_position is not None and "enabled" not in by_position

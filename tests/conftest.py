@@ -1,0 +1,17 @@
+"""How the tests are run: all of them on every core, a part of them in this process; see CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile("precfix", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("precfix")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers for a part of the suite: to start them and collect in each takes longer than most modules."""
+    part = any(Path(argument.partition("::")[0]).resolve() != config.rootpath / "tests" for argument in config.args)
+    return 0 if part or config.option.keyword or config.option.markexpr or config.option.lf else None

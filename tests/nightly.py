@@ -1,0 +1,15 @@
+"""How much is tried: by default what fits a coffee break, with ``PRECFIX_NIGHTLY=1`` everything."""
+
+from __future__ import annotations
+
+import os
+
+NIGHTLY = os.environ.get("PRECFIX_NIGHTLY", "") not in ("", "0")
+
+
+def examples(nightly: int) -> int:
+    """How many inputs a generated test tries: a fifth of what it tries at night, and 20 at least.
+
+    The kinds of input are drawn evenly, so a fifth still meets each of them; rare combinations wait for the night.
+    """
+    return nightly if NIGHTLY else max(20, nightly // 5)
