@@ -24,8 +24,8 @@ from precfix.codemod.flow.lattice import (
     concrete,
     join,
     named_by,
-    promote,
 )
+from precfix.codemod.flow.promotion import promote
 from precfix.codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype
 
 NODE = ast.Name("x", ast.Load())

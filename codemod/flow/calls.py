@@ -12,10 +12,11 @@ from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
 from .classes import ProjectClass
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, promote
+from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
+from .promotion import promote
 from .results import result_of
 
 LOADERS = ("from_pretrained", "from_single_file", "from_config")

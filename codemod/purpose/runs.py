@@ -155,10 +155,10 @@ def _of_launches(project: Project) -> Iterator[Run]:
 def _precision_of(launch: Launch) -> tuple[Member | None, frozenset[str]]:
     """The strongest member that states a precision, and the 16-bit regimes among those it can be."""
     for member in launch.members:
-        stated = {member.regime, *(item.regime for item in member.effective_handed)} - {None}
-        regimes = stated or set(member.scope.regimes)
+        asked = (member.regime, *(item.regime for item in member.effective_handed))
+        regimes = {regime for regime in asked if regime is not None} or set(member.scope.regimes)
         if regimes:
-            halves = frozenset(regime for regime in regimes if FAMILIES.get(regime or "") in DTYPES)
+            halves = frozenset(regime for regime in regimes if FAMILIES.get(regime) in DTYPES)
             return (member, halves) if halves else (None, halves)
     return None, frozenset()
 

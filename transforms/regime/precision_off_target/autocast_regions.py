@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, EditRefused, Place, SetArgument
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
