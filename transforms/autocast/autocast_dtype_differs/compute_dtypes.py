@@ -12,7 +12,7 @@ from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
-from ....codemod.torch.api import SAME_WEIGHTS
+from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
@@ -34,10 +34,6 @@ AUTOCAST_NAMES = (
 WEIGHT_NAMES = ("weight_dtype", "torch_dtype")
 """Beside accelerate: the variable that follows its precision."""
 
-LOADERS = ("from_pretrained", "from_config")
-LOAD_KEYS = ("torch_dtype", "dtype")
-QUANTIZED = ("load_in_8bit", "load_in_4bit", "quantization_config")
-"""Weights that are loaded quantised have a compute dtype of their own."""
 TORCH_NAMES = ("bfloat16", "float16", "float32", "half", "float")
 
 
@@ -210,7 +206,7 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
         if made.func.attr in LOADERS:
             given = {item.arg: item.value for item in made.keywords}
-            if None in given or any(key in given for key in QUANTIZED):
+            if None in given or any(key in given for key in QUANTIZED_KEYS):
                 return None
             return next((given[key] for key in LOAD_KEYS if key in given), None)
         if made.func.attr not in SAME_WEIGHTS:
