@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
+from ..torch.api import LOADERS
 from ..torch.tables.libraries import DEQUANTIZERS, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
@@ -19,7 +20,6 @@ from .operation_calls import apply_operation
 from .promotion import promote
 from .results import result_of
 
-LOADERS = ("from_pretrained", "from_single_file", "from_config")
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from ..torch.dtypes import BF16, FP16, FP32, FP64, Dtype
+from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
-HALVES = (BF16, FP16)
 FLOATING = (BF16, FP16, FP32, FP64)
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""

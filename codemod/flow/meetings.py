@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from ..torch.dtypes import FP32, FP64
+from ..torch.dtypes import FP32, FP64, HALVES
 from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import HALVES, Atom, Kind, Made, Role, Value, clash, clash_under_autocast
+from .lattice import Atom, Kind, Made, Role, Value, clash, clash_under_autocast
 from .prepared import may_be_prepared
 from .stored import stored_mask
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..torch.dtypes import BF16, FP16, FP32, FP64
+from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES
 from .lattice import (
     BOOL,
     FLOATING,
-    HALVES,
     INT64,
     MAX_ATOMS,
     NUMBER_VALUE,

@@ -10,12 +10,12 @@ from ..python.creations import only_call
 from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import exclusive, function_of, guard_facts, loops, position
 from ..source.project import Project
+from ..torch.api import LOAD_KEYS, LOADERS
 from .api import SAME_MODULE
 from .dtype_values import constants_of
 from .dtypes import FP16, Dtype
-from .weights import LOAD_KEYS, cast_dtype
+from .weights import cast_dtype
 
-LOADERS = ("from_pretrained", "from_config")
 CHANGES_BACK = (
     "float32",
     "fp32",

@@ -11,18 +11,13 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, Scope, names_of, resolve
 from ....codemod.source.project import Project
+from ....codemod.torch.api import PRECISION_KEYWORDS, TRAINER
 from .misspellings import respelled
 from .slips import SPELLING
 
 CLASSES = {
-    "accelerate.Accelerator": ("mixed_precision",),
-    "accelerate.accelerator.Accelerator": ("mixed_precision",),
-    "lightning.Fabric": ("precision",),
-    "lightning.fabric.Fabric": ("precision",),
-    "lightning_fabric.Fabric": ("precision",),
-    "lightning.Trainer": ("precision",),
-    "lightning.pytorch.Trainer": ("precision",),
-    "pytorch_lightning.Trainer": ("precision",),
+    **{name: (keyword,) for name, keyword in PRECISION_KEYWORDS.items()},
+    **dict.fromkeys(TRAINER, ("precision",)),
     "transformers.TrainingArguments": ("fp16", "bf16"),
     "transformers.Seq2SeqTrainingArguments": ("fp16", "bf16"),
     "trl.SFTConfig": ("fp16", "bf16"),
