@@ -24,10 +24,10 @@ from .lattice import (
     Value,
     as_floating,
     of_weights_only,
-    promote,
 )
 from .left_out import is_left_out
 from .meetings import NodeValue, report_mix
+from .promotion import promote
 
 GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
 WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}

@@ -7,7 +7,6 @@ So ``autocast()`` without a dtype on CUDA computes in float16.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,8 +20,6 @@ from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""
-MAKES_AUTOCAST = re.compile(r"\bautocast\b")
-"""Nor does one that only asks ``is_autocast_enabled()``."""
 
 GENERIC = Signature(("device_type", "dtype", "enabled", "cache_enabled"))
 OF_DEVICE = Signature(("enabled", "dtype", "cache_enabled"))
@@ -118,23 +115,12 @@ def autocasts(project: Project) -> tuple[Autocast, ...]:
 
 
 def training_autocasts(project: Project) -> tuple[Autocast, ...]:
-    """Every autocast made in a file that also runs a backward pass. Far cheaper than all of them in a large library."""
-    return project.fact(_training_autocasts)
-
-
-def _training_autocasts(project: Project) -> tuple[Autocast, ...]:
-    documents = project.python_documents(WORDS, where=_trains)
-    modules = (names_of(project, document) for document in documents)
-    return tuple(item for module in modules for item in autocasts_in(project, module))
-
-
-def _trains(text: str) -> bool:
-    return "backward(" in text and MAKES_AUTOCAST.search(text) is not None
+    """Every autocast made in a file that also runs a backward pass."""
+    return tuple(item for item in autocasts(project) if "backward" in item.module.calls_by_name)
 
 
 def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
-    documents = project.python_documents(WORDS, where=lambda text: MAKES_AUTOCAST.search(text) is not None)
-    modules = (names_of(project, document) for document in documents)
+    modules = (names_of(project, document) for document in project.python_documents(WORDS))
     return tuple(item for module in modules for item in autocasts_in(project, module))
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, EditRefused, Place, SetArgument
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
@@ -14,7 +14,7 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, takes_dtype
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
 from ....codemod.trainers.writing.knobs import Knob
@@ -24,7 +24,6 @@ from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 
-HALVES = (BF16, FP16)
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
 """The first torch whose autocast takes ``dtype=``."""

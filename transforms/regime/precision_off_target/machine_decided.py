@@ -14,7 +14,7 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
-from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.dtypes import BF16, FP16, HALVES
 from ....codemod.torch.scaler_edits import add_scaler, disable_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable, survives_disabling
 from ....codemod.torch.scalers import Scaler, scalers
@@ -23,7 +23,7 @@ from ....codemod.trainers.writing.machine_choice import Question, asks_machine, 
 from ....codemod.trainers.writing.moves import Move
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
 from .half_kernels import half_only_kernel
-from .machine_dtypes import HALVES, edits_at_sources, either_half
+from .machine_dtypes import edits_at_sources, either_half
 from .switches import switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 

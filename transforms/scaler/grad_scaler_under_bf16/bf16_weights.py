@@ -12,10 +12,10 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import takes_dtype
 from ....codemod.torch.dtypes import BF16, FP16
 from ....codemod.torch.half_models import HalfModel, half_model_of
+from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.disable_scaler import with_condition
 from ....codemod.torch.scaler_edits.drop_scaler import fix as drop
-from ....codemod.torch.scaler_edits.half_condition import torch_name
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
 
@@ -50,7 +50,7 @@ def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
     if any(item.dtype_node is not None or item.call is None or not item.understood for item in half):
         return []
     edits = [
-        item.module.set_argument(item.node, "dtype", f"{torch_name(scaler)}.bfloat16")
+        item.module.set_argument(item.node, "dtype", f"{torch_at(item.module, item.node) or 'torch'}.bfloat16")
         for item in half
         if item.module is scaler.module
     ]

@@ -9,7 +9,7 @@ from ....codemod.model import Draft, Edit, Fix
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.releases.pins import VersionRange, allowed
 from ....codemod.source.project import Project
-from ..loads import LOADERS
+from ....codemod.torch.api import LOADERS
 
 SINCE = "4.56.0"
 
