@@ -198,8 +198,11 @@ BROKEN_MODULES = {
     "a code that is no text": (rule_text("A").replace("Rule('A'", "Rule(17"), "code, name, docs and url are strings"),
     "a wrong name": (rule_text("ACME001", "A_Rule"), "name 'A_Rule' is not lower-case words"),
     "no manual": (rule_text("ACME001", title=""), "its docs do not begin with a title line"),
-    "no check": (rule_text("ACME001").replace("check)", "None)"), "its check cannot be called"),
-    "a wrong url": (rule_text("ACME001").replace("check)", "check, 'see wiki')"), "url 'see wiki' is no web address"),
+    "no check": (rule_text("ACME001").replace("check)", "None)"), "its check is not callable"),
+    "a wrong url": (
+        rule_text("ACME001").replace("check)", "check, 'see wiki')"),
+        "url 'see wiki' is not a web address",
+    ),
 }
 
 

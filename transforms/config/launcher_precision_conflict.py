@@ -106,7 +106,7 @@ def _fixes(project: Project, weaker: Member, winner: Member) -> list[Fix]:
     """The weaker place follows the one that wins."""
     regime = project.target or winner.regime or ""
     change = change_of(project, weaker.scope, weaker.scope.framework.actions(regime) or ())
-    return [change.fix(FIX, Applicability.UNSAFE, ", as what wins says")] if change is not None else []
+    return [change.fix(FIX, Applicability.UNSAFE, ", to match what takes effect")] if change is not None else []
 
 
 rule = Rule.of("PF503", check)

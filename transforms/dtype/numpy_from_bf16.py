@@ -42,7 +42,7 @@ from .numpy_readings import (
     speaks_of_integers,
 )
 
-RAISES = "NumPy has no bfloat16, and this raises TypeError"
+RAISES = "NumPy does not support bfloat16, so this raises TypeError"
 
 
 def check(project: Project) -> Iterator[Finding]:

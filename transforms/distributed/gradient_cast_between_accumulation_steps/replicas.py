@@ -11,13 +11,13 @@ from ....codemod.source.project import Project
 from .gradient_casts import CastSite
 
 WRAPPERS = {
-    "torch.nn.parallel.DistributedDataParallel": "the model is wrapped by DistributedDataParallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "the model is wrapped by DistributedDataParallel",
-    "accelerate.Accelerator": "accelerate wraps the model by DistributedDataParallel where several processes run",
-    "accelerate.accelerator.Accelerator": "accelerate wraps the model by DistributedDataParallel where several run",
-    "lightning.fabric.Fabric": "Fabric wraps the model by DistributedDataParallel where several processes run",
-    "lightning.Fabric": "Fabric wraps the model by DistributedDataParallel where several processes run",
-    "lightning_fabric.Fabric": "Fabric wraps the model by DistributedDataParallel where several processes run",
+    "torch.nn.parallel.DistributedDataParallel": "the model is wrapped in DistributedDataParallel",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "the model is wrapped in DistributedDataParallel",
+    "accelerate.Accelerator": "accelerate wraps the model in DistributedDataParallel where several processes run",
+    "accelerate.accelerator.Accelerator": "accelerate wraps the model in DistributedDataParallel where several run",
+    "lightning.fabric.Fabric": "Fabric wraps the model in DistributedDataParallel where several processes run",
+    "lightning.Fabric": "Fabric wraps the model in DistributedDataParallel where several processes run",
+    "lightning_fabric.Fabric": "Fabric wraps the model in DistributedDataParallel where several processes run",
 }
 NAMES = ("DistributedDataParallel", "Accelerator", "Fabric")
 
@@ -35,7 +35,7 @@ def replicas_of(project: Project, site: CastSite) -> Replicas | None:
     """What shows in the file of ``site`` that several processes hold its model; None where nothing does."""
     for call in site.module.calls_by_name.get("no_sync", []) + site.module.calls_by_name.get("no_backward_sync", []):
         if function_of(site.module, call) is site.function:
-            return Replicas(site.module, call, "DistributedDataParallel is kept from reducing here")
+            return Replicas(site.module, call, "gradient reduction is disabled here")
     return _in_module(project, site.module) or _accumulate(site)
 
 

@@ -118,8 +118,8 @@ def _text_slip(found: _Text) -> Draft:
     wrong = str(found.node.value)
     meant = respelled_dtype(wrong) or wrong
     operation = respelt_string(found.module, found.node, wrong, meant)
-    effect = f"nothing equals {wrong!r}" if found.asks else f"there is no dtype {wrong!r}"
-    message = f"{effect}: {meant!r} is meant"
+    effect = f"nothing equals {wrong!r}" if found.asks else f"{wrong!r} is not a dtype"
+    message = f"{effect}: did you mean {meant!r}?"
     fixes = [Fix.unsafe(SPELLING, f"write {meant!r}", operation)] if operation is not None else []
     return Draft.at(found.module, found.node, message, fixes=fixes)
 
@@ -145,7 +145,7 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
         fixes = (Fix.unsafe(SPELLING, f"write {meant}", edit),)
     except EditRefused:
         pass
-    message = f"there is no dtype {entry.value!r}: {meant!r} is meant"
+    message = f"{entry.value!r} is not a dtype: did you mean {meant!r}?"
     return Draft.at(config, entry, message, (), fixes)
 
 
@@ -175,7 +175,7 @@ def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
 def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, flag: ast.Call | None) -> Draft:
     receiver = ast.unparse(node.value)
     ends = "AttributeError" if flag is not None else "an error, or None where missing names are allowed"
-    message = f"nothing is called {receiver}.{node.attr} ({ends}); {receiver}.{meant} is meant"
+    message = f"{receiver}.{node.attr} does not exist ({ends}); {receiver}.did you mean {meant}?"
     places = [module.place(flag, "the option")] if flag is not None else []
     operation = renamed_attribute(module, node, meant)
     fix = Fix.of(SPELLING, Applicability.safe_if(flag is not None), f"read {receiver}.{meant}", operation)
