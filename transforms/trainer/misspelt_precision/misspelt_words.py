@@ -175,7 +175,7 @@ def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
 def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, flag: ast.Call | None) -> Draft:
     receiver = ast.unparse(node.value)
     ends = "AttributeError" if flag is not None else "an error, or None where missing names are allowed"
-    message = f"{receiver}.{node.attr} does not exist ({ends}); {receiver}.did you mean {meant}?"
+    message = f"{receiver}.{node.attr} does not exist ({ends}); did you mean {receiver}.{meant}?"
     places = [module.place(flag, "the option")] if flag is not None else []
     operation = renamed_attribute(module, node, meant)
     fix = Fix.of(SPELLING, Applicability.safe_if(flag is not None), f"read {receiver}.{meant}", operation)
