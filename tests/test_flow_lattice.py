@@ -9,7 +9,6 @@ import pytest
 import torch
 from precfix.codemod.flow.lattice import (
     BOOL,
-    HALVES,
     INT64,
     MAX_ATOMS,
     NUMBER_VALUE,
@@ -24,9 +23,9 @@ from precfix.codemod.flow.lattice import (
     concrete,
     join,
     named_by,
-    promote,
 )
-from precfix.codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype
+from precfix.codemod.flow.promotion import promote
+from precfix.codemod.torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
 NODE = ast.Name("x", ast.Load())
 DTYPES = (BOOL, INT64, FP16, BF16, FP32, FP64)

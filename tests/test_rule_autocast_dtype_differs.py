@@ -52,12 +52,12 @@ FOUND = {
         'torch.autocast("cuda", dtype=torch.bfloat16)',
     ),
     "chosen, and not in sight": (trained("torch.bfloat16 if args.bf16 else torch.float16", EVALUATION), None),
-    "torch is not in sight": (
+    "torch has another name": (
         trained("half", EVALUATION)
         .replace("    for x", "    half = torch.bfloat16\n    for x", 1)
         .replace("torch.", "t.")
         .replace("import torch", "import torch as t"),
-        None,
+        't.autocast("cuda", dtype=t.bfloat16)',
     ),
     "a precision behind the same switch": (
         trained("torch.bfloat16", EVALUATION)

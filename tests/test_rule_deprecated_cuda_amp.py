@@ -18,9 +18,13 @@ torch = pytest.importorskip("torch")
 RULE = rule_of("autocast.deprecated_cuda_amp")
 
 
+RECENT = {"requirements.txt": "torch>=2.4\n"}
+"""A lower bound that has all the new names."""
+
+
 def rewritten(folder: Path, source: str, *, unsafe: bool = False) -> str:
     """The new text of a one-file project; a second run must be silent and the text must parse."""
-    report, texts = migrated([RULE], written(folder, {"a.py": source}), unsafe=unsafe)
+    report, texts = migrated([RULE], written(folder, {**RECENT, "a.py": source}), unsafe=unsafe)
     assert report.findings
     assert not report.remaining
     ast.parse(texts["a.py"])
@@ -429,7 +433,7 @@ def test_a_tuple_with_the_new_class_accepts_both(tmp_path: Path) -> None:
         ("torch>=2.0", "display-only", "safe", "display-only"),
         ("torch>=2.3", "safe", "safe", "display-only"),
         ("torch>=2.4", "safe", "safe", "safe"),
-        ("torch", "safe", "safe", "safe"),
+        ("torch", "unsafe", "unsafe", "unsafe"),
     ],
 )
 def test_pins_decide_what_may_be_written(tmp_path: Path, pin: str, scaler: str, autocast: str, custom: str) -> None:
@@ -476,7 +480,7 @@ NESTED = """
     [("", "unsafe"), ("enabled=False", "safe"), ("dtype=torch.float16", "safe"), ("True", "unsafe")],
 )
 def test_a_region_that_may_be_inside_another(tmp_path: Path, arguments: str, applicability: str) -> None:
-    (found,) = findings(RULE, written(tmp_path, {"a.py": NESTED.format(arguments)}))
+    (found,) = findings(RULE, written(tmp_path, {**RECENT, "a.py": NESTED.format(arguments)}))
     assert found.fixes[0].applicability == Applicability(applicability)
 
 
@@ -491,7 +495,7 @@ def test_the_training_loop_opens_the_outermost_region(tmp_path: Path) -> None:
                 loss.backward()
     """.replace("\n    ", "\n")
     )
-    found = findings(RULE, written(tmp_path, {"a.py": source}))
+    found = findings(RULE, written(tmp_path, {**RECENT, "a.py": source}))
     assert sorted(item.fixes[0].applicability.value for item in found) == ["safe", "unsafe"]
 
 
@@ -505,6 +509,7 @@ def test_evidence_names_every_use(tmp_path: Path) -> None:
 def test_line_endings_and_tabs_are_kept(tmp_path: Path) -> None:
     text = "import torch\r\nif True:\r\n\twith torch.cuda.amp.autocast(\r\n\t\tenabled=True,\r\n\t):\r\n\t\tpass\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
+    (tmp_path / "requirements.txt").write_text(RECENT["requirements.txt"])
     from precfix.codemod.source.project import Project
 
     _, texts = migrated([RULE], Project.open([tmp_path]))

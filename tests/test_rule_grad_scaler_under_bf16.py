@@ -95,7 +95,7 @@ dtype = {"fp16": torch.float16, "half": torch.float16, "bf16": torch.bfloat16}[a
         "dtype = torch.bfloat16 if args.bf16 else torch.half\nscaler = GradScaler(init_scale=2**10, enabled=args.amp)",
         "GradScaler(init_scale=2**10, enabled=args.amp and (dtype == torch.float16))",
     ),
-    "the switch says the same already": (
+    "the switch says nearly the same already": (
         """
 dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}[args.dtype]
 scaler = GradScaler(enabled=args.dtype in ("float16", "bfloat16"))

@@ -7,18 +7,19 @@ from dataclasses import replace
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
+from ..torch.api import LOADERS
 from ..torch.tables.libraries import DEQUANTIZERS, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
 from .classes import ProjectClass
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, promote
+from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
+from .promotion import promote
 from .results import result_of
 
-LOADERS = ("from_pretrained", "from_single_file", "from_config")
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}

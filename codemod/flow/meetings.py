@@ -6,16 +6,16 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from ..torch.dtypes import FP32, FP64
+from ..torch.dtypes import FP32, FP64, HALVES
+from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import HALVES, Atom, Kind, Made, Role, Value, clash, clash_under_autocast
+from .lattice import Atom, Kind, Made, Role, Value, clash, clash_under_autocast
 from .prepared import may_be_prepared
 from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")
-VIEWS = ("reshape", "view", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "contiguous", "expand")
 WITH_WEIGHT = ("Linear", "Conv", "LayerNorm", "GroupNorm", "RMSNorm", "Embedding", "Bilinear", "PReLU")
 """How the names of layers begin whose parameter is called ``weight``."""
 METHODS = ("encode", "decode", "forward")
@@ -224,7 +224,7 @@ def record(
 
 def dtype_of(node: ast.expr) -> str:
     """``x.dtype`` for an operand that can be named again without being computed again."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and keeps_dtype(node.func.attr):
         node = node.func.value
     plain = place_of(node) is not None
     return f"{ast.unparse(node)}.dtype" if plain else ""

@@ -6,7 +6,8 @@ import ast
 from dataclasses import replace
 
 from ..python.names import attribute_chain
-from ..torch.dtypes import BF16, FP16, FP32, FP64
+from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
+from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, library_object
 from .call_dtypes import Named, default_atom, given_atoms, moved
@@ -27,17 +28,14 @@ from .meetings import NodeValue, report_bypass, report_input
 from .prepared import may_be_prepared
 from .results import FORWARD, result_of
 
-CAST_METHODS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
-SAME_MODULE = {"cuda", "cpu", "eval", "train", "requires_grad_", "xpu", "npu", "to_empty", "share_memory"}
-
 
 def on_module(
     frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
 ) -> Value:
     assert isinstance(node.func, ast.Attribute)
-    if name in CAST_METHODS or name == "to":
+    if name in WEIGHT_CASTS or name == "to":
         return _cast_module(frame, node, receiver, name, positional, named)
-    if name in SAME_MODULE:
+    if name in SAME_WEIGHTS:
         return receiver
     if name == "append" and receiver.detail == TorchLayer("ModuleList"):
         return _appended(frame, node, receiver, positional)
@@ -93,7 +91,7 @@ def _cast_module(
         cast = moved(frame, node, [(node, Value(Kind.TENSOR, receiver.atoms)), *positional], named)
         atoms = cast.atoms
     else:
-        atoms = (Atom(CAST_METHODS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
+        atoms = (Atom(WEIGHT_CASTS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
     result = receiver.with_atoms(atoms)
     place = _cast_place(node)
     if place is not None and place != "self":
@@ -103,7 +101,7 @@ def _cast_module(
 
 def _cast_place(node: ast.expr) -> str | None:
     """The place that holds the module of ``model.half()``, and of ``model.half().float()``."""
-    names = {"to", *CAST_METHODS, *SAME_MODULE}
+    names = SAME_MODULE
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
         node = node.func.value
     return place_of(node)

@@ -24,9 +24,10 @@ from .lattice import (
     Value,
     as_floating,
     of_weights_only,
-    promote,
 )
+from .left_out import is_left_out
 from .meetings import NodeValue, report_mix
+from .promotion import promote
 
 GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
 WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}
@@ -50,7 +51,7 @@ def apply_operation(
     _watch(frame, node, known.name, operands, named, method=method)
     taking = _taking(known, operands, named, method=method)
     policy = known.autocast(frame.autocast.device) if frame.autocast.state is Autocasting.ON else ""
-    out = next(((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER), None)
+    out = _out(frame, named)
     writes_out = out is not None
     helped = policy in ("lower", "agree-lower", "fp32", "promote", "set_opt_dtype") and not writes_out
     if frame.record.observed and known.mix.startswith("raises"):
@@ -72,6 +73,12 @@ def apply_operation(
 
 def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
     return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in 16 bits")
+
+
+def _out(frame: Frame, named: Named) -> NodeValue | None:
+    """The buffer that is written into; ``out=None`` has none, and is the operation that autocast helps."""
+    given = ((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER)
+    return next((each for each in given if not is_left_out(frame, each[0])), None)
 
 
 def _note_product(

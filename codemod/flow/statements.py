@@ -12,8 +12,9 @@ from .contexts import entered
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started
 from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by, promote
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
 from .meetings import clash_of_write, dtype_of, record
+from .promotion import promote
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""

@@ -9,7 +9,7 @@ from ..python.bindings import reaching
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
 from ..torch.tables.libraries import TO_TENSOR
-from ..torch.tables.operations import operation
+from ..torch.tables.operations import keeps_dtype
 from .lattice import Source
 
 CONSTANT = ("zeros", "ones")
@@ -68,5 +68,4 @@ def _maker(module: ModuleNames, node: ast.expr, step: int = 0) -> ast.expr | Non
 
 
 def _keeps_dtype(node: ast.Call, name: str) -> bool:
-    known = operation(name)
-    return known is not None and (known.result == "first" or (name == "to" and not node.args))
+    return keeps_dtype(name) or (name == "to" and not node.args)

@@ -17,6 +17,7 @@ from ..torch.dtypes import BF16, FP16, UNKNOWN, as_dtype
 from ..torch.object_calls import calls_of_object
 from .files import is_test
 from .lightning import step_runs
+from .steps import contexts_around
 
 MAX_HOPS = 5
 """How many calls up a region is looked for: further away it is another program's business."""
@@ -42,13 +43,13 @@ class Inside:
 
 def regions_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Autocast]:
     """The autocasts entered around ``node`` in its function or as a decorator of it, innermost first."""
-    for context in _contexts(module, node):
+    for context in contexts_around(module, node):
         yield from _made_for(project, module, context, 0)
 
 
 def way_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> Inside | None:
     """How ``node`` comes to run under autocast; None when no way is found, or an island is around it."""
-    for context in _contexts(module, node):
+    for context in contexts_around(module, node):
         regions = list(_made_for(project, module, context, 0))
         if any(item.switched_off or item.device not in ACCELERATED for item in regions):
             return None
@@ -63,18 +64,6 @@ def way_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int =
     if hops >= MAX_HOPS or not isinstance(function, FunctionNode):
         return None
     return project.memo(_way_into, (module, function, hops))
-
-
-def _contexts(module: ModuleNames, node: ast.AST) -> Iterator[ast.expr]:
-    """What is entered around ``node`` in its function, innermost first, then the function's decorators."""
-    below = node
-    for parent in module.ancestors(node):
-        if isinstance(parent, ast.With | ast.AsyncWith) and not isinstance(below, ast.withitem):
-            yield from (item.context_expr for item in reversed(parent.items))
-        elif isinstance(parent, FunctionNode):
-            yield from parent.decorator_list if below not in parent.decorator_list else ()
-            return
-        below = parent
 
 
 def _made_for(project: Project, module: ModuleNames, context: ast.expr, hops: int) -> Iterator[Autocast]:
@@ -120,7 +109,7 @@ def _around_yields(module: ModuleNames, function: FunctionNode) -> Iterator[ast.
     """The contexts that a generator-based context manager is inside of while its caller's block runs."""
     for node in ast.walk(function):
         if isinstance(node, ast.Yield):
-            yield from (item for item in _contexts(module, node) if item not in function.decorator_list)
+            yield from (item for item in contexts_around(module, node) if item not in function.decorator_list)
 
 
 # --- through callers --------------------------------------------------------------------------------------------------

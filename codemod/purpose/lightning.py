@@ -6,10 +6,10 @@ import ast
 
 from ..python.names import FunctionNode, ModuleNames, resolve
 from ..source.project import Project
+from ..torch.api import LIGHTNING
 from .runs import Run, runs_of
 
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
-PACKAGES = ("lightning", "pytorch_lightning")
 
 
 def step_runs(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[Run, ...]:
@@ -18,6 +18,6 @@ def step_runs(project: Project, module: ModuleNames, function: FunctionNode) -> 
     if function.name not in STEPS or owner is None or not isinstance(owner.node, ast.ClassDef):
         return ()
     bases = [resolve(project, module, base) or "" for base in owner.node.bases]
-    if not any(base.partition(".")[0] in PACKAGES and base.endswith("LightningModule") for base in bases):
+    if not any(base.partition(".")[0] in LIGHTNING and base.endswith("LightningModule") for base in bases):
         return ()
     return tuple(run for run in runs_of(project, module, function) if run.trainer == "lightning" and run.is_mixed)

@@ -10,10 +10,10 @@ from ..python.callers import callers_of
 from ..python.functions import FunctionTarget, called_function
 from ..python.names import ModuleNames, Scope, attribute_chain
 from ..source.project import Project
+from .api import SAME_MODULE
 
 MAX_STEPS = 60
 MAX_DEPTH = 6
-_WRAPPERS = ("to", "cuda", "cpu", "float", "train", "eval", "requires_grad_", "compile")
 """Methods that give the same module back."""
 
 
@@ -114,7 +114,7 @@ def _outermost(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ast.AST |
     while True:
         parent = module.parents.get(node)
         above = module.parents.get(parent) if parent is not None else None
-        if isinstance(parent, ast.Attribute) and parent.attr in _WRAPPERS and isinstance(above, ast.Call):
+        if isinstance(parent, ast.Attribute) and parent.attr in SAME_MODULE and isinstance(above, ast.Call):
             node = above
         elif (isinstance(parent, ast.IfExp) and node is not parent.test) or isinstance(parent, ast.BoolOp):
             node = parent

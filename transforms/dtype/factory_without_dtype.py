@@ -17,11 +17,14 @@ The default dtype is float32 whatever the model computes in, and arithmetic prom
 `producer` [safe]: `dtype=<the tensor it belongs to>.dtype`, in the factory. `cast` [safe]: where the factory stands
 elsewhere, the cast stands where the tensor meets the weights. Nothing changes where everything is float32.
 
+`producer` [unsafe], `cast` [unsafe]: the same where the dtype is asked of the first parameter of a module that may own
+none (buffers only: StopIteration), where a name is not bound on every path, and below another cast of the same value.
+
 ## Not flagged
 
-A factory with a dtype, `zeros_like`, integers and bools, Python numbers and zero-dimensional tensors (these do not
-widen), tensors that are cast before they meet weights, layers inside an open autocast region, projects whose weights
-are float32.
+A factory with a dtype, `zeros_like`, `torch.normal` around tensors (it has their dtype and takes none), integers and
+bools, Python numbers and zero-dimensional tensors (these do not widen), tensors that are cast before they meet weights,
+layers inside an open autocast region, projects whose weights are float32.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 
 `cast` [safe]: `.to(<weights>.dtype)` at the boundary. `weights` [safe]: for a functional norm computed in float32 on
 purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a value widened on the way,
-left a tensor in float32; `producer` [unsafe] as the second choice elsewhere, as the tensor may serve others. Nothing
-changes where the weights are float32.
+left a tensor in float32; `cast` [unsafe] where the weights' dtype is asked of a module that may own no parameter, or
+below another cast of the same value; `producer` [unsafe] as the second choice elsewhere, as the tensor may serve
+others. Nothing changes where the weights are float32.
 
 ## Not flagged
 

@@ -14,9 +14,13 @@ parts usually run outside of the autocast region that hides this for the trained
 
 ## Fix
 
-`cast` [safe]: the input is cast to the dtype of the module. `producer` [safe]: a table is cast where it is moved to its
-device. `module` [safe]: a module built in float32 is cast to the dtype that the project asked for. Nothing changes
-where everything is float32.
+`cast` [safe]: the input is cast to the dtype of the module. An input that may be a dictionary or a list (an item of a
+batch that nothing treats as a tensor) is not cast. `producer` [safe]: a table is cast where it is moved to its device.
+`module` [safe]: a module built in float32 is cast to the dtype that the project asked for. Nothing changes where
+everything is float32.
+
+`cast` [unsafe], `producer` [unsafe], `module` [unsafe]: the same where the dtype is asked of a module that may own no
+parameter, where a name is not bound on every path, and below another cast of the same value.
 
 ## Not flagged
 

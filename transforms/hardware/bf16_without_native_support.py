@@ -41,10 +41,10 @@ from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
+from ...codemod.torch.api import LIGHTNING, LOAD_KEYS, LOADERS
 from ...codemod.torch.autocast import autocasts, dtype_scenarios
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, Scenario
-from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.scopes import Scope
@@ -55,7 +55,6 @@ WORDS = ("bf16", "bfloat16")
 ASKING = ("bf16", "bfloat16", "capability", "is_ampere", "compute_cap")
 """Words of a test that has looked at what the GPU can do."""
 TRAINER_LIBRARIES = ("transformers", "trl", "sentence_transformers", "setfit", "optimum", "peft", "adapters")
-LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 
 
 def check(project: Project) -> Iterator[Finding]:

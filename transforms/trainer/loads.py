@@ -8,15 +8,13 @@ from dataclasses import dataclass
 
 from ...codemod.python.names import ModuleNames, attribute_chain, resolve
 from ...codemod.source.project import Project
+from ...codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
 from .keywords import Keywords, entries_of, keywords_of
 
-LOADERS = ("from_pretrained", "from_config")
-LOAD_KEYS = ("torch_dtype", "dtype")
 SENTENCE_MODELS = ("SentenceTransformer", "CrossEncoder", "SparseEncoder")
 SENTENCE_TABLES = ("model_kwargs", "automodel_args", "model_args")
-QUANTISED = ("load_in_8bit", "load_in_4bit", "quantization_config")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +34,7 @@ class Load:
     @property
     def quantised(self) -> bool:
         """Whether the weights are integers, or may be."""
-        named = [self.given.values.get(key) for key in QUANTISED]
+        named = [self.given.values.get(key) for key in QUANTIZED_KEYS]
         return not self.given.complete or any(not _is_off(node) for node in named if node is not None)
 
 

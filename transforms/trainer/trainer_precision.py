@@ -11,13 +11,13 @@ from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, resolve
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
+from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import BF16, FP16, as_dtype
 from .keywords import keywords_of
 
 LIBRARIES = ("transformers", "trl", "sentence_transformers", "unsloth", "setfit", "optimum", "adapters")
 TRL = ("trl", "unsloth")
-ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 MAX_BASES = 4
 ASKING = ("bf16_supported", "bfloat16_supported", "bf16_available", "bf16_gpu_available", "get_device_capability")
 """Parts of the names of functions that ask whether the machine has bfloat16."""
@@ -95,7 +95,7 @@ def precision_of_arguments(project: Project, made: Creation) -> Precision | None
 
 def precision_of_accelerator(project: Project, made: Creation) -> Precision | None:
     """What ``Accelerator(mixed_precision=...)`` says; None for calls that make something else."""
-    if resolve(project, made.module, made.call.func) not in ACCELERATORS:
+    if resolve(project, made.module, made.call.func) not in ACCELERATOR:
         return None
     given = keywords_of(made.module, made.call)
     node = given.values.get("mixed_precision")

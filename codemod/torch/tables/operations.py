@@ -11,7 +11,7 @@ from .operation import Operation
 from .pointwise import POINTWISE
 from .structure import STRUCTURE
 
-__all__ = ["OPERATIONS", "OPERATORS", "Operation", "operation", "operator"]
+__all__ = ["OPERATIONS", "OPERATORS", "Operation", "keeps_dtype", "operation", "operator"]
 
 _IN_PLACE = """
     abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
@@ -96,6 +96,12 @@ def operation(name: str) -> Operation | None:
     return (
         OPERATIONS.get(last) if root and f"{namespace}." in _NAMESPACES and namespace in ("special", "init") else None
     )
+
+
+def keeps_dtype(name: str) -> bool:
+    """Whether an operation's result has the dtype of its first operand, whatever that is."""
+    known = operation(name)
+    return known is not None and known.result == "first"
 
 
 def operator(node_name: str, *, in_place: bool = False) -> Operation | None:

@@ -10,10 +10,11 @@ from ...model import Declaration
 from ...python.names import ModuleNames, attribute_chain, names_of
 from ...python.options import options_in
 from ...source.project import Project
+from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
-from ...torch.weights import LOAD_KEYS, LOADERS, cast_dtype
+from ...torch.weights import cast_dtype
 
 TORCH = "torch"
 WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype")

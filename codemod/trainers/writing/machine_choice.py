@@ -17,6 +17,7 @@ from ...python.functions import called_function
 from ...python.names import Binding, ModuleNames, definition_of, names_of, project_module
 from ...releases.pins import allowed
 from ...source.project import Project
+from ...torch.imported import torch_of
 
 NAMES = ("USE_BF16", "COMPUTE_IN_BF16", "BF16_IS_NATIVE")
 """What the constant is called: the first of these that is free."""
@@ -121,7 +122,7 @@ def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exa
     Not ``exact``: a test of the project's own will do that says no where there is no CUDA device.
     """
     known = _known(project, module, exact)
-    torch = _torch(module) or "torch"
+    torch = torch_of(module) or "torch"
     if known is not None:
         return Question(known, torch, ())
     name = next((item for item in NAMES if _is_free(module, item)), None)
@@ -129,7 +130,7 @@ def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exa
         raise EditRefused("the names for the machine's question are taken")
     lazy = project.fact(_must_ask_late)
     operations: list[Operation] = [_insertion(module, uses, _definition(project, module, name, torch, lazy))]
-    if _torch(module) is None:
+    if torch_of(module) is None:
         operations.append(AddImport("import torch"))
     path = module.document.path
     text = f"{name.lower()}()" if lazy else name
@@ -218,7 +219,7 @@ def _insertion(module: ModuleNames, uses: Sequence[ast.AST], text: str) -> Inser
     body = _body(module)
     tops = [body.index(top) for top in (_top(module, use) for use in uses) if isinstance(top, ast.stmt)]
     first_use = min(tops, default=0)
-    anchor = _end_of_imports(body, _torch(module) or "")
+    anchor = _end_of_imports(body, torch_of(module) or "")
     if anchor is None:
         return InsertStatement(module.document.span(body[first_use]), text.lstrip("\n") + "\n")
     if anchor >= first_use:
@@ -268,13 +269,3 @@ def _top(module: ModuleNames, node: ast.AST) -> ast.AST:
             break
         last = parent
     return last
-
-
-def _torch(module: ModuleNames) -> str | None:
-    """The name that ``import torch`` has at module level in every run, whatever it is called."""
-    for name, bindings in module.module_scope.bindings.items():
-        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-            places = [module.parents.get(item.node) for item in bindings]
-            if any(isinstance(place, ast.Module | ast.Try) for place in places):
-                return name
-    return None

@@ -38,6 +38,8 @@ class Move:
     edits: tuple[Edit, ...] = ()
     """Empty: only reported."""
     evidence: tuple[Place, ...] = ()
+    unproved: str = ""
+    """Why the edits may not be right for every run; empty where they are."""
 
     def only_reported(self, why: str, *because: Place) -> Move:
         """The same without its edits."""
@@ -45,8 +47,9 @@ class Move:
         return replace(self, message=f"{self.message}; not changed automatically: {why}", edits=(), evidence=evidence)
 
     def finding(self, rule: Rule) -> Finding:
-        """The finding; its fix is safe because this very change was asked for."""
-        fixes = [Fix("move", self.effect, Applicability.SAFE, self.edits)] if self.edits else []
+        """The finding; its fix is safe where all is known, because this very change was asked for."""
+        effect = f"{self.effect}; unsafe, as {self.unproved}" if self.unproved else self.effect
+        fixes = [Fix("move", effect, Applicability.safe_if(not self.unproved), self.edits)] if self.edits else []
         return rule.finding(self.message, self.path, self.span, self.evidence, fixes)
 
 

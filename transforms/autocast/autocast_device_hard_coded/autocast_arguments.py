@@ -20,7 +20,8 @@ from ....codemod.torch.device_tests import needs_cuda
 from ....codemod.torch.devices import DeviceValue, devices_of
 from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import TORCH_DTYPES
-from .run_time_device import device_around, torch_name
+from ....codemod.torch.imported import torch_at
+from .run_time_device import device_around
 
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
@@ -60,7 +61,7 @@ def _device_for_old_api(region: Autocast, call: ast.Call) -> Draft:
     message = f"{region.api} does not take device_type: this raises TypeError"
     if call.args:
         return Draft.at(region.module, call, message)
-    module, torch = region.module, torch_name(region.module, call)
+    module, torch = region.module, torch_at(region.module, call)
     edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
     if torch is None:
         edits.append(module.add_import("import torch"))
@@ -79,7 +80,7 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
 def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:
     message = "autocast without a device_type raises TypeError"
     device = device_around(project, region)
-    torch = torch_name(region.module, call)
+    torch = torch_at(region.module, call)
     if device is not None and (torch is not None or "torch" not in device.type_text("torch")):
         wanted = device.type_text(torch or "")
     elif needs_cuda(project, region.module, call):
@@ -114,7 +115,7 @@ def _may_lack_index(project: Project, region: Autocast) -> bool:
 
 
 def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceValue]) -> tuple[Fix, ...]:
-    torch = torch_name(region.module, node)
+    torch = torch_at(region.module, node)
     if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
         wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
     elif torch is not None:
@@ -158,7 +159,7 @@ def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
 
 
 def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
-    torch = torch_name(region.module, node)
+    torch = torch_at(region.module, node)
     text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
     name = text.removeprefix("torch.")
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:

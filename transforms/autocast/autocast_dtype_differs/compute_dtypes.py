@@ -12,9 +12,11 @@ from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
+from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
 
 AUTOCAST_NAMES = (
@@ -32,11 +34,6 @@ AUTOCAST_NAMES = (
 WEIGHT_NAMES = ("weight_dtype", "torch_dtype")
 """Beside accelerate: the variable that follows its precision."""
 
-LOADERS = ("from_pretrained", "from_config")
-LOAD_KEYS = ("torch_dtype", "dtype")
-QUANTIZED = ("load_in_8bit", "load_in_4bit", "quantization_config")
-"""Weights that are loaded quantised have a compute dtype of their own."""
-SAME_WEIGHTS = ("to", "cuda", "cpu", "eval", "train", "requires_grad_")
 TORCH_NAMES = ("bfloat16", "float16", "float32", "half", "float")
 
 
@@ -124,24 +121,19 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
             found = [item for item in scenarios_of(project, module, given.node) if as_dtype(item.value) == BF16]
             if found and any(not _is_impossible(project, module, item) for item in found):
                 why = f"the scaler follows {given.text}"
-                text = _attribute_of_torch(project, module, given.node, given.values)
-                fits = means_the_same(module, given.node, region.node) and sees_torch(module, region.node)
+                torch = torch_at(module, region.node)
+                text = _attribute_of_torch(project, module, given.node, given.values, torch or "torch")
+                fits = means_the_same(module, given.node, region.node) and torch is not None
                 return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text if fits else None)
     return None
 
 
 def _attribute_of_torch(
-    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...]
+    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...], torch: str
 ) -> str | None:
     """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
     known = constants_of(project, module, node) - {UNKNOWN} | set(compared)
-    return f"getattr(torch, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
-
-
-def sees_torch(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether ``torch`` is the imported package at ``node``."""
-    bindings = module.scope_of(node).lookup("torch")
-    return bool(bindings) and all(item.kind == "import" and item.qualified == "torch" for item in bindings)
+    return f"getattr({torch}, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -214,7 +206,7 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
         if made.func.attr in LOADERS:
             given = {item.arg: item.value for item in made.keywords}
-            if None in given or any(key in given for key in QUANTIZED):
+            if None in given or any(key in given for key in QUANTIZED_KEYS):
                 return None
             return next((given[key] for key in LOAD_KEYS if key in given), None)
         if made.func.attr not in SAME_WEIGHTS:
@@ -238,7 +230,8 @@ def trainer_in(project: Project, region: Autocast) -> Named | None:
     found = [call for call in module.calls if _asks_for(call, "bf16")]
     if not found or any(_asks_for(call, "fp16") for call in module.calls):
         return None
-    text = "torch.bfloat16" if sees_torch(module, region.node) else None
+    torch = torch_at(module, region.node)
+    text = f"{torch}.bfloat16" if torch is not None else None
     return Named(found[0], "the trainer computes in bfloat16", "bfloat16 is asked for here", text)
 
 

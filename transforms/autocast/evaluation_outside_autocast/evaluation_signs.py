@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import Entered, function_scope, is_in_context
 from ....codemod.python.bindings import reaching
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
@@ -18,11 +18,9 @@ from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.weights import cast_dtype
 from .float32_models import is_certainly_float32
 from .model_calls import (
-    Entered,
     ModelCall,
     calls_inside,
     evaluations_outside,
-    is_in_context,
     is_training,
     model_of,
     regions_of_training_files,

@@ -9,11 +9,11 @@ from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import class_of, method_of
 from ....codemod.python.names import Binding, ModuleNames, attribute_chain, resolve
 from ....codemod.source.project import Project
+from ....codemod.torch.api import SAME_WEIGHTS
 
 CASTS = ("half", "bfloat16", "double", "type", "to")
 WRAPPERS = ("DistributedDataParallel", "DDP", "DataParallel", "compile", "convert_sync_batchnorm")
 """What takes a model and gives one back that computes the same."""
-SAME_WEIGHTS = ("to", "cuda", "cpu", "train", "eval")
 LIBRARIES = ("torch.nn.", "torchvision.models.")
 ADAPTS = ("autocast", "dtype", "float", "half", "bfloat16", "to", "type", "type_as", "custom_fwd")
 """Names in a ``forward`` that may make any input fit."""

@@ -14,13 +14,13 @@ from ....codemod.python.names import Binding, ModuleNames, attribute_chain, name
 from ....codemod.python.options import options_named
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LIGHTNING
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import Constant, Unknown
 from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .fast_path_runs import OFF_CUDA, Respelling, Run
 
-PACKAGES = ("lightning", "pytorch_lightning", "lightning_fabric")
 MAKERS = ("Trainer", "Fabric", "LightningCLI", "instantiate")
 MIXED: dict[Constant, str] = {
     "bf16-mixed": "bf16-true",
@@ -63,7 +63,7 @@ def _may_build(text: str) -> bool:
 def _maker(project: Project, module: ModuleNames, call: ast.Call) -> str | None:
     name = resolve(project, module, call.func) or ""
     package, last = name.partition(".")[0], name.rpartition(".")[2]
-    if package in PACKAGES and last in MAKERS[:3]:
+    if package in LIGHTNING and last in MAKERS[:3]:
         return last
     return last if name in ("hydra.utils.instantiate", "hydra.utils.call") else None
 
@@ -240,7 +240,7 @@ def _is_trainer(file: ConfigFile, entry: Entry) -> bool:
     if len(entry.key) > 1 and entry.key[-2] == "trainer":
         return True
     targets = file.text.find(*entry.key[:-1], "_target_")
-    return any(str(item.value).partition(".")[0] in PACKAGES for item in targets)
+    return any(str(item.value).partition(".")[0] in LIGHTNING for item in targets)
 
 
 def _section_devices(file: ConfigFile, entry: Entry) -> frozenset[str]:

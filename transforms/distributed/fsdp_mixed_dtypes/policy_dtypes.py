@@ -18,8 +18,8 @@ from ....codemod.torch.autocast import (
     is_float32_island,
     runs_without_gradients,
 )
-from ....codemod.torch.dtypes import BF16, TORCH_DTYPES, Dtype
-from .fsdp_policies import HALVES, Policy, policies, policy_of, wraps_in
+from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype
+from .fsdp_policies import Policy, policies, policy_of, wraps_in
 
 ROLES = {"reduce_dtype": "gradients are reduced in", "buffer_dtype": "buffers are cast to"}
 FOREIGN = {1: "output_dtype", 2: "buffer_dtype"}

@@ -10,9 +10,9 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import Dtype, as_dtype
-from ....codemod.torch.weights import LOAD_KEYS, LOADERS
 
 STORAGE = "bnb_4bit_quant_storage"
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.PYTHON, FileKind.NOTEBOOK)

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
+from ....codemod.torch.api import ACCELERATOR, FABRIC
 from .gradient_casts import CastSite
 
+DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
+BY_ACCELERATE = "accelerate wraps the model in DistributedDataParallel where several processes run"
 WRAPPERS = {
-    "torch.nn.parallel.DistributedDataParallel": "the model is wrapped in DistributedDataParallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "the model is wrapped in DistributedDataParallel",
-    "accelerate.Accelerator": "accelerate wraps the model in DistributedDataParallel where several processes run",
-    "accelerate.accelerator.Accelerator": "accelerate wraps the model in DistributedDataParallel where several run",
-    "lightning.fabric.Fabric": "Fabric wraps the model in DistributedDataParallel where several processes run",
-    "lightning.Fabric": "Fabric wraps the model in DistributedDataParallel where several processes run",
-    "lightning_fabric.Fabric": "Fabric wraps the model in DistributedDataParallel where several processes run",
+    **dict.fromkeys(DDP, "the model is wrapped in DistributedDataParallel"),
+    **dict.fromkeys(ACCELERATOR, BY_ACCELERATE),
+    **dict.fromkeys(FABRIC, "Fabric wraps the model in DistributedDataParallel where several processes run"),
 }
 NAMES = ("DistributedDataParallel", "Accelerator", "Fabric")
 
@@ -45,7 +44,7 @@ def _accumulate(site: CastSite) -> Replicas | None:
     for call in site.module.calls_by_name.get("accumulate", []):
         held = site.module.parents.get(site.module.parents.get(call, call))
         if held in around and "accelerator" in ast.unparse(call.func).lower():
-            return Replicas(site.module, call, WRAPPERS["accelerate.Accelerator"])
+            return Replicas(site.module, call, BY_ACCELERATE)
     return None
 
 

@@ -20,6 +20,8 @@ without it.
 Runs without autocast stay as they are. `torch.amp.custom_fwd` needs torch 2.4: where the project's pins allow older
 releases, `torch.cuda.amp.custom_fwd` is written.
 
+`decorate` [unsafe]: the same where neither pass is decorated and no manifest names a release of torch.
+
 `float32` [unsafe]: a Function whose compiled kernel is given both 16-bit and float32 tensors is decorated with
 `custom_fwd(cast_inputs=torch.float32)`: autocast does not reach into compiled code.
 
@@ -65,7 +67,7 @@ from ..custom_functions import CustomFunction, custom_functions
 from ..function_passes import compares_dtypes, looks_after_itself, passes_of
 from ..function_uses import calls_compiled_code, is_applied_under_autocast
 from .kernel_operands import mixed_kernel
-from .sibling_decorators import new_pair, sibling
+from .sibling_decorators import has_pair, new_pair, sibling
 
 _ATTRIBUTE = "_fwd_used_autocast"
 
@@ -186,25 +188,27 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
     module, document = function.module, function.module.document
     forward, backward = function.forward_amp, function.backward_amp
     operations: list[Operation] = []
+    known = True
     if forward is None:
         pair = new_pair(project, document.path)
         if pair is not None:
             methods = zip((function.forward, function.backward), pair, strict=True)
             operations = [AddDecorator(document.span(method), text) for method, text in methods]
             operations.append(AddImport("import torch"))
+            known = has_pair(project, document.path)
     else:
         found = sibling(project, module, forward, BACKWARD)
         if found is not None and backward is None:
             operations = [AddDecorator(document.span(function.backward), found[0]), *found[1]]
         elif found is not None and backward is not None:
             operations = [ReplaceExpression(document.span(backward.node), (found[0],)), *found[1]]
-    return _fixes(module, operations, "let custom_fwd record the autocast state and custom_bwd restore it")
+    return _fixes(module, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known)
 
 
-def _fixes(module: ModuleNames, operations: list[Operation], message: str) -> list[Fix]:
+def _fixes(module: ModuleNames, operations: list[Operation], message: str, known: bool = True) -> list[Fix]:
     edits = tuple(Edit(module.document.path, item) for item in operations)
     return (
-        [Fix("decorate", f"{message}; runs without autocast stay as they are", Applicability.SAFE, edits)]
+        [Fix("decorate", f"{message}; runs without autocast stay as they are", Applicability.safe_if(known), edits)]
         if edits
         else []
     )

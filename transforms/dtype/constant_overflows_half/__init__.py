@@ -41,6 +41,7 @@ from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.imported import torch_for
 from ..half_here import Half, half_here
 from .read_by import only_softmax_reads
 
@@ -169,13 +170,14 @@ def _fixes(write: Write, half: Half) -> list[Fix]:
     if dtype is None or "torch.jit.script" in write.module.document.text:
         return []  # TorchScript knows no torch.finfo of a tensor's dtype
     limit = finfo_dtype(write.module, write.number)
-    torch, imported = _torch(write.module)
+    torch = torch_for(write.module, write.number)
     if limit is not None and write.module.qualified(limit) is not None:
-        edit = write.module.replace(limit, dtype)
-        imported = []
+        edit, imported = write.module.replace(limit, dtype), tuple[Edit, ...]()
+    elif torch is None:
+        return []
     else:
         end = "min" if write.value < 0 else "max"
-        edit = write.module.replace(write.number, f"{torch}.finfo({dtype}).{end}")
+        edit, imported = write.module.replace(write.number, f"{torch[0]}.finfo({dtype}).{end}"), torch[1]
     safe = limit is not None or half.certain or only_softmax_reads(write.module, write.call)
     if safe:
         return [Fix.safe("finfo", f"use the limit of {dtype}", edit, *imported)]
@@ -197,14 +199,6 @@ def _dtype_text(write: Write) -> str | None:
 
 def _is_method(write: Write) -> bool:
     return write.module.qualified(write.call.func) is None
-
-
-def _torch(module: ModuleNames) -> tuple[str, list[Edit]]:
-    """What torch is called here, and the import it takes."""
-    for name, bindings in module.module_scope.bindings.items():
-        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-            return name, []
-    return "torch", [module.add_import("import torch")]
 
 
 rule = Rule.of("PF209", check)

@@ -35,6 +35,7 @@ from ....codemod.model import Applicability, Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
@@ -101,8 +102,8 @@ def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -
         return ""
     if place_of(operand) is not None:
         return f"{ast.unparse(operand)}.dtype"
-    imported = any(entry.qualified == "torch" for entry in item.module.scope_of(item.node).lookup("torch"))
-    return f"torch.{certain.name}" if certain is not None and imported else ""
+    torch = torch_at(item.module, item.node)
+    return f"{torch}.{certain.name}" if certain is not None and torch is not None else ""
 
 
 def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:

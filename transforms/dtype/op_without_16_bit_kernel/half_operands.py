@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.flow.frame import Application, Autocasting
-from ....codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
+from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.model import Place
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
@@ -15,7 +15,7 @@ from ....codemod.python.functions import FunctionTarget
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.tables.operations import operation
 from ..atom_places import atom_places
 from ..half_here import Half, half_here

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
-from ....codemod.flow.lattice import HALVES, Made, Role, Value
+from ....codemod.flow.lattice import Made, Role, Value
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import runs_of
@@ -15,6 +15,7 @@ from ....codemod.python.bindings import reaching
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
+from ....codemod.torch.dtypes import HALVES
 from ....codemod.torch.tables.operations import OPERATIONS, operation
 from ....codemod.torch.tables.policies import policy_of
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype

@@ -11,10 +11,11 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
+from ....codemod.torch.api import FABRIC, LOADERS, TRAINER
 from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16
-from ....codemod.torch.weights import LOADERS, cast_dtype
+from ....codemod.torch.weights import cast_dtype
 from ...trainer.trainer_precision import Compute
 from ...trainer.training_runs import Run, training_runs
 from .fp16_danger import goes_to, other_precision
@@ -22,7 +23,6 @@ from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
 HALF_WORDS = ("float16", "fp16", "half()", "autocast", "16")
-LIGHTNING = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer", "lightning.Fabric")
 IN_HALF = (16, "16", "16-mixed")
 ONLY_FP16 = ("fp16_full_eval", "fp16_opt_level", "fp16_backend", "half_precision_backend")
 """Arguments that lose their sense, or raise, without ``fp16``."""
@@ -187,7 +187,7 @@ def _lightning(project: Project, module: ModuleNames) -> tuple[ast.expr, str] | 
         for call in module.calls_by_name.get(name, []):
             node = next((item.value for item in call.keywords if item.arg == "precision"), None)
             half = isinstance(node, ast.Constant) and not isinstance(node.value, bool) and node.value in IN_HALF
-            if half and node is not None and resolve(project, module, call.func) in LIGHTNING:
+            if half and node is not None and resolve(project, module, call.func) in (*TRAINER, *FABRIC):
                 return node, "Lightning computes in float16"
     return None
 

@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, EditRefused, Place, SetArgument
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import dtype_scenarios
+from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, takes_dtype
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
 from ....codemod.trainers.writing.knobs import Knob
@@ -24,10 +24,8 @@ from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 
-HALVES = (BF16, FP16)
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
-FIRST_DTYPE = "1.10"
 """The first torch whose autocast takes ``dtype=``."""
 
 
@@ -137,7 +135,7 @@ def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kerne
         yield Move(document.path, span, message, evidence=evidence)
         return
     effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
-    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence)
+    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence, unproved(project, region))
 
 
 def _dtype_edits(region: TrainingRegion, wanted: Dtype) -> tuple[Edit, ...]:
@@ -255,8 +253,16 @@ def off_places(switches: tuple[Switch, ...]) -> tuple[Place, ...]:
 def pin_places(project: Project, region: TrainingRegion) -> tuple[Place, ...]:
     """Where the project promises to run with a torch whose autocast takes no dtype."""
     versions = allowed(project, "torch", region.module.document.path) if region.autocast.dtype_node is None else None
-    pin = versions.pin_below(FIRST_DTYPE) if versions is not None else None
-    return (Place(pin.place.path, pin.place.span, f"autocast takes dtype= from torch {FIRST_DTYPE} on"),) if pin else ()
+    pin = versions.pin_below(DTYPE_SINCE) if versions is not None else None
+    return (Place(pin.place.path, pin.place.span, f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
+
+
+def unproved(project: Project, region: TrainingRegion) -> str:
+    """Why giving the region a dtype may stop a run; empty where every torch that the project allows takes it."""
+    if region.autocast.dtype_node is not None or takes_dtype(project, region.autocast):
+        return ""
+    since = f"takes dtype= from torch {DTYPE_SINCE} on"
+    return f"{region.autocast.api} {since}, and no manifest here excludes older releases"
 
 
 def of_kernel(kernel: Place) -> str:

@@ -12,8 +12,9 @@ from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, Scope
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import scenarios_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, Constant, Dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
 from ....codemod.trainers.writing.knobs import knobs_of
@@ -22,12 +23,9 @@ from .half_kernels import half_only_kernel
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code
 
-LOADERS = ("from_pretrained", "from_config", "from_single_file")
-LOAD_KEYS = ("torch_dtype", "dtype")
 QUANTISED = ("BitsAndBytesConfig",)
 QUANTISED_KEYS = ("bnb_4bit_compute_dtype",)
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
-HALVES = (BF16, FP16)
 MAX_BASES = 6
 FROZEN = ("peft", "lora", "requires_grad_(False)", "load_in_4bit", "load_in_8bit", "freeze")
 """Signs in a file that loaded weights are not what the optimizer steps."""

@@ -14,16 +14,16 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
-from ....codemod.torch.dtypes import BF16, FP16
+from ....codemod.torch.dtypes import BF16, FP16, HALVES
 from ....codemod.torch.scaler_edits import add_scaler, disable_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable, survives_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
 from ....codemod.trainers.writing.machine_choice import Question, asks_machine, question
 from ....codemod.trainers.writing.moves import Move
-from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
+from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
 from .half_kernels import half_only_kernel
-from .machine_dtypes import HALVES, edits_at_sources, either_half
+from .machine_dtypes import edits_at_sources, either_half
 from .switches import switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 
@@ -82,7 +82,8 @@ def _moves(project: Project, region: TrainingRegion) -> Iterator[Move]:
     except EditRefused as refusal:
         yield Move(document.path, span, f"{message}; not changed automatically: {refusal}", evidence=evidence)
         return
-    yield Move(document.path, span, message, f"choose by the machine; {EFFECTS[TARGET]}", edits, evidence)
+    effect = f"choose by the machine; {EFFECTS[TARGET]}"
+    yield Move(document.path, span, message, effect, edits, evidence, unproved(project, region))
 
 
 def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:

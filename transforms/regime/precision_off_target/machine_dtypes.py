@@ -7,12 +7,11 @@ import ast
 from ....codemod.model import Edit, EditRefused
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, FP16, Constant, Dtype
+from ....codemod.torch.dtypes import BF16, FP16, HALVES, Constant, Dtype
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.machine_choice import Question, question
 
-HALVES = (BF16, FP16)
 WORDS = tuple(dtype.name for dtype in HALVES)
 
 

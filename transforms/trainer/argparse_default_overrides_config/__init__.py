@@ -42,10 +42,10 @@ from ....codemod.purpose.imports import connected_modules, imported_modules
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
+from ....codemod.torch.api import ACCELERATOR
 from ....codemod.trainers.reading.command_options import DeclaredOption, declared_options
 from .launch_precisions import PRECISIONS, Stated, stated_for
 
-CLASSES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 HARMLESS = ("print", "info", "debug", "warning", "log")
 """Calls that only show a value."""
 
@@ -79,7 +79,7 @@ def check(project: Project) -> Iterator[Finding]:
 def _forwarded(project: Project, module: ModuleNames) -> Iterator[Forwarded]:
     for call in module.calls_by_name.get("Accelerator", []):
         value = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
-        if not isinstance(value, ast.Attribute) or resolve(project, module, call.func) not in CLASSES:
+        if not isinstance(value, ast.Attribute) or resolve(project, module, call.func) not in ACCELERATOR:
             continue
         options = declared_options(project, module, value.attr)
         if len(options) == 1 and len(attribute_chain(value) or ()) == 2:

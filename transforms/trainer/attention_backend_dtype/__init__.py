@@ -38,10 +38,11 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.paths import guards
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOADERS
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP32, FP64
 from ..load_dtype_fixes import to_bf16
-from ..loads import LOADERS, Load, is_of_transformers, load_at
+from ..loads import Load, is_of_transformers, load_at
 from .attention_uses import first_float32_use, is_cast_on_the_way
 
 FLASH = "flash_attention_2"

@@ -12,10 +12,11 @@ from ....codemod.python.names import Binding, ModuleNames, attribute_chain, name
 from ....codemod.python.paths import guard_facts, position
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOADERS
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
 from ..keywords import keywords_of
-from ..loads import LOADERS, Load, literal_of, load_at
+from ..loads import Load, literal_of, load_at
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""

@@ -11,6 +11,7 @@ from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.python.scopes import attribute_chain
 from ....codemod.source.project import Project
+from ....codemod.torch.api import ACCELERATOR
 from .slips import SPELLING
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
@@ -19,7 +20,6 @@ NO_WORD = '("", "0", "false", "no", "off")'
 SWITCHES = ("fp16", "bf16", "tf32", "fp16_full_eval", "bf16_full_eval")
 PARSERS_THAT_READ_BOOLS = ("jsonargparse", "tap", "click", "typer", "absl", "fire", "simple_parsing")
 """With these a ``bool`` is read from its name."""
-ACCELERATOR = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 SWITCH_ACTIONS = ("store_true", "store_false")
 
 

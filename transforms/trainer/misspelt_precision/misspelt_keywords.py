@@ -6,23 +6,18 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Draft, Edit, Fix
+from ....codemod.model import Draft, Fix
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, Scope, names_of, resolve
 from ....codemod.source.project import Project
+from ....codemod.torch.api import PRECISION_KEYWORDS, TRAINER
 from .misspellings import respelled
 from .slips import SPELLING
 
 CLASSES = {
-    "accelerate.Accelerator": ("mixed_precision",),
-    "accelerate.accelerator.Accelerator": ("mixed_precision",),
-    "lightning.Fabric": ("precision",),
-    "lightning.fabric.Fabric": ("precision",),
-    "lightning_fabric.Fabric": ("precision",),
-    "lightning.Trainer": ("precision",),
-    "lightning.pytorch.Trainer": ("precision",),
-    "pytorch_lightning.Trainer": ("precision",),
+    **{name: (keyword,) for name, keyword in PRECISION_KEYWORDS.items()},
+    **dict.fromkeys(TRAINER, ("precision",)),
     "transformers.TrainingArguments": ("fp16", "bf16"),
     "transformers.Seq2SeqTrainingArguments": ("fp16", "bf16"),
     "trl.SFTConfig": ("fp16", "bf16"),
@@ -88,32 +83,10 @@ def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast
 def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
     fixes = []
     if not any(other.arg in (right, None) for other in call.keywords):
-        fixes.append(Fix.safe(SPELLING, f"pass {right}=", *_renamed(module, call, item, right)))
+        value = module.source(item.value)
+        edits = module.remove_argument(call, item.arg or ""), module.set_argument(call, right, value)
+        fixes.append(Fix.safe(SPELLING, f"pass {right}=", *edits))
     return Draft.at(module, item, message, fixes=fixes)
-
-
-def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str) -> list[Edit]:
-    """The same call with one keyword spelt otherwise; its place, comments and line breaks stay where they can."""
-    document, wrong = module.document, item.arg or ""
-    span, keyword = document.span(call), document.span(item)
-    start, end = document.offset(span.row, span.column), document.offset(span.end_row, span.end_column)
-    name = document.offset(keyword.row, keyword.column)
-    first, *rest = (document.text[start:name] + right + document.text[name + len(wrong) : end]).splitlines(True)
-    statement = document.span(module.statement_of(call))
-    indentation = document.line(statement.row)[: statement.column - 1]
-    if all(line.startswith(indentation) for line in rest) and not _spans_lines(call):
-        text = first + "".join(line.removeprefix(indentation) for line in rest)
-        return [module.replace(span, text)]
-    return [
-        module.remove_argument(span, wrong),
-        module.set_argument(span, right, document.source(document.span(item.value))),
-    ]
-
-
-def _spans_lines(call: ast.Call) -> bool:
-    """Whether a text in the call goes over several lines: its indentation is part of it."""
-    texts = (node for node in ast.walk(call) if isinstance(node, ast.Constant | ast.JoinedStr))
-    return any(node.lineno != node.end_lineno for node in texts)
 
 
 # --- the project's own dataclasses ------------------------------------------------------------------------------------
@@ -126,7 +99,7 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
     accepted = _accepted(project, module, call.func)
     if accepted is None or name in accepted.names:
         return
-    near = [other for other in accepted.names if _is_near(name, other)]
+    near = [other for other in accepted.names if respelled(name) == other]
     what = ast.unparse(call.func)
     message = f"{what} has no field {name} (TypeError)"
     place = accepted.module.place(accepted.node, f"the fields of {what}")
@@ -140,15 +113,6 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
 def _is_class_like(func: ast.expr) -> bool:
     name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
     return name[:1].isupper()
-
-
-def _is_near(name: str, field: str) -> bool:
-    """``tpu_downcast_bf16`` for ``downcast_bf16``: one is the end or the start of the other, in whole words."""
-    if respelled(name) == field:
-        return True
-    short, long = sorted((name, field), key=len)
-    shared = not WORDS.isdisjoint(short.split("_")) and len(short.split("_")) > 1
-    return shared and (long.endswith(f"_{short}") or long.startswith(f"{short}_"))
 
 
 def _accepted(project: Project, module: ModuleNames, func: ast.expr) -> _Accepted | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix
@@ -28,17 +27,13 @@ SHORT = {
     "float_64": "float64",
 }
 """Names that other libraries use and PyTorch (2.13) does not have."""
-_SHORT_READ = re.compile(
-    rf"""torch(?:\.|\s*,\s*["'])(?:(?i:{"|".join(SHORT)})|B?FLOAT(?:16|32)|BFloat16|Float(?:16|32))\b"""
-)
-"""Finds the few files worth parsing."""
 
 
 def misspelt_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
     if project.python_path("torch") is not None:
         return
-    short = project.python_paths(("bf16", "fp16", "float16", "bfloat16"), _reads_short_name)
+    short = project.python_paths(("torch.", "getattr"), _reads_short_name)
     for document in project.python_documents_at(sorted({*short, *paths_with_slips(project)})):
         module = names_of(project, document)
         for node in module.nodes:
@@ -56,7 +51,9 @@ def _message(name: str, meant: str) -> str:
 
 
 def _reads_short_name(text: str) -> bool:
-    return "torch" in text and _SHORT_READ.search(text) is not None
+    """Whether the file holds one of the names behind ``torch.``, or in quotes beside it: only then is it parsed."""
+    lowered = text.lower()
+    return any(f"torch.{name}" in lowered or f'torch, "{name}' in lowered for name in (*SHORT, *DTYPES))
 
 
 def _meant(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Misspelt words where the project speaks of a precision: texts, attributes, and values in configuration files."""
+"""Misspelled words: dtypes in strings and configuration files, and options that are read under another name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Applicability, Draft, EditRefused, Fix
+from ....codemod.model import Draft, EditRefused, Fix
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
@@ -29,7 +29,7 @@ class _Text:
 
 
 def misspelt_words(project: Project) -> Iterator[Draft]:
-    """Misspelt dtypes and options in Python and in configuration files."""
+    """Misspelled dtypes in Python and in configuration files."""
     modules = [
         names_of(project, document)
         for document in project.python_documents_at(paths_with_slips(project))
@@ -118,7 +118,7 @@ def _text_slip(found: _Text) -> Draft:
     wrong = str(found.node.value)
     meant = respelled_dtype(wrong) or wrong
     operation = respelt_string(found.module, found.node, wrong, meant)
-    effect = f"nothing equals {wrong!r}" if found.asks else f"{wrong!r} is not a dtype"
+    effect = f"nothing equals {wrong!r}" if found.asks else f"there is no dtype {wrong!r}"
     message = f"{effect}: did you mean {meant!r}?"
     fixes = [Fix.unsafe(SPELLING, f"write {meant!r}", operation)] if operation is not None else []
     return Draft.at(found.module, found.node, message, fixes=fixes)
@@ -145,7 +145,7 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
         fixes = (Fix.unsafe(SPELLING, f"write {meant}", edit),)
     except EditRefused:
         pass
-    message = f"{entry.value!r} is not a dtype: did you mean {meant!r}?"
+    message = f"there is no dtype {entry.value!r}: did you mean {meant!r}?"
     return Draft.at(config, entry, message, (), fixes)
 
 
@@ -156,33 +156,18 @@ def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """``args.mix_precision`` where the option is ``mixed_precision`` and nothing is ever called ``mix_precision``."""
     for name, loads in module.attribute_loads.items():
         meant = respelled(name)
-        if meant is None:
-            continue
-        right = {ast.unparse(node.value) for node in module.attribute_loads.get(meant, [])}
-        flag = _flag(module, meant)
-        reads = [
-            node
-            for node in loads
-            if isinstance(node.value, ast.Name | ast.Attribute)
-            and module.qualified(node.value) is None
-            and (ast.unparse(node.value) in right or flag is not None)
-        ]
-        if reads and not _stands_elsewhere(project, name):
+        option = _option(module, meant) if meant is not None else None
+        reads = [node for node in loads if isinstance(node.value, ast.Name | ast.Attribute)]
+        reads = [node for node in reads if module.qualified(node.value) is None]
+        if meant is not None and option is not None and reads and not _stands_elsewhere(project, name):
             for node in reads:
-                yield _attribute_slip(module, node, meant, flag)
+                receiver = ast.unparse(node.value)
+                message = f"{receiver}.{name} does not exist (AttributeError); did you mean {receiver}.{meant}?"
+                fix = Fix.safe(SPELLING, f"read {receiver}.{meant}", renamed_attribute(module, node, meant))
+                yield Draft.at(module, node, message, [module.place(option, "the option")], [fix])
 
 
-def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, flag: ast.Call | None) -> Draft:
-    receiver = ast.unparse(node.value)
-    ends = "AttributeError" if flag is not None else "an error, or None where missing names are allowed"
-    message = f"{receiver}.{node.attr} does not exist ({ends}); did you mean {receiver}.{meant}?"
-    places = [module.place(flag, "the option")] if flag is not None else []
-    operation = renamed_attribute(module, node, meant)
-    fix = Fix.of(SPELLING, Applicability.safe_if(flag is not None), f"read {receiver}.{meant}", operation)
-    return Draft.at(module, node, message, places, [fix])
-
-
-def _flag(module: ModuleNames, name: str) -> ast.Call | None:
+def _option(module: ModuleNames, name: str) -> ast.Call | None:
     """The declaration of a command-line option of this name."""
     for call in module.calls_by_name.get("add_argument", []):
         words = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]

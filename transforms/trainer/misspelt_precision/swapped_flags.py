@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix, Place
@@ -13,19 +12,15 @@ from ....codemod.python.names import ModuleNames, names_of, parameters_of
 from ....codemod.source.project import Project
 
 KINDS = {"fp16": "fp16", "float16": "fp16", "bf16": "bf16", "bfloat16": "bf16"}
-_PAIR = re.compile(
-    r"\b\w*bf(?:loat)?16\w*\s*,\s*(?:self\.|\w+\.)?\w*fp16\w*\s*[,)]"
-    r"|\b\w*fp16\w*\s*,\s*(?:self\.|\w+\.)?\w*bf(?:loat)?16\w*\s*[,)]"
-    r"|fp16\w*\s*=\s*[\w.]*bf(?:loat)?16|bf16\w*\s*=\s*[\w.]*fp16"
-)
-"""Finds the few files worth parsing: both flags side by side, or one given under the other's name."""
 ASIDE = frozenset({"not", "no", "non", "if", "is", "to", "from", "supported", "available", "has", "can"})
 """Words that say a name is no plain flag (``no_fp16``, ``bf16_supported``)."""
 
 
 def swapped_flags(project: Project) -> Iterator[Draft]:
     """Every call that hands a bf16 flag to the fp16 parameter and an fp16 flag to the bf16 parameter."""
-    for document in project.python_documents(("bf16", "bfloat16"), where=_may_swap):
+    for document in project.python_documents(
+        ("bf16", "bfloat16"), where=lambda text: "fp16" in text or "float16" in text
+    ):
         module = names_of(project, document)
         if is_test(document.path):
             continue
@@ -33,10 +28,6 @@ def swapped_flags(project: Project) -> Iterator[Draft]:
             given = {_kind(_last_name(value)): value for value in _values(call)}
             if "fp16" in given and "bf16" in given:
                 yield from _swapped(project, module, call)
-
-
-def _may_swap(text: str) -> bool:
-    return _PAIR.search(text) is not None
 
 
 def _values(call: ast.Call) -> list[ast.expr]:
