@@ -118,7 +118,7 @@ def _text_slip(found: _Text) -> Draft:
     wrong = str(found.node.value)
     meant = respelled_dtype(wrong) or wrong
     operation = respelt_string(found.module, found.node, wrong, meant)
-    effect = f"nothing equals {wrong!r}" if found.asks else f"there is no dtype {wrong!r}"
+    effect = f"nothing equals {wrong!r}" if found.asks else f"{wrong!r} is not a dtype"
     message = f"{effect}: did you mean {meant!r}?"
     fixes = [Fix.unsafe(SPELLING, f"write {meant!r}", operation)] if operation is not None else []
     return Draft.at(found.module, found.node, message, fixes=fixes)
@@ -145,7 +145,7 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
         fixes = (Fix.unsafe(SPELLING, f"write {meant}", edit),)
     except EditRefused:
         pass
-    message = f"there is no dtype {entry.value!r}: did you mean {meant!r}?"
+    message = f"{entry.value!r} is not a dtype: did you mean {meant!r}?"
     return Draft.at(config, entry, message, (), fixes)
 
 
