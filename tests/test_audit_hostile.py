@@ -117,7 +117,7 @@ def test_dotted_globs(path: str, pattern: str, fits: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('frameworks = ["a\\u0000b"]', "is no file"),
+        ('frameworks = ["a\\u0000b"]', "is not a file"),
         ('frameworks = ["loop"]', "loop"),
         ('frameworks = ["x.yaml"' + ', "x.yaml"' * 200 + "]", "more than"),
         ('target = ["fp32"]', "target is"),
