@@ -25,7 +25,7 @@ from .test_cli import precfix
         (["check", "--report", "sarif", "."], "write FORMAT=FILE"),
         (["check", "--report", "pdf=x.pdf", "."], "one of text, json"),
         (["migrate", "--to", "bf16", "."], "did you mean bf16-mixed or bf16-true?"),
-        (["migrate", "--to", "half", "."], "it is one of bf16-mixed"),
+        (["migrate", "--to", "half", "."], "it must be one of bf16-mixed"),
         (["migrate", "--fix", "PF101", "."], "write CODE=NAME"),
         (["migrate", "--fix", "PF1O1=drop", "."], "did you mean PF101?"),
         (["check", "trian.py"], "did you mean 'train.py'?"),

@@ -353,7 +353,7 @@ NOT_REWRITTEN = {
     "passed on": ("import torch\namp_autocast = torch.cuda.amp.autocast\nwith amp_autocast(): pass\n", "passed on"),
     "chosen": (
         "import torch\nfrom contextlib import nullcontext\nc = torch.cuda.amp.autocast if 1 else nullcontext\n",
-        "handed",
+        "passed on",
     ),
     "star arguments": ("import torch\ndef f(*a): return torch.cuda.amp.autocast(*a)\n", "*args"),
     "distinguished": (
@@ -378,7 +378,7 @@ NOT_REWRITTEN = {
         "import torch\nfrom functools import partial\nc = partial(torch.cuda.amp.autocast)\nwith c(False): pass\n",
         "positional",
     ),
-    "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "offers"),
+    "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "exports"),
     "f-string": ("import torch\nprint(f'{torch.cuda.amp.GradScaler()}')\n", "f-string"),
     "comment in an import": (
         "from torch.cuda.amp import (\n    GradScaler,  # c\n)\ns = GradScaler()\n",

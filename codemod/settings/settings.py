@@ -184,7 +184,7 @@ def _extended(path: Path, table: Mapping[str, object], extending: tuple[Path, ..
         raise UsageError(f"{path}: circular extend, or one through more than {MAX_EXTENDED} files")
     found = _table(other)
     if found is None:
-        lack = "has no settings of precfix" if other.is_file() else "is no file"
+        lack = "has no settings of precfix" if other.is_file() else "is not a file"
         raise UsageError(f"{path}: extend names {_said(name)}, which {lack}")
     return _settings(other, found, chain)
 
