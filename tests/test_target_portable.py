@@ -393,6 +393,7 @@ def test_files_cannot_ask(tmp_path: Path) -> None:
         "axolotl.yaml": "base_model: m\nmicro_batch_size: 1\nbf16: true\n",
         "ds_config.json": '{"train_batch_size": "auto", "fp16": {"enabled": true}, "bf16": {"enabled": false}}\n',
         "ds_own.json": '{"train_batch_size": 8, "bf16": {"enabled": true}}\n',
+        "README.md": "axolotl train axolotl.yaml\n\ndeepspeed train.py --deepspeed ds_config.json\n",
     }
     texts, report = portable(tmp_path, files)
     assert texts["axolotl.yaml"].endswith("bf16: auto\n")

@@ -125,7 +125,7 @@ def _of_regions(project: Project) -> Iterator[Run]:
         regimes = frozenset() if is_test(document.path) else _regimes_of(project, item)
         if regimes:
             place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(regimes)} here")
-            starts = project.memo(_starts, item.module)
+            starts = starts_of(project, item.module)
             trains = not runs_without_gradients(item) and any(module in trained for module in starts)
             yield Run(place, regimes, starts, trains, item.device == "cpu")
 
@@ -146,7 +146,7 @@ def _of_launches(project: Project) -> Iterator[Run]:
         if member is not None and document is not None and not is_test(document.path):
             scope = member.scope
             place = Place(scope.path, scope.span, f"{scope.title} can compute in {_named(regimes)}")
-            starts = project.memo(_starts, names_of(project, document))
+            starts = starts_of(project, names_of(project, document))
             accelerator = scope.last("accelerator")
             on_cpu = accelerator is not None and accelerator.value == "cpu"
             yield Run(place, regimes, starts, True, on_cpu, scope.framework.id)
@@ -163,8 +163,12 @@ def _precision_of(launch: Launch) -> tuple[Member | None, frozenset[str]]:
     return None, frozenset()
 
 
+def starts_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """Where a program that uses ``module`` can begin: there, or in what imports it, over any steps; not in a test."""
+    return project.memo(_starts, module)
+
+
 def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
-    """``module`` and what imports it, directly or through others; a test begins no program."""
     found = {module: None}
     waiting = [module]
     while waiting and len(found) <= MAX_IMPORTERS:

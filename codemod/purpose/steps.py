@@ -115,10 +115,12 @@ def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool
 
 def entered(autocast: Autocast) -> Iterator[Entered]:
     """The ``with`` statements of its file that enter an autocast."""
-    module = autocast.module
-    statement = module.statement_of(autocast.node)
-    if autocast.form == "with" and isinstance(statement, ast.With | ast.AsyncWith):
-        yield Entered(autocast, statement, autocast.node)
+    module, made = autocast.module, autocast.node
+    while isinstance(choice := module.parents[made], ast.IfExp):
+        made = choice
+    statement = module.statement_of(made)
+    if isinstance(statement, ast.With | ast.AsyncWith) and isinstance(choice, ast.withitem):
+        yield Entered(autocast, statement, made)
     target = _target(statement) if autocast.form in ("value", "partial") else None
     for node in module.nodes if target is not None else ():
         if target is not None and isinstance(node, ast.With | ast.AsyncWith):

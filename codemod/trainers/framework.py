@@ -139,6 +139,8 @@ class Recognition:
 
     files: tuple[str, ...] = ()
     """Path globs: a match is worth 3 points."""
+    unasked: tuple[str, ...] = ()
+    """Path globs of files that the framework's own launcher reads without being given their name."""
     strong: tuple[str, ...] = ()
     """Dotted globs of keys, flags or variables (``key: value-glob`` also looks at the value): 3 points each."""
     weak: tuple[str, ...] = ()

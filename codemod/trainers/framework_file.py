@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 MAX_BYTES = 200_000
 TOP_LEVEL = ("id", "title", "formats", "recognise", "keys", "contradictions", "targets")
-RECOGNITION_ENTRIES = "files strong weak sections unless programs launchers calls mappings"
+RECOGNITION_ENTRIES = "files unasked strong weak sections unless programs launchers calls mappings"
 KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch note"
 TOP_LEVEL_EXTRAS = ("default_regime", "packages", "sources", "notes")
 _COMPARED = re.compile(r"(any |all )?(\S+) (==|!=|is) (.+)")
