@@ -9,7 +9,7 @@ from ..python.names import attribute_chain
 from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import FREE_INPUTS, library_object
+from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -197,11 +197,11 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
     known = library_object(frame.analysis.qualified(frame.module, node.func.value) or "")
     if known is None and not _is_model_class(name):
         return UNKNOWN_VALUE
-    if known is not None and known.kind != "model":
+    if known is not None and not known.is_model:
         return UNKNOWN_VALUE
     atoms = given_atoms(frame, named)
     splat = any(key == "**" for key, _, _ in named)
-    if atoms is None and known is not None and known.loaded == "float32" and not splat:
+    if atoms is None and known is not None and known.loaded is Loaded.FLOAT32 and not splat:
         atoms = (default_atom(frame, node, f"{name} is loaded", Made.MODULE),)
     return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name), label=name)
 

@@ -57,7 +57,10 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def _line(binding: Binding) -> int:
-    return 0 if binding.kind == "parameter" else getattr(binding.node, "lineno", 0)
+    """The line after which the name is bound: a use inside an assignment over several lines sees the old value."""
+    ends_late = isinstance(binding.node, ast.Assign | ast.AnnAssign)
+    line: int = getattr(binding.node, "end_lineno" if ends_late else "lineno", None) or 0
+    return 0 if binding.kind == "parameter" else line
 
 
 def _holds(module: ModuleNames, loop: ast.AST, binding: Binding) -> bool:
