@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from precfix.codemod.model import Rule, Target
+from precfix.codemod.model import Rule
+from precfix.codemod.outcome import Target
 from precfix.codemod.report.audit_report import show_audit
 from precfix.codemod.report.manual import manual_page, markdown_table, rules_table
 from precfix.codemod.report.text import plain

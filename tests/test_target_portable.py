@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.engine import Options, check, migrate
-from precfix.codemod.model import Report, Target
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks

@@ -43,7 +43,7 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
     line = getattr(use, "lineno", 0)
     if not bindings or bindings[0].scope is not scope:
         return bindings
-    before = [item for item in bindings if getattr(item.node, "lineno", 0) < line or item.kind == "parameter"]
+    before = [item for item in bindings if _last_line(item.node) < line or item.kind == "parameter"]
     candidates = before or bindings
     holders = set(module.ancestors(use))
     certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in holders]
@@ -56,6 +56,12 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
         for item in candidates
         if item is last or (item.kind != "parameter" and getattr(item.node, "lineno", 0) > start)
     ]
+
+
+def _last_line(node: ast.AST) -> int:
+    """The line after which a name is bound: a use inside an assignment over several lines still sees the old value."""
+    line: int = getattr(node, "end_lineno" if isinstance(node, ast.Assign | ast.AnnAssign) else "lineno", None) or 0
+    return line
 
 
 def position_in_targets(node: ast.AST, name: str) -> int | None:

@@ -10,7 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
-from ..model import Skipped, UsageError
+from ..model import UsageError
+from ..outcome import Skipped
 from .documents import kind_of
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
 from .sourced import sourced_files
