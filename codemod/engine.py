@@ -14,28 +14,23 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 
 from .model import (
-    UNUSED_SUPPRESSION,
     AddDecorator,
     AddImport,
     Applicability,
     DropImport,
     Edit,
     EditRefused,
-    FileChange,
     Finding,
     Fix,
     InsertStatement,
     Operation,
     PythonOperation,
     ReplaceText,
-    Report,
     Rule,
-    Screened,
-    Skipped,
     Span,
-    Target,
     WrapStatements,
 )
+from .outcome import UNUSED_SUPPRESSION, FileChange, Report, Screened, Skipped, Target
 from .source.documents import Document, FileKind
 from .source.flaws import flaw_of, said
 from .source.parsing import Unparsable, parse_python

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precfix.codemod.applying.apply import apply, undo
-from precfix.codemod.model import FileChange, UsageError
+from precfix.codemod.model import UsageError
+from precfix.codemod.outcome import FileChange
 
 LARGE = bytes(range(256)) * 400
 """100 KiB, more than any buffer."""

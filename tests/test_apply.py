@@ -19,7 +19,8 @@ from precfix.codemod.applying import journal as journal_module
 from precfix.codemod.applying import replacing
 from precfix.codemod.applying.apply import apply, undo
 from precfix.codemod.applying.worktree import dirty_files
-from precfix.codemod.model import FileChange, UsageError
+from precfix.codemod.model import UsageError
+from precfix.codemod.outcome import FileChange
 
 CHANGES = (
     FileChange("a.py", b"a = 1\r\n", b"a = 2\r\n"),

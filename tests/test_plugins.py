@@ -28,8 +28,8 @@ from precfix.codemod.model import (
     ReplaceText,
     Rule,
     Span,
-    Target,
 )
+from precfix.codemod.outcome import Target
 from precfix.codemod.plugins.distributions import declaring
 from precfix.codemod.plugins.plugins import GROUP, Loaded, with_plugins
 from precfix.codemod.plugins.testing import try_rule

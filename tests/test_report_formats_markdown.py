@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod import engine
-from precfix.codemod.model import FileChange, Place, Report, Skipped, Span
+from precfix.codemod.model import Place, Span
+from precfix.codemod.outcome import FileChange, Report, Skipped
 from precfix.codemod.report.markdown_report import LIMIT, Advice, to_markdown
 from precfix.codemod.report.markdown_text import code, escaped, fenced, link
 from precfix.codemod.report.places import Places

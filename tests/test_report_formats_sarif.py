@@ -11,7 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Place, Report, Skipped, Span
+from precfix.codemod.model import Place, Span
+from precfix.codemod.outcome import Report, Skipped
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.sarif import to_sarif
 from precfix.codemod.source.project import Project

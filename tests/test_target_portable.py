@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.engine import Options, check, migrate
-from precfix.codemod.model import Report, Target
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
@@ -393,6 +393,7 @@ def test_files_cannot_ask(tmp_path: Path) -> None:
         "axolotl.yaml": "base_model: m\nmicro_batch_size: 1\nbf16: true\n",
         "ds_config.json": '{"train_batch_size": "auto", "fp16": {"enabled": true}, "bf16": {"enabled": false}}\n',
         "ds_own.json": '{"train_batch_size": 8, "bf16": {"enabled": true}}\n',
+        "README.md": "axolotl train axolotl.yaml\n\ndeepspeed train.py --deepspeed ds_config.json\n",
     }
     texts, report = portable(tmp_path, files)
     assert texts["axolotl.yaml"].endswith("bf16: auto\n")

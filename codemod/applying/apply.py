@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..model import FileChange, UsageError
+from ..model import UsageError
+from ..outcome import FileChange
 from . import journal as journals
 from .journal import WRITING, Entry, Journal, digest
 from .lock import locked

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Report, UsageError
+from ..model import UsageError
+from ..outcome import Report
 from .commands import CheckRequest
 from .options import CheckFormat
 from .output import (
@@ -137,7 +138,7 @@ def _check_baseline(path: Path, report: Report, opened: Opened) -> None:
 
 def _add_ignores(report: Report, opened: Opened, request: CheckRequest) -> int:
     from ..applying.apply import apply
-    from ..model import FileChange
+    from ..outcome import FileChange
     from ..report.printable import printable
     from ..screening.ignore_writing import with_ignores
 

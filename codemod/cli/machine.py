@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Target, UsageError
+from ..model import UsageError
+from ..outcome import Target
 from ..profiles.profile import Profile
 from ..profiles.profile_file import load
 

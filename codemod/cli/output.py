@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Declaration, Fix, Report, RunReport, UsageError
+from ..model import Fix, UsageError
+from ..outcome import Declaration, Report, RunReport
 
 if TYPE_CHECKING:
     from ..report import EditsOf, Locate, TextEdit

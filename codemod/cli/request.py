@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Report, Rule, Skipped, Target, UsageError
+from ..model import Rule, UsageError
+from ..outcome import Report, Skipped, Target
 from ..screening.selection import Selection, require_known, similar, validate_settings
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..engine import MAX_ROUNDS, Options, choose, collide, documents_with
-from ..model import Applicability, Edit, EditRefused, Finding, Fix, Screened
+from ..model import Applicability, Edit, EditRefused, Finding, Fix
+from ..outcome import Screened
 from ..report.proposal import diff_view, evidence_lines, fix_line, heading_lines, other_lines
 from ..report.text import counted
 from ..source.documents import Document

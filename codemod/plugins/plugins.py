@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Rule, Skipped
+from ..model import Rule
+from ..outcome import Skipped
 from ..source.flaws import said
 from .distributions import Distribution, declaring, editable_folder, is_below, real_paths, site_folders
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..model import Applicability, Finding, Fix, Report
+from ..model import Applicability, Finding, Fix
+from ..outcome import Report
 from .diff import line_counts, unified_diff
 from .markdown_text import clipped, code, escaped, fenced, link
 from .places import Places

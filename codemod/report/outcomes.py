@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from ..model import Finding, Fix, Report, Rule, Silence, Silenced
+from ..model import Finding, Fix, Rule
+from ..outcome import Report, Silence, Silenced
 from .tally import in_order, settled
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..model import Applicability, EditRefused, FileChange, Finding, Fix
+from ..model import Applicability, EditRefused, Finding, Fix
+from ..outcome import FileChange
 from ..source.documents import Document
 from ..source.magics import unmask_cell
 from . import SourceOf

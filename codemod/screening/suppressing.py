@@ -7,19 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from ..formats.opening import open_config
 from ..formats.text import ConfigUnreadable
-from ..model import (
-    UNUSED_SUPPRESSION,
-    Applicability,
-    Edit,
-    Finding,
-    Fix,
-    ReplaceText,
-    Rule,
-    Screened,
-    Silence,
-    Silenced,
-    Span,
-)
+from ..model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Span
+from ..outcome import UNUSED_SUPPRESSION, Screened, Silence, Silenced
 from ..source.documents import Document, Unparsable
 from ..source.project import Project
 from .comments import DATA_KINDS, dialect_of, layout_of

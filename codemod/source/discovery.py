@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
-from ..model import Skipped, UsageError
+from ..model import UsageError
 from .documents import kind_of
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
 from .sourced import sourced_files
@@ -64,10 +64,6 @@ class Discovery:
     def skip(self, path: str, reason: str) -> None:
         """Record, once per path, why it is not read."""
         self.skipped.setdefault(path, reason)
-
-    def skipped_files(self) -> Iterator[Skipped]:
-        """What was left out, as report entries."""
-        return (Skipped(path, reason) for path, reason in self.skipped.items())
 
 
 LeaveOut: TypeAlias = Callable[[str, bool], bool]

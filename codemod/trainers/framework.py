@@ -139,6 +139,8 @@ class Recognition:
 
     files: tuple[str, ...] = ()
     """Path globs: a match is worth 3 points."""
+    unasked: tuple[str, ...] = ()
+    """Path globs of files that the framework's own launcher reads without being given their name."""
     strong: tuple[str, ...] = ()
     """Dotted globs of keys, flags or variables (``key: value-glob`` also looks at the value): 3 points each."""
     weak: tuple[str, ...] = ()
@@ -172,6 +174,8 @@ class Framework:
     targets: tuple[tuple[str, tuple[Action, ...]], ...] = ()
     default_regime: str | None = None
     """What runs when no leading key is given; None: unknown."""
+    default_since: str = ""
+    """The release of its first package that brought this default; empty: any."""
     packages: tuple[str, ...] = ()
     """Its distributions, whose pinned versions decide spellings."""
     sources: tuple[str, ...] = ()

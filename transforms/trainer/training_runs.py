@@ -12,20 +12,17 @@ from dataclasses import dataclass, replace
 
 from ...codemod.purpose.files import is_test
 from ...codemod.python.creations import Creation, ObjectName, creations_of
+from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
-from .keywords import keywords_of
+from ...codemod.trainers.reading.declarations import calls_of, scope_of_call
+from ...codemod.trainers.reading.precision import Compute, Precision, precision_of
 from .loads import Load, initial_load, load_at, loads_in
-from .trainer_precision import (
-    Compute,
-    Precision,
-    is_arguments_class,
-    precision_of_accelerator,
-    precision_of_arguments,
-)
 
 WORDS = ("Trainer(", "TrainingArguments(", "SFTConfig(", "DPOConfig(", "GRPOConfig(", "prepare(", "use_amp")
+OF_TRAINERS = ("hf_trainer", "trl")
+"""Tables of arguments that a trainer is given as an object."""
 ADAPTED = ("get_peft_model", "PeftModel", "add_adapter", "load_adapter", "inject_adapter", "LoraModel", "add_lora")
 KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
 RECAST = ("float32", ".float()", "fp32", "cast_", "upcast", ".half()", "bfloat16()", ".to(dtype", *KBIT)
@@ -90,16 +87,23 @@ def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterat
     if model is None or arguments is None:
         return
     made_by = creations_of(project, module, arguments)
-    told = [precision_of_arguments(project, made) for made in made_by]
-    precisions = [item for item in told if item is not None]
-    if len(precisions) != 1 or len(told) != 1:
+    precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
+    if precision is None:
         return
     adapted = given.values.get("peft_config")
     lora = not given.complete or (adapted is not None and not _is_none(adapted))
     own = initial_load(project, made_by[0].module, made_by[0].call, model)
-    runs = [_run(own, (), precisions[0], module, call)] if own is not None else []
-    for run in runs or _loaded(project, module, model, precisions[0], call):
+    runs = [_run(own, (), precision, module, call)] if own is not None else []
+    for run in runs or _loaded(project, module, model, precision, call):
         yield replace(run, adapted=run.adapted or lora)
+
+
+def _precision(project: Project, made: Creation) -> Precision | None:
+    """What the object that a call made tells its trainer; None for what no trainer reads, or is changed later on."""
+    scope = scope_of_call(project, made.call)
+    precision = precision_of(project, scope) if scope is not None else None
+    seen = {made.module, *(name.module for name in made.names)}
+    return precision if precision is not None and not precision.is_changed_in(seen) else None
 
 
 def _loaded(
@@ -165,15 +169,15 @@ def _is_none(node: ast.expr) -> bool:
 def _of_script(project: Project, module: ModuleNames) -> Iterator[Run]:
     if any(name.endswith("Trainer") for name in module.calls_by_name):
         return
-    names = [name for name in module.calls_by_name if name.endswith(("Arguments", "Config"))]
-    calls = [call for name in names for call in module.calls_by_name[name]]
-    told = [call for call in calls if is_arguments_class(project, module, call.func)]
+    told = [scope for scope in calls_of(project, *OF_TRAINERS) if scope.path == module.document.path]
     loads = [load for load in loads_in(project, module) if load.node is not None]
-    if len(told) != 1 or len(loads) != 1 or module.scope_of(told[0]) is not module.scope_of(loads[0].call):
+    if len(told) != 1 or len(loads) != 1:
         return
-    precision = precision_of_arguments(project, Creation(module, told[0]))
-    if precision is not None:
-        yield _run(loads[0], (_last_creation(project, module, loads[0]),), precision, module, told[0])
+    precision = precision_of(project, told[0])
+    here = module.scope_of(precision.call) is module.scope_of(loads[0].call)
+    if here and not precision.is_changed_in([module]):
+        made = _last_creation(project, module, loads[0])
+        yield _run(loads[0], (made,), precision, module, precision.call)
 
 
 def _last_creation(project: Project, module: ModuleNames, load: Load) -> Creation:
@@ -201,13 +205,14 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[Run]:
     for call in module.calls_by_name.get("prepare", []):
         if not isinstance(call.func, ast.Attribute) or attribute_chain(call.func) is None:
             continue
-        told = [precision_of_accelerator(project, made) for made in creations_of(project, module, call.func.value)]
-        precisions = [item for item in told if item is not None]
-        if len(precisions) != 1 or len(told) != 1 or precisions[0].compute is Compute.UNKNOWN:
+        made_by = creations_of(project, module, call.func.value)
+        scope = scope_of_call(project, made_by[0].call) if len(made_by) == 1 else None
+        if scope is None or scope.framework.id != "accelerate":
             continue
-        for argument in call.args:
+        precision = precision_of(project, scope)
+        for argument in call.args if precision.compute is not Compute.UNKNOWN else ():
             if isinstance(argument, ast.Name | ast.Attribute):
-                yield from _loaded(project, module, argument, precisions[0], call)
+                yield from _loaded(project, module, argument, precision, call)
 
 
 # --- sentence-transformers' older loop --------------------------------------------------------------------------------
@@ -215,11 +220,11 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[Run]:
 
 def _of_fit(project: Project, module: ModuleNames) -> Iterator[Run]:
     """``fit(use_amp=True)`` computes in float16 with a GradScaler."""
-    for call in module.calls_by_name.get("fit", []) if "use_amp" in module.document.text else ():
-        switch = next((item.value for item in call.keywords if item.arg == "use_amp"), None)
-        if not isinstance(call.func, ast.Attribute) or not (isinstance(switch, ast.Constant) and switch.value is True):
-            continue
-        precision = Precision(Compute.FP16, module, call, switch)
-        for run in _loaded(project, module, call.func.value, precision, call):
-            if run.load.sentence:
-                yield run
+    for scope in calls_of(project, "sentence_transformers"):
+        precision = precision_of(project, scope)
+        call = precision.call
+        if scope.path == module.document.path and precision.compute is Compute.FP16:
+            model = call.func.value if isinstance(call.func, ast.Attribute) else None
+            for run in _loaded(project, module, model, precision, call) if model is not None else ():
+                if run.load.sentence:
+                    yield run

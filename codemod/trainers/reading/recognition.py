@@ -78,12 +78,13 @@ def points(framework: Framework, path: str, marks: Mapping[str, str | None]) -> 
     known = framework.recognise
     if any(_is_marked(mark, marks) for mark in known.unless):
         return 0
-    total = 3 if any(_is_file(path, pattern) for pattern in known.files) else 0
+    total = 3 if any(is_file_named(path, pattern) for pattern in known.files) else 0
     total += sum(3 for mark in known.strong if _is_marked(mark, marks))
     return total + sum(1 for mark in known.weak if _is_marked(mark, marks))
 
 
-def _is_file(path: str, pattern: str) -> bool:
+def is_file_named(path: str, pattern: str) -> bool:
+    """Whether a path fits a glob of names, or of paths where it has a slash."""
     name = path.rpartition("/")[2]
     return fnmatchcase(path if "/" in pattern else name, pattern) or (
         "/" in pattern and fnmatchcase(f"/{path}", f"*/{pattern.removeprefix('**/')}")

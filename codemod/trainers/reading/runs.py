@@ -28,6 +28,8 @@ LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch",
 CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
+UNNAMED = "no launch line names it"
+"""The link of a scope to a run that is made of nothing else."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 
@@ -136,7 +138,7 @@ class _Resolver:
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left:
-                members = [Member(scope, _rank(scope), "no launch line names it") for scope in left]
+                members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
                 yield self._run(path, Place(path, left[0].span, path), members, False)
 
     # --- launched by a command ----------------------------------------------------------------------------------------

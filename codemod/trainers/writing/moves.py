@@ -13,6 +13,7 @@ from ...purpose.training import only_infers, only_launches_inference
 from ...source.project import Project
 from ..framework import by_machine
 from ..reading.declarations import scopes_of
+from ..reading.known_readers import reader_is_known
 from ..reading.recognition import stands_inside
 from ..reading.scopes import CodeOrigin, Scope, Setting
 from .edits import edits_of
@@ -141,7 +142,12 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     place = settings[0].place if settings else scope.place
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
-    return Move(place.path, place.span, _message(scope, target, reports), effect, tuple(edits), evidence)
+    unproved = "" if reader_is_known(project, scope) else f"nothing here is known to read {_what(scope)}"
+    return Move(place.path, place.span, _message(scope, target, reports), effect, tuple(edits), evidence, unproved)
+
+
+def _what(scope: Scope) -> str:
+    return "these flags" if scope.kind == "command" else "this file"
 
 
 def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.weights import cast_dtype
-from ...trainer.trainer_precision import Compute
+from ....codemod.trainers.reading.precision import Compute
 from ...trainer.training_runs import Run, training_runs
 from .fp16_danger import goes_to, other_precision
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model

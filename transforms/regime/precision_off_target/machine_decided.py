@@ -15,11 +15,12 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import dtype_scenarios, is_without_gradients, runs_without_gradients
 from ....codemod.torch.dtypes import BF16, FP16, HALVES
+from ....codemod.torch.machine_tests import asks_machine
 from ....codemod.torch.scaler_edits import add_scaler, disable_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable, survives_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
-from ....codemod.trainers.writing.machine_choice import Question, asks_machine, question
+from ....codemod.trainers.writing.machine_choice import Question, question
 from ....codemod.trainers.writing.moves import Move
 from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
 from .half_kernels import half_only_kernel

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
+from ....codemod.trainers.reading.precision import Compute
 from ..loads import Load
-from ..trainer_precision import Compute
 from ..training_runs import RECAST, training_runs
 
 LOWERING = (

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Fix, Place, Span
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.creations import creations_of
+from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
-from ..keywords import keywords_of
+from ....codemod.trainers.reading.precision import Compute, Precision
 from ..load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype
 from ..loads import Load, dtypes_of
-from ..trainer_precision import Compute, Precision
 from ..training_runs import Run, training_runs
 
 SCALED = "a GradScaler steps"
