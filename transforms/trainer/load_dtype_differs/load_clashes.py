@@ -104,7 +104,7 @@ def _at(
 ) -> Draft:
     """The report, where the dtype is to be changed."""
     where = place_of(module, node)
-    used = () if where is node else (module.place(node, "the load gets it here"),)
+    used = () if where is node else (module.place(node, "it is passed to the load here"),)
     return Draft.at(module, where, message, (*used, *evidence), fixes)
 
 
@@ -139,7 +139,7 @@ def _evidence(run: TrainedLoad) -> tuple[Place, ...]:
     node = precision.node if precision.node is not None else precision.call
     places = [
         precision.module.place(node, f"the trainer computes in {precision.compute.value}"),
-        run.module.place(run.trainer, "the model is given to the trainer here"),
+        run.module.place(run.trainer, "the model is passed to the trainer here"),
     ]
     return tuple(places)
 
