@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from precfix.codemod.applying.apply import apply, undo
-from precfix.codemod.model import FileChange, UsageError
+from precfix.codemod.model import UsageError
+from precfix.codemod.outcome import FileChange
 
 LARGE = bytes(range(256)) * 400
 """100 KiB, more than any buffer."""
@@ -194,7 +195,7 @@ def undo_as_told(box: Sandbox, result: Result, what: str) -> None:
             message = str(error)
         if "nothing to undo" in message:
             return
-        if "if that is not so, delete" not in message or "\n" in message:
+        if "if it is not, delete" not in message or "\n" in message:
             result.wrong.append(f"{what}: undo was refused: {message}")
             return
         result.told += 1

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.model import Finding, Report, Rule, Target
+from precfix.codemod.model import Finding, Rule
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.report.diff import unified_diff
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.framework import TARGETS

@@ -6,23 +6,8 @@ import unicodedata
 from pathlib import Path
 
 from precfix.codemod.cli.output import edits_in, places_in
-from precfix.codemod.model import (
-    Applicability,
-    Edit,
-    EditRefused,
-    FileChange,
-    Finding,
-    Fix,
-    Place,
-    RemoveStatement,
-    Report,
-    Rule,
-    Silence,
-    Silenced,
-    Skipped,
-    Span,
-    Target,
-)
+from precfix.codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, RemoveStatement, Rule, Span
+from precfix.codemod.outcome import FileChange, Report, Silence, Silenced, Skipped, Target
 from precfix.codemod.report import EditsOf, Source, TextEdit
 from precfix.codemod.report.places import Places
 from precfix.codemod.source.project import Project

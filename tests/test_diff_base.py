@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceText, Rule, Screened, Span, Target
+from precfix.codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceText, Rule, Span
+from precfix.codemod.outcome import Screened, Target
 from precfix.codemod.screening.changed_lines import changed_since
 from precfix.codemod.source.project import Project
 

@@ -21,8 +21,8 @@ from precfix.codemod.model import (
     ReplaceText,
     Rule,
     Span,
-    Target,
 )
+from precfix.codemod.outcome import Target
 from precfix.codemod.python.names import names_of
 from precfix.codemod.source.project import Project
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 import yaml
-from precfix.codemod.model import FileChange
+from precfix.codemod.outcome import FileChange
 from precfix.codemod.trainers.framework import TARGETS, Framework
 from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_of
 from precfix.transforms import load

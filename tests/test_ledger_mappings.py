@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Target
+from precfix.codemod.outcome import Target
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.framework import Framework
 from precfix.codemod.trainers.framework_file import framework_of

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.engine import Options, migrate
-from precfix.codemod.model import EditRefused, ReplaceExpression, ReplaceText, Report, Target
+from precfix.codemod.model import EditRefused, ReplaceExpression, ReplaceText
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.python.names import ModuleNames, names_of
 from precfix.codemod.source.project import Project
 from precfix.codemod.torch.dtypes import BF16, FP16

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.engine import Options, check, migrate
-from precfix.codemod.model import Report, Target
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
@@ -126,7 +126,7 @@ def test_without_a_plain_place_for_a_scaler_nothing_is_written(tmp_path: Path) -
     """
     texts, report = portable(tmp_path, {"train.py": source})
     assert not texts
-    assert any("no plain place" in message for message in messages(report))
+    assert any("no simple place" in message for message in messages(report))
 
 
 def test_region_and_scaler_in_two_files(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model import Report
+from ..outcome import Report
 from ..screening.selection import Selection
 from .commands import AuditRequest
 from .options import AuditFormat

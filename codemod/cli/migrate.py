@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Report, UsageError
+from ..model import UsageError
+from ..outcome import Report
 from .commands import MigrateRequest, words_of
 from .options import MigrateFormat
 from .output import (

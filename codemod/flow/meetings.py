@@ -31,7 +31,7 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
     for item, value in tensors:
         _branches(frame, node, operation, mix, item, value)
     if operation in JOINS:
-        _mask_among_latents(frame, node, operation, mix, listed)
+        _raw_mask_joined(frame, node, operation, mix, listed)
     for index, (first_node, first) in enumerate(tensors):
         for second_node, second in tensors[index + 1 :]:
             _pair(frame, node, operation, mix, (first_node, first), (second_node, second), met)
@@ -57,8 +57,8 @@ def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
 
 
-def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
-    """A mask that the data code made in float32 is put beside latents, which have the dtype of training."""
+def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
+    """A mask that the data code made in float32 is put beside tensors of the dtype of training."""
     masks = [(item, atom) for item, value in operands if (atom := _stored_mask(frame, value)) is not None]
     others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
     if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):

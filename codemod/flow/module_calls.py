@@ -9,7 +9,7 @@ from ..python.names import attribute_chain
 from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import FREE_INPUTS, library_object
+from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -51,7 +51,7 @@ def on_module(
         if part is not None and part.kind is Kind.MODULE:
             atoms = receiver.atoms if part.atoms == (frame.analysis.own_weights(detail),) else part.atoms
             return forward(frame, node, part.with_atoms(atoms), positional, named)
-        return UNKNOWN_VALUE
+        return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
     part = attribute_value(frame, receiver, name)
@@ -113,7 +113,7 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward")
         if target is None:
-            return UNKNOWN_VALUE
+            return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)
         return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":
@@ -197,11 +197,11 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
     known = library_object(frame.analysis.qualified(frame.module, node.func.value) or "")
     if known is None and not _is_model_class(name):
         return UNKNOWN_VALUE
-    if known is not None and known.kind != "model":
+    if known is not None and not known.is_model:
         return UNKNOWN_VALUE
     atoms = given_atoms(frame, named)
     splat = any(key == "**" for key, _, _ in named)
-    if atoms is None and known is not None and known.loaded == "float32" and not splat:
+    if atoms is None and known is not None and known.loaded is Loaded.FLOAT32 and not splat:
         atoms = (default_atom(frame, node, f"{name} is loaded", Made.MODULE),)
     return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name), label=name)
 

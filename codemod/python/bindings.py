@@ -37,25 +37,34 @@ def self_stores(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.
 def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list[Binding]:
     """The bindings of a name that may be seen at ``use``: those before the last one that certainly runs are dropped.
 
-    Only bindings of the using function are ordered by position; those of outer scopes are all kept.
+    Only bindings of the using function are ordered by position; those of outer scopes are all kept. What stands below
+    ``use`` in a loop around it is seen in the next round.
     """
-    scope = module.scope_of(use)
-    line = getattr(use, "lineno", 0)
-    if not bindings or bindings[0].scope is not scope:
+    if not bindings or bindings[0].scope is not module.scope_of(use):
         return bindings
-    before = [item for item in bindings if getattr(item.node, "lineno", 0) < line or item.kind == "parameter"]
-    candidates = before or bindings
-    holders = set(module.ancestors(use))
-    certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in holders]
-    if not certain:
-        return candidates
-    last = max(certain, key=lambda item: 0 if item.kind == "parameter" else getattr(item.node, "lineno", 0))
-    start = 0 if last.kind == "parameter" else getattr(last.node, "lineno", 0)
-    return [
-        item
-        for item in candidates
-        if item is last or (item.kind != "parameter" and getattr(item.node, "lineno", 0) > start)
-    ]
+    line, around = getattr(use, "lineno", 0), set(module.ancestors(use))
+    candidates = [item for item in bindings if _line(item) < line]
+    certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in around]
+    last = max(certain, key=_line, default=None)
+    start = _line(last) if last is not None else -1
+    kept = [item for item in candidates if item is last or _line(item) > start]
+    repeated = {loop for loop in around if isinstance(loop, LOOPS) and (last is None or not _holds(module, loop, last))}
+    later = [item for item in bindings if _line(item) >= line and not repeated.isdisjoint(module.ancestors(item.node))]
+    return [*kept, *later] or bindings
+
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def _line(binding: Binding) -> int:
+    """The line after which the name is bound: a use inside an assignment over several lines sees the old value."""
+    ends_late = isinstance(binding.node, ast.Assign | ast.AnnAssign)
+    line: int = getattr(binding.node, "end_lineno" if ends_late else "lineno", None) or 0
+    return 0 if binding.kind == "parameter" else line
+
+
+def _holds(module: ModuleNames, loop: ast.AST, binding: Binding) -> bool:
+    return loop is binding.node or loop in module.ancestors(binding.node)
 
 
 def position_in_targets(node: ast.AST, name: str) -> int | None:

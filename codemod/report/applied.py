@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from ..model import FileChange, Finding, Fix, Report
+from ..model import Finding, Fix
+from ..outcome import FileChange, Report
 from ..source.documents import Document, Unreadable, kind_of
 from . import Source, SourceOf
 from .diff import line_counts

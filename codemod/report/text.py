@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TextIO
 
-from ..model import Applicability, Finding, Fix, Report, Skipped
+from ..model import Applicability, Finding, Fix
+from ..outcome import Report, Skipped
 from . import Source, SourceOf
 from .frame import OutputLine, frame
 from .outcomes import silenced_by

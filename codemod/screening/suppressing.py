@@ -7,19 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from ..formats.opening import open_config
 from ..formats.text import ConfigUnreadable
-from ..model import (
-    UNUSED_SUPPRESSION,
-    Applicability,
-    Edit,
-    Finding,
-    Fix,
-    ReplaceText,
-    Rule,
-    Screened,
-    Silence,
-    Silenced,
-    Span,
-)
+from ..model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Span
+from ..outcome import UNUSED_SUPPRESSION, Screened, Silence, Silenced
 from ..source.documents import Document, Unparsable
 from ..source.project import Project
 from .comments import DATA_KINDS, dialect_of, layout_of
@@ -140,7 +129,7 @@ class _Judge:
         unknown = [code for code in dict.fromkeys(each.codes) if not self._means(code)]
         if unknown:
             said = "; ".join(f"no rule {code!r}: {self._meant_instead(code)}" for code in unknown)
-            yield self.rule.finding(f"this comment names what does not exist: {said}", each.path, each.span)
+            yield self.rule.finding(f"this comment names an unknown rule: {said}", each.path, each.span)
         else:
             yield from self._unused(document, each)
 

@@ -45,7 +45,5 @@ MODEL_WRAPPERS = (
     "for_training",
 )
 """Functions and methods that give back the model that is their first argument (torch, accelerate, PEFT, Unsloth)."""
-SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")
-"""Those of torch: the model computes as before, with the weights it had."""
 ADAPTER_CLASSES = ("PeftModel", "PeftModelForCausalLM", "PeftModelForSeq2SeqLM")
 """PEFT's classes whose ``from_pretrained`` wraps the model that is its first argument."""

@@ -174,6 +174,8 @@ class Framework:
     targets: tuple[tuple[str, tuple[Action, ...]], ...] = ()
     default_regime: str | None = None
     """What runs when no leading key is given; None: unknown."""
+    default_since: str = ""
+    """The release of its first package that brought this default; empty: any."""
     packages: tuple[str, ...] = ()
     """Its distributions, whose pinned versions decide spellings."""
     sources: tuple[str, ...] = ()

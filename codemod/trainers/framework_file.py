@@ -30,7 +30,7 @@ MAX_BYTES = 200_000
 TOP_LEVEL = ("id", "title", "formats", "recognise", "keys", "contradictions", "targets")
 RECOGNITION_ENTRIES = "files unasked strong weak sections unless programs launchers calls mappings"
 KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch note"
-TOP_LEVEL_EXTRAS = ("default_regime", "packages", "sources", "notes")
+TOP_LEVEL_EXTRAS = ("default_regime", "default_since", "packages", "sources", "notes")
 _COMPARED = re.compile(r"(any |all )?(\S+) (==|!=|is) (.+)")
 _LISTED = re.compile(r"(any |all )?(\S+) (not in|in) \[(.*)\]")
 _BARE = re.compile(r"(any |all )?(\S+) (present|absent|truthy|falsy)")
@@ -96,6 +96,7 @@ class _Reader:
             contradictions=tuple(self._each(top.get("contradictions") or {}, "contradictions", self._contradiction)),
             targets=tuple(self._each(top.get("targets") or {}, "targets", self._target)),
             default_regime=self._regime(top.get("default_regime"), "default_regime"),
+            default_since=str(top.get("default_since") or ""),
             packages=self._texts(top.get("packages"), "packages"),
             sources=self._texts(top.get("sources"), "sources"),
             origin=self._origin,

@@ -29,11 +29,11 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix
-from .clashes import ATTENTION, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, ATTENTION):
+    for meeting in clashes(project, Family.ATTENTION):
         yield _finding(project, meeting)
 
 

@@ -35,11 +35,11 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import FACTORY, chain_of, clashes, evidence, name_of
+from .clashes import Family, chain_of, clashes, evidence, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, FACTORY):
+    for meeting in clashes(project, Family.FACTORY):
         yield _finding(project, meeting)
 
 

@@ -35,11 +35,11 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import norm_weights_fix, operand_fix, producer_fix
-from .clashes import CAST, NORMS, clashes, evidence, is_written_cast, name_of
+from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, CAST):
+    for meeting in clashes(project, Family.CAST):
         yield _finding(project, meeting)
 
 

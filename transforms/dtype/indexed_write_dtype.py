@@ -33,14 +33,14 @@ from ...codemod.flow.frame import Meeting, place_of
 from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import cast_operation
-from .clashes import WRITE, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 INDEXED = ("index_", "scatter", "masked_scatter", "put")
 """How the names of the operations begin; ``addmm_`` and ``lerp_`` need one dtype as well, without an index."""
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, WRITE):
+    for meeting in clashes(project, Family.WRITE):
         if meeting.operation.startswith(INDEXED):
             yield _finding(project, meeting)
 

@@ -34,14 +34,14 @@ from ...codemod.flow.lattice import Made, Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import JOIN, chain_of, clashes, evidence, name_of
+from .clashes import Family, chain_of, clashes, evidence, name_of
 
 EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
 """Factories whose values every floating type holds."""
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, JOIN):
+    for meeting in clashes(project, Family.JOIN):
         if not is_cast_afterwards(meeting):
             yield _finding(project, meeting)
 

@@ -37,11 +37,11 @@ from ...codemod.flow.lattice import Made, Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import module_fix, operand_fix, producer_fix
-from .clashes import SUBMODULE, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, SUBMODULE):
+    for meeting in clashes(project, Family.SUBMODULE):
         yield _finding(project, meeting)
 
 

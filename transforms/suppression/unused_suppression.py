@@ -29,7 +29,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import UNUSED_SUPPRESSION, Finding, Rule
+from ...codemod.model import Finding, Rule
+from ...codemod.outcome import UNUSED_SUPPRESSION
 from ...codemod.source.project import Project
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...model import Declaration
+from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, names_of
 from ...python.options import options_in
 from ...source.project import Project

@@ -41,7 +41,7 @@ from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
 from ..float_around import float_around
 from ..numpy_readings import is_told_apart
-from .half_operands import HalfOperand, half_operand
+from .half_operands import HalfOperand, Origin, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
 
 _CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like")
@@ -54,13 +54,13 @@ def check(project: Project) -> Iterator[Finding]:
         if operand is None:
             continue
         hit = operand.dtypes & _missing(project, item, operand)
-        if hit and not (operand.origin != "cast" and is_told_apart(project, item.module, item.node)):
+        if hit and not (operand.origin is not Origin.CAST and is_told_apart(project, item.module, item.node)):
             yield _finding(project, item, operand, hit)
 
 
 def _missing(project: Project, item: Application, operand: HalfOperand) -> frozenset[Dtype]:
     """What autocast made runs on the device of its region; anything else has to lack a kernel everywhere."""
-    if operand.origin == "autocast":
+    if operand.origin is Origin.AUTOCAST:
         return gaps_on(project, item, item.autocast.device)
     return gaps(project, item)
 
@@ -75,12 +75,12 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     name, called = name_of(operand.node), item.operation
     types = " or ".join(sorted(dtype.name for dtype in hit))
     when = {
-        "cast": f"{name} is {types}",
-        "chosen": f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
-        "autocast": f"{name} is {types} under autocast",
+        Origin.CAST: f"{name} is {types}",
+        Origin.CHOSEN: f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
+        Origin.AUTOCAST: f"{name} is {types} under autocast",
     }[operand.origin]
     message = f"{when}, for which {called} has no kernel: this raises"
-    certain = next(iter(hit)) if operand.origin == "cast" and len(operand.dtypes) == 1 else None
+    certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
     fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
     return rule.finding(message, document.path, document.span(item.node), evidence, fixes)
 

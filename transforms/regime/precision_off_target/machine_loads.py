@@ -9,7 +9,8 @@ from ....codemod.model import Edit, EditRefused, Place, ReplaceExpression
 from ....codemod.purpose.training import training_modules
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.trainers.writing.machine_choice import asks_machine, question
+from ....codemod.torch.machine_tests import asks_machine
+from ....codemod.trainers.writing.machine_choice import question
 from ....codemod.trainers.writing.moves import Move
 from .loaded_weights import DtypeArgument, dtype_arguments, looks_frozen
 from .machine_dtypes import edits_at_sources, either_half, half_of
@@ -44,7 +45,7 @@ def _move(project: Project, argument: DtypeArgument, name: str) -> Move:
     try:
         edits = _edits(project, argument)
     except EditRefused as refusal:
-        return Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
+        return Move(document.path, span, f"{message}; not changed automatically: {refusal}", evidence=evidence)
     return Move(document.path, span, message, "bfloat16 where it is native, else float16", edits, evidence)
 
 

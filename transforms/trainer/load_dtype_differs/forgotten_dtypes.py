@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ....codemod.model import Draft, Fix
 from ....codemod.purpose.files import is_test
 from ....codemod.python.creations import creations_of
+from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import guard_facts, position
 from ....codemod.python.visible import means_the_same
@@ -15,8 +16,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
-from ..keywords import keywords_of
-from ..loads import Load, literal_of, load_at
+from ....codemod.trainers.reading.loads import Load, literal_of, load_at
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ...codemod.python.names import ModuleNames
+from .names import ModuleNames
 
 
 @dataclass(frozen=True, slots=True, eq=False)
