@@ -129,7 +129,7 @@ class _Judge:
         unknown = [code for code in dict.fromkeys(each.codes) if not self._means(code)]
         if unknown:
             said = "; ".join(f"no rule {code!r}: {self._meant_instead(code)}" for code in unknown)
-            yield self.rule.finding(f"this comment names what does not exist: {said}", each.path, each.span)
+            yield self.rule.finding(f"this comment names an unknown rule: {said}", each.path, each.span)
         else:
             yield from self._unused(document, each)
 

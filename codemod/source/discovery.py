@@ -240,7 +240,7 @@ class _Walker:
             target = os.path.realpath(entry.path, strict=True)
             mode = os.stat(target, follow_symlinks=False).st_mode
         except (OSError, ValueError):
-            self.found.skip(name, "symbolic link that leads nowhere")
+            self.found.skip(name, "symbolic link to a missing file")
             return
         if stat.S_ISDIR(mode):
             return

@@ -42,7 +42,7 @@ from .numpy_readings import (
     speaks_of_integers,
 )
 
-RAISES = "NumPy has no bfloat16, and this raises TypeError"
+RAISES = "NumPy does not support bfloat16, so this raises TypeError"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ def _of_model(project: Project, reading: Reading) -> Finding | None:
     when = "computes" if atom.candidates == {BF16} else "can compute"
     message = (
         f"{name} comes from {model} where autocast {when} in bfloat16: unless the model returns float32, this raises"
-        " TypeError, as NumPy has no bfloat16"
+        " TypeError because NumPy does not support bfloat16"
     )
     document = reading.module.document
     fixes = _float_fix(reading, safe=atom.is_floating)

@@ -45,7 +45,7 @@ class Move:
     def only_reported(self, why: str, *because: Place) -> Move:
         """The same without its edits."""
         evidence = (*self.evidence, *because)
-        return replace(self, message=f"{self.message}; left to you: {why}", edits=(), evidence=evidence)
+        return replace(self, message=f"{self.message}; not changed automatically: {why}", edits=(), evidence=evidence)
 
     def finding(self, rule: Rule) -> Finding:
         """The finding; its fix is safe where all is known, because this very change was asked for."""
@@ -135,7 +135,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
         edits = []
     choice = _one_of_several(project, scope) if edits else ""
     if choice:
-        reports.append(f"left to you: {choice}")
+        reports.append(f"not changed automatically: {choice}")
         edits = []
     if not edits and not settings and not (reports and _states_something_else(scope, target)):
         return None

@@ -61,7 +61,7 @@ def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weigh
     for name in names:
         for text, scenarios, birth in _seen(project, module, node, name):
             if any(item.value == BF16 and not _is_impossible(project, module, item) for item in scenarios):
-                return Named(birth, f"{text}, which is in sight, can be bfloat16", f"{text} is chosen here", text)
+                return Named(birth, f"{text}, which is in scope, can be bfloat16", f"{text} is chosen here", text)
     return None
 
 

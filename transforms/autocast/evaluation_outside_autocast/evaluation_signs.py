@@ -94,7 +94,7 @@ def _low_precision_input(project: Project, call: ModelCall, trained: ModelCall) 
             node, dtype = cast
             return Sign(
                 call,
-                f"{call.name} runs outside autocast on {dtype.name} input, which its float32 weights do not fit",
+                f"{call.name} runs outside autocast on {dtype.name} input, which does not match its float32 weights",
                 ((node, f"the input becomes {dtype.name}"), (trained.call, "the training step uses autocast")),
                 trained.region,
                 _header(trained.region, call),
@@ -201,7 +201,7 @@ def _unused_in(project: Project, module: ModuleNames, function: FunctionNode) ->
         if header is None or _is_read(module, function, parameter.arg):
             continue
         for call in _runs(module, function) if _is_given(project, module, function, parameter.arg) else ():
-            message = f"{function.name} is given {parameter.arg} and never enters it: {call.name} runs without autocast"
+            message = f"{function.name} receives {parameter.arg} but never enters it: {call.name} runs without autocast"
             yield Sign(call, message, ((parameter, "the context is passed in here"),), None, header)
 
 

@@ -168,11 +168,11 @@ def _section_reads(project: Project) -> Iterator[Finding]:
     for module, node in unguarded_reads(project):
         fix = Fix(
             "tolerant-read",
-            "read the section with .get: a configuration without it means switched off",
+            "read the section with .get: a configuration without it means disabled",
             Applicability.SAFE,
             (tolerant(module, node),),
         )
-        message = "reads a DeepSpeed precision section that the configuration may leave out: KeyError"
+        message = "reads a DeepSpeed precision section that the configuration may omit: KeyError"
         yield rule.finding(message, module.document.path, module.document.span(node), (), (fix,))
 
 

@@ -98,7 +98,7 @@ def _only_backward(project: Project, function: CustomFunction, decorator: AmpDec
         f"object has no attribute '{_ATTRIBUTE}'",
         document.path,
         _header(function.module, function.forward),
-        [Place(document.path, document.span(decorator.node), "reads what custom_fwd has noted")],
+        [Place(document.path, document.span(decorator.node), "reads what custom_fwd recorded")],
         _fixes(function.module, edits, f"decorate forward with {found[0]}" if found else ""),
     )
 
@@ -202,7 +202,7 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
             operations = [AddDecorator(document.span(function.backward), found[0]), *found[1]]
         elif found is not None and backward is not None:
             operations = [ReplaceExpression(document.span(backward.node), (found[0],)), *found[1]]
-    return _fixes(module, operations, "let custom_fwd note autocast and custom_bwd switch it back on", known)
+    return _fixes(module, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known)
 
 
 def _fixes(module: ModuleNames, operations: list[Operation], message: str, known: bool = True) -> list[Fix]:

@@ -189,7 +189,7 @@ def _without_cast(module: ModuleNames, call: ast.Call) -> list[Fix]:
     if len(call.args) + len(call.keywords) > 1 or not isinstance(call.func, ast.Attribute):
         return []
     edit = ReplaceExpression(document.span(call), (document.span(call.func.value),))
-    text = "keep the integers; what needs a floating type casts itself, or says so"
+    text = "keep the integers; operations that need a floating type cast them or raise"
     return [Fix("keep-integers", text, Applicability.UNSAFE, (Edit(document.path, edit),))]
 
 

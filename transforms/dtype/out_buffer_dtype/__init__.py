@@ -43,7 +43,7 @@ from .saved_buffers import Mismatch, in_backward
 
 _MESSAGES = {
     "guard": "reuse the saved tensor only where it has the dtype of the operand, else make a new one",
-    "cast": "cast to the dtype it meets; nothing happens where it has it already",
+    "cast": "cast to the dtype it meets; no effect where it already has that dtype",
     "dtype": "make the buffer with the dtype of the operand",
 }
 

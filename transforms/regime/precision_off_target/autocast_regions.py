@@ -42,7 +42,8 @@ def moves(project: Project) -> Iterator[Move]:
             document = item.module.document
             message = (
                 f"this region always computes in {' or '.join(sorted(_names(values)))}, whatever the training step "
-                f"does; the target is {project.target}; left to you: a dtype written into model code may be meant"
+                f"does; the target is {project.target}; not changed automatically: the dtype is hard-coded in the "
+                "model and may be intentional"
             )
             yield Move(document.path, document.span(item.node), message)
 
@@ -109,7 +110,7 @@ def _knob_moves(
         message += f"; it has to be {value!r}, by hand: {refusal}"
         yield Move(source.path, source.span, message, evidence=evidence)
         return
-    effect = f"{value!r} is what the project's own code takes for {wanted.name}; {EFFECTS[project.target or '']}"
+    effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
     yield Move(source.path, source.span, message, effect, (edit,), evidence)
 
 
@@ -130,7 +131,7 @@ def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kerne
         return
     tested = half_asked_by(project, autocast, wanted)
     if tested:
-        message += f"; left to you: {tested} switches it on for another dtype only"
+        message += f"; not changed automatically: {tested} switches it on for another dtype only"
         yield Move(document.path, span, message, evidence=evidence)
         return
     effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
@@ -226,7 +227,7 @@ def _place(region: TrainingRegion, message: str) -> Place:
 def says(region: TrainingRegion) -> str:
     dtype = region.dtype
     if dtype is None:
-        return "this region computes in a dtype that is not told here"
+        return "this region computes in a dtype that is not stated here"
     how = " (autocast's default on CUDA)" if region.autocast.dtype_node is None else ""
     return f"this region computes in {dtype.name}{how}"
 

@@ -45,7 +45,7 @@ def _move(project: Project, argument: DtypeArgument, name: str) -> Move:
     try:
         edits = _edits(project, argument)
     except EditRefused as refusal:
-        return Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
+        return Move(document.path, span, f"{message}; not changed automatically: {refusal}", evidence=evidence)
     return Move(document.path, span, message, "bfloat16 where it is native, else float16", edits, evidence)
 
 

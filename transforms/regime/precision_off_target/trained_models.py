@@ -43,7 +43,7 @@ def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: 
         return
     document = module.document
     message = (
-        f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: the cast goes, "
+        f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the cast "
         f"unless {dtype.name} weights are meant"
     )
     place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
@@ -62,7 +62,7 @@ def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> I
     moved = [call for call in _moved(module, made, name) if not _names_dtype(call)]
     regions = [item for item in training_regions(project) if item.module is module]
     if len(moved) != 1 or not regions or half_only_kernel(project, module) is not None:
-        message += ": cast it before the optimizer is made, and its inputs with it"
+        message += ": cast it before the optimizer is created, and its inputs with it"
         yield Move(document.path, document.span(made), message)
         return
     effect = "cast it here: half the memory for weights and optimizer state, updates below 1/256 of a weight are lost"
@@ -80,7 +80,7 @@ def _model_of(made: ast.Call) -> ast.expr | None:
 
 
 def _moved(module: ModuleNames, made: ast.Call, name: str) -> Iterator[ast.Call]:
-    """``model.to(device)`` and ``model = Net().to(device)`` before the optimizer is made."""
+    """``model.to(device)`` and ``model = Net().to(device)`` before the optimizer is created."""
     for call in calls_of(module, function_of(module, made)):
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or position(call) >= position(made):
             continue
