@@ -50,8 +50,8 @@ class Move:
     def finding(self, rule: Rule) -> Finding:
         """The finding; its fix is safe where all is known, because this very change was asked for."""
         effect = f"{self.effect}; unsafe, as {self.unproved}" if self.unproved else self.effect
-        fixes = [Fix("move", effect, Applicability.safe_if(not self.unproved), self.edits)] if self.edits else []
-        return rule.finding(self.message, self.path, self.span, self.evidence, fixes)
+        fix = Fix.of("move", Applicability.safe_if(not self.unproved), effect, *self.edits)
+        return rule.found(Place(self.path, self.span, self.message), self.evidence, [fix] if self.edits else [])
 
 
 def moves_of(project: Project) -> Iterator[Move]:
