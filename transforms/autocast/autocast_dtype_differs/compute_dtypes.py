@@ -177,7 +177,7 @@ def _weights(project: Project, module: ModuleNames, model: ast.expr) -> ast.expr
 
 
 def _is_cast_elsewhere(module: ModuleNames, model: ast.expr) -> bool:
-    """Whether some call casts the model after it was made, or prepares it for quantised training."""
+    """Whether some call casts the model after it was made, or prepares it for quantized training."""
     text = ast.unparse(model)
     for name in ("float", "half", "to", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"):
         for call in module.calls_by_name.get(name, []):
