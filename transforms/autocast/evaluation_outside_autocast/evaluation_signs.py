@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.purpose.steps import Entered, function_scope, is_in_context
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ....codemod.python.paths import exclusive, guards, name_parts, position
@@ -105,10 +105,7 @@ def _low_precision_input(project: Project, call: ModelCall, trained: ModelCall) 
 
 def _cast_of(project: Project, module: ModuleNames, argument: ast.expr) -> tuple[ast.expr, Dtype] | None:
     """The cast to 16 bits that made an argument, when nothing else can have made it."""
-    if isinstance(argument, ast.Name):
-        bindings = reaching(module, module.scope_of(argument).lookup(argument.id), argument)
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        argument = value if value is not None else argument
+    argument = (only_value(module, argument) if isinstance(argument, ast.Name) else None) or argument
     if not isinstance(argument, ast.Call):
         return None
     dtype = cast_dtype(project, module, argument)
