@@ -14,28 +14,23 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 
 from .model import (
-    UNUSED_SUPPRESSION,
     AddDecorator,
     AddImport,
     Applicability,
     DropImport,
     Edit,
     EditRefused,
-    FileChange,
     Finding,
     Fix,
     InsertStatement,
     Operation,
     PythonOperation,
     ReplaceText,
-    Report,
     Rule,
-    Screened,
-    Skipped,
     Span,
-    Target,
     WrapStatements,
 )
+from .outcome import UNUSED_SUPPRESSION, FileChange, Report, Screened, Skipped, Target
 from .source.documents import Document, FileKind
 from .source.flaws import flaw_of, said
 from .source.parsing import Unparsable, parse_python
@@ -176,7 +171,7 @@ def _require_python(document: Document, text: str) -> None:
         try:
             parse_python(text)
         except Unparsable as error:
-            raise EditRefused(f"{document.path} would not be Python: {error}") from error
+            raise EditRefused(f"{document.path} would not be valid Python: {error}") from error
 
 
 def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:

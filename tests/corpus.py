@@ -26,7 +26,7 @@ from pathlib import Path
 from precfix.codemod import engine
 from precfix.codemod.applying.apply import apply, undo
 from precfix.codemod.engine import Options
-from precfix.codemod.model import Report, Target
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.report.diff import unified_diff
 from precfix.codemod.source.project import Project
 from precfix.transforms import load

@@ -16,7 +16,8 @@ from pathlib import Path
 import tomlkit
 import yaml
 from precfix.codemod import engine
-from precfix.codemod.model import Finding, Place, Report, Rule, Skipped, Span, Target
+from precfix.codemod.model import Finding, Place, Rule, Span
+from precfix.codemod.outcome import Report, Skipped, Target
 from precfix.codemod.profiles.profile import Profile
 from precfix.codemod.profiles.profile_file import load as load_profile
 from precfix.codemod.report.diff import unified_diff

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 
-from precfix.codemod.model import FileChange
+from precfix.codemod.outcome import FileChange
 
 BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 Leaves = Mapping[tuple[object, ...], object]

@@ -19,7 +19,8 @@ from precfix.codemod.applying.journal import find_store, latest, old_bytes
 from precfix.codemod.engine import Options
 from precfix.codemod.formats.opening import open_config, open_within
 from precfix.codemod.formats.text import ConfigText, Entry
-from precfix.codemod.model import EditRefused, PrecfixError, ReplaceText, Rule, Target
+from precfix.codemod.model import EditRefused, PrecfixError, ReplaceText, Rule
+from precfix.codemod.outcome import Target
 from precfix.codemod.profiles.profile_file import dump
 from precfix.codemod.profiles.profile_file import load as load_profile
 from precfix.codemod.releases.manifests import pins_in

@@ -8,7 +8,8 @@ from pathlib import Path
 from textwrap import dedent
 
 from precfix.codemod.engine import Options, check, migrate
-from precfix.codemod.model import Finding, Report, Rule, Target
+from precfix.codemod.model import Finding, Rule
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.source.project import Project
 from precfix.transforms.frameworks import load_frameworks
 

@@ -8,7 +8,8 @@ from importlib import import_module
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.model import Finding, Rule, Target
+from precfix.codemod.model import Finding, Rule
+from precfix.codemod.outcome import Target
 
 from .project_tree import open_tree
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from precfix.codemod.model import FileChange
+from precfix.codemod.outcome import FileChange
 from precfix.codemod.report.diff import line_edits, unified_diff
 from precfix.codemod.report.matching import changed_blocks
 

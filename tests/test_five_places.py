@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Report, Target
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks

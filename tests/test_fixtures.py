@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 import yaml
 from precfix.codemod.applying.apply import apply, undo
-from precfix.codemod.model import FileChange, Finding, Report, Rule
+from precfix.codemod.model import Finding, Rule
+from precfix.codemod.outcome import FileChange, Report
 from precfix.codemod.source.project import Project
 
 from .byte_variants import ROWS_ADDED, VARIANTS, changed_files

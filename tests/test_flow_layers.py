@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from precfix.codemod.torch.api import SAME_MODULE, WEIGHT_CASTS
 from precfix.codemod.torch.tables.kernels import missing_dtypes
 from precfix.codemod.torch.tables.layers import LAYERS, RETURNS, ROLES, Layer, layer
 from precfix.codemod.torch.tables.operation import MIXES
@@ -336,3 +337,12 @@ def test_names(spelled: str, name: str) -> None:
 )
 def test_other_names(spelled: str) -> None:
     assert layer(spelled) is None
+
+
+@pytest.mark.parametrize("name", sorted({*SAME_MODULE} - {"cuda", "xpu", "npu"}))
+def test_methods_that_give_back_the_module(name: str) -> None:
+    module = torch.nn.Linear(2, 2)
+    given = {"type": (FP32,), "to": ("cpu",)}.get(name, ())
+    kept = {"device": "cpu"} if name == "to_empty" else {}
+    assert getattr(module, name)(*given, **kept) is module
+    assert str(module.weight.dtype) == f"torch.{WEIGHT_CASTS[name].name if name in WEIGHT_CASTS else 'float32'}"

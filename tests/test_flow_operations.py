@@ -10,7 +10,7 @@ import pytest
 import torch
 from precfix.codemod.torch.tables.kernels import missing_dtypes
 from precfix.codemod.torch.tables.operation import MIXES, RESULTS, Operation
-from precfix.codemod.torch.tables.operations import OPERATIONS, OPERATORS, operation, operator
+from precfix.codemod.torch.tables.operations import OPERATIONS, operation
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import flow_calls
@@ -378,17 +378,6 @@ def test_names_find_their_entry(spelled: str, name: str) -> None:
 )
 def test_other_names_find_nothing(spelled: str) -> None:
     assert operation(spelled) is None
-
-
-def test_operators() -> None:
-    for node, name in OPERATORS.items():
-        assert name in OPERATIONS, node
-    plain, in_place = operator("Add"), operator("Add", in_place=True)
-    assert plain is not None
-    assert in_place is not None
-    assert (plain.name, in_place.name) == ("add", "add_")
-    assert operator("MatMult", in_place=True) is operator("MatMult")
-    assert operator("And") is None
 
 
 def test_where_as_a_method() -> None:

@@ -24,13 +24,11 @@ from precfix.codemod.model import (
     RemoveStatement,
     ReplaceExpression,
     ReplaceText,
-    Report,
     Rule,
-    Screened,
     Span,
-    Target,
     UsageError,
 )
+from precfix.codemod.outcome import Report, Screened, Target
 from precfix.codemod.report.text import View, finding_lines, plain
 
 from .nightly import examples

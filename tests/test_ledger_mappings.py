@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Target
+from precfix.codemod.outcome import Target
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.framework import Framework
 from precfix.codemod.trainers.framework_file import framework_of
@@ -20,7 +20,7 @@ id: runner
 title: Runner
 formats: [python, yaml, cli]
 packages: [runner]
-recognise:
+recognize:
   strong: [wrapper.kind, trainer._target_]
   programs: [runner-train]
   calls: [runner.Trainer, runner.Model.fit]
@@ -198,7 +198,8 @@ def test_what_only_new_releases_know_is_written_where_pins_promise_them(
     pin: str, is_written: bool, tmp_path: Path, runner: Framework
 ) -> None:
     text = "trainer:\n  _target_: T\n  kwargs: {dtype: $torch.float16}\n"
-    project = _project(tmp_path, runner, cfg__yaml=text, requirements__txt=f"{pin}\n")
+    told = "runner-train cfg.yaml\n"
+    project = _project(tmp_path, runner, cfg__yaml=text, requirements__txt=f"{pin}\n", README__md=told)
     assert ("cfg.yaml" in _moved(project, "bf16-mixed")) is is_written
 
 

@@ -113,7 +113,7 @@ def test_a_broken_profile_is_one_line(
     assert "precfix-profile.json" in done.err
     done = precfix(capfd, monkeypatch, "migrate", project, "--profile", T4, "--probe")
     assert (done.code, done.out) == (2, "")
-    assert "exclude each other" in done.err
+    assert "cannot be combined" in done.err
     assert precfix(capfd, monkeypatch, "check", project, "--profile", "").code == 2
     assert precfix(capfd, monkeypatch, "check", project, "--profile", project / "none.json").code == 2
 
@@ -173,8 +173,9 @@ def test_a_probe_that_fails_says_why(project: Path, tmp_path: Path, monkeypatch:
 
 def test_reading_a_profile_imports_no_torch(project: Path) -> None:
     program = (
-        "import sys\nfrom precfix.codemod.cli.request import Request, open_request\nfrom pathlib import Path\n"
-        "opened = open_request(Request([Path(sys.argv[1])], profile=Path(sys.argv[2])))\n"
+        "import sys\nfrom pathlib import Path\nfrom precfix.codemod.cli.commands import CheckRequest\n"
+        "from precfix.codemod.cli.request import open_request\n"
+        "opened = open_request(CheckRequest([Path(sys.argv[1])], profile=Path(sys.argv[2])))\n"
         "print(opened.target.regime, 'torch' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, project, T4], capture_output=True, text=True, check=True)

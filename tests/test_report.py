@@ -12,24 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from precfix.codemod.model import (
-    Applicability,
-    Declaration,
-    Edit,
-    EditRefused,
-    FileChange,
-    Finding,
-    Fix,
-    Place,
-    RemoveStatement,
-    Report,
-    Rule,
-    Silence,
-    Silenced,
-    Skipped,
-    Span,
-    Target,
-)
+from precfix.codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, RemoveStatement, Rule, Span
+from precfix.codemod.outcome import Declaration, FileChange, Report, Silence, Silenced, Skipped, Target
 from precfix.codemod.report import TextEdit
 from precfix.codemod.report.applied import show_applied
 from precfix.codemod.report.frame import MAX_WIDTH, frame

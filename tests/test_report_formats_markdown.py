@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod import engine
-from precfix.codemod.model import FileChange, Place, Report, Skipped, Span
+from precfix.codemod.model import Place, Span
+from precfix.codemod.outcome import FileChange, Report, Skipped
 from precfix.codemod.report.markdown_report import LIMIT, Advice, to_markdown
 from precfix.codemod.report.markdown_text import code, escaped, fenced, link
 from precfix.codemod.report.places import Places
@@ -142,7 +143,7 @@ def test_migrate_in_full() -> None:
         "precfix migrate . --unsafe-fixes  # writes these changes\n"
         "```\n"
         "\n"
-        "To keep a finding as it is, write a comment on its row: `# precfix: ignore[PF101] reason`\n"
+        "To suppress a finding, write a comment on its line: `# precfix: ignore[PF101] reason`\n"
         "\n"
         "<details>\n"
         "<summary>Diff of 2 files</summary>\n"

@@ -11,7 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Place, Report, Skipped, Span
+from precfix.codemod.model import Place, Span
+from precfix.codemod.outcome import Report, Skipped
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.sarif import to_sarif
 from precfix.codemod.source.project import Project
@@ -133,7 +134,7 @@ def test_suppressions(validator: Any) -> None:
     said = [(each["kind"], each["justification"]) for result in results for each in result["suppressions"]]
     assert sorted(said) == [
         ("external", "it is in the baseline"),
-        ("external", "no line it speaks of has changed"),
+        ("external", "none of its lines has changed"),
         ("external", "per-file-ignores in the settings"),
         ("inSource", "on purpose"),
     ]

@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import FileChange, Finding, Report, Skipped, Span
+from precfix.codemod.model import Finding, Span
+from precfix.codemod.outcome import FileChange, Report, Skipped
 from precfix.codemod.report.github import SHOWN, to_github
 from precfix.codemod.report.gitlab import to_gitlab
 from precfix.codemod.report.json_lines import to_json_lines

@@ -52,12 +52,12 @@ FOUND = {
         'torch.autocast("cuda", dtype=torch.bfloat16)',
     ),
     "chosen, and not in sight": (trained("torch.bfloat16 if args.bf16 else torch.float16", EVALUATION), None),
-    "torch is not in sight": (
+    "torch has another name": (
         trained("half", EVALUATION)
         .replace("    for x", "    half = torch.bfloat16\n    for x", 1)
         .replace("torch.", "t.")
         .replace("import torch", "import torch as t"),
-        None,
+        't.autocast("cuda", dtype=t.bfloat16)',
     ),
     "a precision behind the same switch": (
         trained("torch.bfloat16", EVALUATION)
@@ -218,7 +218,7 @@ SILENT = {
             with torch.autocast("cuda"):
                 return model(x), other(x)
         """,
-    "weights made ready for quantised training": """
+    "weights made ready for quantized training": """
         import torch
         from transformers import AutoModel
         from peft import prepare_model_for_kbit_training

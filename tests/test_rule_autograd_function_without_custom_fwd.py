@@ -80,7 +80,7 @@ def test_training_runs_only_after_the_fix(name: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     text, error, expected = WRONG[name]
     assert error in outcome(text)
-    project = written(tmp_path, {"ops.py": text})
+    project = written(tmp_path, {"requirements.txt": "torch>=2.4\n", "ops.py": text})
     (finding,) = findings(RULE, project)
     assert [(fix.name, fix.applicability.value) for fix in finding.fixes] == [("decorate", "safe")]
     after = migrated([RULE], project)[1]["ops.py"]

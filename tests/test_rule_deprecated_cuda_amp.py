@@ -18,9 +18,13 @@ torch = pytest.importorskip("torch")
 RULE = rule_of("autocast.deprecated_cuda_amp")
 
 
+RECENT = {"requirements.txt": "torch>=2.4\n"}
+"""A lower bound that has all the new names."""
+
+
 def rewritten(folder: Path, source: str, *, unsafe: bool = False) -> str:
     """The new text of a one-file project; a second run must be silent and the text must parse."""
-    report, texts = migrated([RULE], written(folder, {"a.py": source}), unsafe=unsafe)
+    report, texts = migrated([RULE], written(folder, {**RECENT, "a.py": source}), unsafe=unsafe)
     assert report.findings
     assert not report.remaining
     ast.parse(texts["a.py"])
@@ -112,12 +116,12 @@ PROGRAMS = {
         "import torch\nfrom torch.cpu.amp import autocast, GradScaler\ninside(autocast())\nscaler_facts(GradScaler())",
         'from torch.amp import autocast, GradScaler\ninside(autocast("cpu"))\nscaler_facts(GradScaler("cpu"))',
     ),
-    "keywords handed on": (
+    "keywords passed on": (
         "import torch\ndef make(**kw):\n    return torch.cuda.amp.autocast(**kw), torch.cuda.amp.GradScaler(**kw)\n"
         "show(make(enabled=False)[0])",
         'torch.amp.autocast("cuda", **kw), torch.amp.GradScaler("cuda", **kw)',
     ),
-    "arguments of a scaler handed on": (
+    "arguments of a scaler passed on": (
         "import torch\ndef make(*a, **kw):\n    return torch.cuda.amp.GradScaler(*a, **kw)\nscaler_facts(make(8.0))",
         'torch.amp.GradScaler("cuda", *a, **kw)',
     ),
@@ -346,17 +350,17 @@ def test_silent(tmp_path: Path, name: str) -> None:
 
 
 NOT_REWRITTEN = {
-    "handed on": ("import torch\namp_autocast = torch.cuda.amp.autocast\nwith amp_autocast(): pass\n", "handed on"),
+    "passed on": ("import torch\namp_autocast = torch.cuda.amp.autocast\nwith amp_autocast(): pass\n", "passed on"),
     "chosen": (
         "import torch\nfrom contextlib import nullcontext\nc = torch.cuda.amp.autocast if 1 else nullcontext\n",
-        "handed",
+        "passed on",
     ),
     "star arguments": ("import torch\ndef f(*a): return torch.cuda.amp.autocast(*a)\n", "*args"),
-    "told apart": (
+    "distinguished": (
         "import torch\ns = torch.cuda.amp.GradScaler()\nassert isinstance(s, torch.cuda.amp.GradScaler)\n",
-        "told apart",
+        "distinguished",
     ),
-    "a key": ("import torch\nHOOKS[torch.cuda.amp.GradScaler] = 1\ns = torch.cuda.amp.GradScaler()\n", "told apart"),
+    "a key": ("import torch\nHOOKS[torch.cuda.amp.GradScaler] = 1\ns = torch.cuda.amp.GradScaler()\n", "distinguished"),
     "replaced": ("import torch\ntorch.cuda.amp.autocast = mine\nwith torch.cuda.amp.autocast(): pass\n", "replaces"),
     "guarded import": (
         "try:\n    from torch.cuda.amp import GradScaler\nexcept ImportError:\n    pass\ns = GradScaler()\n",
@@ -374,11 +378,11 @@ NOT_REWRITTEN = {
         "import torch\nfrom functools import partial\nc = partial(torch.cuda.amp.autocast)\nwith c(False): pass\n",
         "positional",
     ),
-    "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "offers"),
+    "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "exports"),
     "f-string": ("import torch\nprint(f'{torch.cuda.amp.GradScaler()}')\n", "f-string"),
     "comment in an import": (
         "from torch.cuda.amp import (\n    GradScaler,  # c\n)\ns = GradScaler()\n",
-        "comments stand inside",
+        "contains comments",
     ),
     "torch is something else": (
         "from torch import cuda\ndef f(torch): return cuda.amp.GradScaler()\n",
@@ -387,7 +391,7 @@ NOT_REWRITTEN = {
     "comment in parentheses": ("import torch\ns = torch.cuda.amp.GradScaler(  # c\n)\n", "comment"),
     "old side of an old test": (
         'import torch\nif torch.__version__ >= "1.6":\n    c = torch.cuda.amp.autocast\n',
-        "handed on",
+        "passed on",
     ),
 }
 
@@ -429,7 +433,7 @@ def test_a_tuple_with_the_new_class_accepts_both(tmp_path: Path) -> None:
         ("torch>=2.0", "display-only", "safe", "display-only"),
         ("torch>=2.3", "safe", "safe", "display-only"),
         ("torch>=2.4", "safe", "safe", "safe"),
-        ("torch", "safe", "safe", "safe"),
+        ("torch", "unsafe", "unsafe", "unsafe"),
     ],
 )
 def test_pins_decide_what_may_be_written(tmp_path: Path, pin: str, scaler: str, autocast: str, custom: str) -> None:
@@ -476,7 +480,7 @@ NESTED = """
     [("", "unsafe"), ("enabled=False", "safe"), ("dtype=torch.float16", "safe"), ("True", "unsafe")],
 )
 def test_a_region_that_may_be_inside_another(tmp_path: Path, arguments: str, applicability: str) -> None:
-    (found,) = findings(RULE, written(tmp_path, {"a.py": NESTED.format(arguments)}))
+    (found,) = findings(RULE, written(tmp_path, {**RECENT, "a.py": NESTED.format(arguments)}))
     assert found.fixes[0].applicability == Applicability(applicability)
 
 
@@ -491,7 +495,7 @@ def test_the_training_loop_opens_the_outermost_region(tmp_path: Path) -> None:
                 loss.backward()
     """.replace("\n    ", "\n")
     )
-    found = findings(RULE, written(tmp_path, {"a.py": source}))
+    found = findings(RULE, written(tmp_path, {**RECENT, "a.py": source}))
     assert sorted(item.fixes[0].applicability.value for item in found) == ["safe", "unsafe"]
 
 
@@ -505,6 +509,7 @@ def test_evidence_names_every_use(tmp_path: Path) -> None:
 def test_line_endings_and_tabs_are_kept(tmp_path: Path) -> None:
     text = "import torch\r\nif True:\r\n\twith torch.cuda.amp.autocast(\r\n\t\tenabled=True,\r\n\t):\r\n\t\tpass\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
+    (tmp_path / "requirements.txt").write_text(RECENT["requirements.txt"])
     from precfix.codemod.source.project import Project
 
     _, texts = migrated([RULE], Project.open([tmp_path]))

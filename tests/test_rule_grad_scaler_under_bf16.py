@@ -95,12 +95,12 @@ dtype = {"fp16": torch.float16, "half": torch.float16, "bf16": torch.bfloat16}[a
         "dtype = torch.bfloat16 if args.bf16 else torch.half\nscaler = GradScaler(init_scale=2**10, enabled=args.amp)",
         "GradScaler(init_scale=2**10, enabled=args.amp and (dtype == torch.float16))",
     ),
-    "the switch says the same already": (
+    "the switch says nearly the same already": (
         """
 dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}[args.dtype]
 scaler = GradScaler(enabled=args.dtype in ("float16", "bfloat16"))
 """,
-        "GradScaler(enabled=(dtype == torch.float16))",
+        'GradScaler(enabled=args.dtype in ("float16", "bfloat16") and (dtype == torch.float16))',
     ),
     "getattr with choices": (
         "scaler = GradScaler()\ndtype = getattr(torch, args.amp_dtype)",
@@ -759,7 +759,7 @@ moved = (model.weight - before).abs().sum().item()
     assert names["moved"] > 0
 
 
-def test_unreadable_neighbours_do_not_matter(tmp_path: Path) -> None:
+def test_unreadable_neighbors_do_not_matter(tmp_path: Path) -> None:
     write_tree(
         tmp_path, {"broken.py": "def (:\n", "odd.py": "from . import *\nfrom .. import x\nimport torch.amp as amp\n"}
     )

@@ -62,7 +62,7 @@ def test_line_endings_are_kept(tmp_path: Path) -> None:
     save = "state = {\n    'optimizer': opt.state_dict(),\n}\ntorch.save(state, 'c.pt')"
     (tmp_path / "train.py").write_bytes(script(save).replace("\n", "\r\n").encode())
     from precfix.codemod import engine
-    from precfix.codemod.model import Target
+    from precfix.codemod.outcome import Target
     from precfix.codemod.source.project import Project
 
     report = engine.migrate(Project.open([tmp_path]), [RULE], Target("auto", "test"), engine.Options(unsafe_fixes=True))

@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 from precfix.codemod import engine
-from precfix.codemod.model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Silence, Span, Target
+from precfix.codemod.model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Span
+from precfix.codemod.outcome import Silence, Target
 from precfix.codemod.screening.screen import Screen
 from precfix.codemod.settings.settings import Settings, settings_in, settings_of
 from precfix.codemod.settings.settings_tree import SettingsTree, settings_below

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from precfix.codemod import engine
 from precfix.codemod.engine import Options
-from precfix.codemod.model import Target
+from precfix.codemod.outcome import Target
 from precfix.transforms import load
 
 from .readers import FIXTURES, open_project

@@ -10,19 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod import engine
-from precfix.codemod.model import (
-    Applicability,
-    Edit,
-    Finding,
-    Fix,
-    ReplaceText,
-    Report,
-    Rule,
-    Screened,
-    Silence,
-    Span,
-    Target,
-)
+from precfix.codemod.model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Span
+from precfix.codemod.outcome import Report, Screened, Silence, Target
 from precfix.codemod.screening.suppressing import silence, without_protected_edits
 from precfix.codemod.source.documents import FileKind
 from precfix.codemod.source.project import Project

@@ -11,7 +11,8 @@ from .project_tree import write_tree
 from .test_cli import precfix
 
 CONFIG = {
-    "config.json": '{\n  "model_family": "flux",\n  "data_backend_config": "d.json",\n  "mixed_precision": "bf16"\n}\n'
+    "config.json": '{\n  "model_family": "flux",\n  "data_backend_config": "d.json",\n  "mixed_precision": "bf16"\n}\n',
+    "README.md": "simpletuner train --config config.json\n",
 }
 PROFILE = FIXTURES / "profiles"
 

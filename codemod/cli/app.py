@@ -10,44 +10,10 @@ from typing import Annotated
 import typer
 
 from ..model import PrecfixError, UsageError
-from .audit import run_audit
-from .options import (
-    AllowDirty,
-    AuditFormat,
-    AuditFormatOption,
-    BaselineOption,
-    CheckFormat,
-    CheckFormatOption,
-    ChosenFix,
-    Color,
-    ColorOption,
-    DiffBase,
-    Exclude,
-    Folders,
-    Ignore,
-    Isolated,
-    MigrateFormatOption,
-    Output,
-    Paths,
-    ProfileOption,
-    Quiet,
-    Regime,
-    RegimeOption,
-    Reports,
-    RuleName,
-    RulesFormat,
-    RulesFormatOption,
-    Select,
-    Statistics,
-    StdinFilename,
-    Unsafe,
-    Verbose,
-    WriteBaseline,
-    path_named,
-)
+from .commands import AuditRequest, CheckRequest, MigrateRequest, taking
+from .options import Color, ColorOption, RuleName, RulesFormat, RulesFormatOption, path_named
 from .output import INTERNAL, INTERRUPTED, USAGE, show_markdown, version_text
 from .probe import probe
-from .request import Request
 
 app = typer.Typer(
     name="precfix",
@@ -68,143 +34,30 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit()
 
 
-@app.command()
-def check(
-    paths: Paths,
-    select: Select = None,
-    ignore: Ignore = "",
-    exclude: Exclude = None,
-    profile: ProfileOption = None,
-    diff_base: DiffBase = None,
-    baseline: BaselineOption = None,
-    write_baseline: WriteBaseline = None,
-    add_ignore: Annotated[
-        bool, typer.Option("--add-ignore", help="Write a `# precfix: ignore[CODE]` comment to every finding.")
-    ] = False,
-    reason: Annotated[str, typer.Option(help="With --add-ignore: the reason to write.", metavar="TEXT")] = "",
-    allow_dirty: AllowDirty = False,
-    stdin_filename: StdinFilename = None,
-    isolated: Isolated = False,
-    output_format: CheckFormatOption = CheckFormat.TEXT,
-    output: Output = None,
-    report: Reports = None,
-    statistics: Statistics = False,
-    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Show the diff of each finding's fix.")] = False,
-    exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit with 0 also when there are findings.")] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    color: ColorOption = Color.AUTO,
-) -> None:
+def _check(request: CheckRequest) -> int:
     """Report precision mistakes. Exit code 0: none, 1: some, 2: bad usage or input, 3: precfix failed."""
-    from .check import CheckOptions, run_check
+    from .check import run_check
 
-    request = Request(
-        paths=paths,
-        exclude=exclude,
-        profile=profile,
-        select=select,
-        ignore=ignore,
-        baseline=baseline,
-        use_baseline=write_baseline is None,
-        diff_base=diff_base,
-        isolated=isolated,
-        stdin_filename=stdin_filename,
-    )
-    options = CheckOptions(
-        output_format,
-        output,
-        report,
-        quiet,
-        verbose,
-        color,
-        statistics,
-        show_fixes,
-        write_baseline,
-        add_ignore,
-        reason,
-        allow_dirty,
-        exit_zero,
-    )
-    raise typer.Exit(run_check(request, options))
+    return run_check(request)
 
 
-@app.command()
-def migrate(
-    paths: Paths,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; print the diff.")] = False,
-    to: RegimeOption = Regime.AUTO,
-    unsafe_fixes: Unsafe = None,
-    fix: ChosenFix = None,
-    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Ask before each fix.")] = False,
-    patch: Annotated[Path | None, typer.Option(help="Write the diff to this file; change nothing else.")] = None,
-    allow_dirty: AllowDirty = False,
-    select: Select = None,
-    ignore: Ignore = "",
-    exclude: Exclude = None,
-    profile: ProfileOption = None,
-    probe: Annotated[bool, typer.Option("--probe", help="Probe this machine first, and repair for it.")] = False,
-    diff_base: DiffBase = None,
-    baseline: BaselineOption = None,
-    stdin_filename: StdinFilename = None,
-    isolated: Isolated = False,
-    output_format: MigrateFormatOption = None,
-    output: Output = None,
-    report: Reports = None,
-    statistics: Statistics = False,
-    show_fixes: Annotated[bool, typer.Option("--show-fixes", help="List every fix on a line of its own.")] = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    color: ColorOption = Color.AUTO,
-) -> None:
+def _migrate(request: MigrateRequest) -> int:
     """Repair precision mistakes, or print the diff that would. `precfix undo` takes an applied run back."""
-    from .migrate import MigrateOptions, run_migrate
+    from .migrate import run_migrate
 
-    request = Request(
-        paths=paths,
-        exclude=exclude,
-        profile=profile,
-        probe=probe,
-        to=to.value,
-        moves=True,
-        select=select,
-        ignore=ignore,
-        baseline=baseline,
-        diff_base=diff_base,
-        isolated=isolated,
-        stdin_filename=stdin_filename,
-    )
-    options = MigrateOptions(
-        dry_run,
-        unsafe_fixes,
-        fix,
-        patch,
-        allow_dirty,
-        interactive,
-        output_format,
-        output,
-        report,
-        quiet,
-        verbose,
-        color,
-        statistics,
-        show_fixes,
-    )
-    raise typer.Exit(run_migrate(request, options))
+    return run_migrate(request)
 
 
-@app.command()
-def audit(
-    paths: Folders,
-    exclude: Exclude = None,
-    profile: ProfileOption = None,
-    isolated: Isolated = False,
-    output_format: AuditFormatOption = AuditFormat.TEXT,
-    output: Output = None,
-    color: ColorOption = Color.AUTO,
-) -> None:
+def _audit(request: AuditRequest) -> int:
     """Show every place that states a precision: what wins, what is overridden, what contradicts. Exit code 0."""
-    request = Request(paths=paths, exclude=exclude, profile=profile, isolated=isolated)
-    raise typer.Exit(run_audit(request, output_format, output, color.wanted))
+    from .audit import run_audit
+
+    return run_audit(request)
+
+
+app.command("check")(taking(CheckRequest, _check))
+app.command("migrate")(taking(MigrateRequest, _migrate))
+app.command("audit")(taking(AuditRequest, _audit))
 
 
 @app.command()

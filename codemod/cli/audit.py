@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ..model import Report
+from ..outcome import Report
 from ..screening.selection import Selection
+from .commands import AuditRequest
 from .options import AuditFormat
 from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
-from .request import Request, open_request, options_of
+from .request import open_request, options_of
 
 FAMILIES = ("PF101", "PF302", "PF4", "PF5")
 """Rules about declarations that contradict each other."""
 
 
-def run_audit(request: Request, chosen: AuditFormat, output: Path | None, color: bool | None) -> int:
+def run_audit(request: AuditRequest) -> int:
     """Write the ledger; returns the exit code: 0, or 2 when a named file cannot be read, 3 when a rule failed."""
     from .. import engine
     from ..report.audit_report import markdown_audit, show_audit
@@ -29,10 +28,10 @@ def run_audit(request: Request, chosen: AuditFormat, output: Path | None, color:
     report = opened.completed(report)
     ledger = ledger_of(project, report.findings)
     locate = locate_in(project)
-    if chosen is AuditFormat.JSON:
-        write_bytes(json_of(report, project, ledger.declarations, ledger.runs).encode(), output)
-    elif chosen is AuditFormat.MARKDOWN:
-        write_bytes(markdown_audit(ledger.runs, report.findings, target, locate).encode(), output)
+    if request.output_format is AuditFormat.JSON:
+        write_bytes(json_of(report, project, ledger.declarations, ledger.runs).encode(), request.output)
+    elif request.output_format is AuditFormat.MARKDOWN:
+        write_bytes(markdown_audit(ledger.runs, report.findings, target, locate).encode(), request.output)
     else:
-        show_lines(show_audit(ledger.runs, report.findings, target, locate), output, color)
+        show_lines(show_audit(ledger.runs, report.findings, target, locate), request.output, request.color.wanted)
     return exit_code(report, False, opened.named)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Report, UsageError
-from .options import CheckFormat, Color
+from ..model import UsageError
+from ..outcome import Report
+from .commands import CheckRequest
+from .options import CheckFormat
 from .output import (
     check_distinct,
     check_writable,
@@ -21,93 +23,74 @@ from .output import (
     view_of,
     write_bytes,
 )
-from .request import Opened, Request, open_request, options_of
+from .request import Opened, open_request, options_of
 
 if TYPE_CHECKING:
     from ..report.markdown_report import Advice
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """What ``check`` does with its findings."""
-
-    output_format: CheckFormat = CheckFormat.TEXT
-    output: Path | None = None
-    reports: list[str] | None = None
-    quiet: bool = False
-    verbose: bool = False
-    color: Color = Color.AUTO
-    statistics: bool = False
-    show_fixes: bool = False
-    write_baseline: Path | None = None
-    add_ignore: bool = False
-    reason: str = ""
-    allow_dirty: bool = False
-    exit_zero: bool = False
-
-
-def run_check(request: Request, options: CheckOptions) -> int:
+def run_check(request: CheckRequest) -> int:
     """Check, write the result, and return the exit code; raises UsageError."""
     from .. import engine
 
-    _check_combination(request, options)
-    reports = reports_of(options.reports, [each.value for each in CheckFormat])
-    check_distinct([options.output, options.write_baseline, *(file for _, file in reports)])
+    _check_combination(request)
+    reports = reports_of(request.reports, [each.value for each in CheckFormat])
+    check_distinct([request.output, request.write_baseline, *(file for _, file in reports)])
     opened = open_request(request)
     with progress(len(opened.rules)) as step:
         report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
     report = opened.completed(report)
-    for file in (options.output, *(file for _, file in reports)):
+    for file in (request.output, *(file for _, file in reports)):
         check_writable(file, opened.project, report)
-    if options.write_baseline is not None:
-        return _write_baseline(options.write_baseline, report, opened)
-    if options.add_ignore:
-        return _add_ignores(report, opened, options)
+    if request.write_baseline is not None:
+        return _write_baseline(request.write_baseline, report, opened)
+    if request.add_ignore:
+        return _add_ignores(report, opened, request)
     for chosen, file in reports:
-        _write(report, opened, replace(options, output_format=CheckFormat(chosen), output=file))
-    _write(report, opened, options)
+        _write(report, opened, replace(request, output_format=CheckFormat(chosen), output=file))
+    _write(report, opened, request)
     _tell_of_outdated(opened)
-    if options.quiet or options.output is not None or options.output_format is not CheckFormat.TEXT:
+    if request.quiet or request.output is not None or request.output_format is not CheckFormat.TEXT:
         tell_of_unread(report, opened.named)
     code = exit_code(report, bool(report.findings), opened.named)
-    return 0 if options.exit_zero and code == 1 else code
+    return 0 if request.exit_zero and code == 1 else code
 
 
-def _check_combination(request: Request, options: CheckOptions) -> None:
-    if options.reason and not options.add_ignore:
-        raise UsageError("--reason goes with --add-ignore")
-    if options.add_ignore and options.write_baseline is not None:
-        raise UsageError("--add-ignore and --write-baseline exclude each other")
-    if request.is_stdin and (options.add_ignore or options.write_baseline is not None):
+def _check_combination(request: CheckRequest) -> None:
+    if request.reason and not request.add_ignore:
+        raise UsageError("--reason requires --add-ignore")
+    if request.add_ignore and request.write_baseline is not None:
+        raise UsageError("--add-ignore and --write-baseline cannot be combined")
+    if request.is_stdin and (request.add_ignore or request.write_baseline is not None):
         raise UsageError("neither --add-ignore nor --write-baseline works on standard input")
-    if (options.add_ignore or options.write_baseline is not None) and _has_result(options):
+    if (request.add_ignore or request.write_baseline is not None) and _has_result(request):
         raise UsageError("--add-ignore and --write-baseline write no report: leave out --report, -o, --output-format")
-    if options.write_baseline is not None and (request.baseline is not None or request.diff_base is not None):
+    if request.write_baseline is not None and (request.baseline is not None or request.diff_base is not None):
         raise UsageError("--write-baseline writes all findings: leave out --baseline and --diff-base")
 
 
-def _has_result(options: CheckOptions) -> bool:
-    return bool(options.reports) or options.output is not None or options.output_format is not CheckFormat.TEXT
+def _has_result(request: CheckRequest) -> bool:
+    return bool(request.reports) or request.output is not None or request.output_format is not CheckFormat.TEXT
 
 
-def _write(report: Report, opened: Opened, options: CheckOptions) -> None:
+def _write(report: Report, opened: Opened, request: CheckRequest) -> None:
     from ..report.fix_diffs import show_findings_with_fixes
     from ..report.statistics import show_statistics
     from ..report.text import show_findings
 
-    chosen = options.output_format
+    chosen = request.output_format
     if chosen is not CheckFormat.TEXT:
         text = for_machines(chosen.value, report, opened.project, _advice(opened))
-        write_bytes(text.encode("utf-8", "backslashreplace"), options.output)
+        write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
         return
-    view = view_of(opened.project, options.quiet, options.verbose, opened.settings.root.unsafe_fixes)
-    if options.statistics:
+    view = view_of(opened.project, request.quiet, request.verbose, opened.settings.root.unsafe_fixes)
+    if request.statistics:
         lines = show_statistics(report, view)
-    elif options.show_fixes:
+    elif request.show_fixes:
         lines = show_findings_with_fixes(report, view, opened.project, options_of(opened).chosen)
     else:
         lines = show_findings(report, view)
-    show_lines(lines, options.output, options.color.wanted)
+    show_lines(lines, request.output, request.color.wanted)
 
 
 def _advice(opened: Opened) -> Advice:
@@ -121,7 +104,7 @@ def _tell_of_outdated(opened: Opened) -> None:
     if baseline is not None and outdated:
         print(
             f"precfix: {outdated} of the findings in {str(baseline.path)!r} no longer occur;"
-            " --write-baseline writes it anew",
+            " --write-baseline rewrites it",
             file=sys.stderr,
         )
 
@@ -153,20 +136,20 @@ def _check_baseline(path: Path, report: Report, opened: Opened) -> None:
         read_baseline(path)
 
 
-def _add_ignores(report: Report, opened: Opened, options: CheckOptions) -> int:
+def _add_ignores(report: Report, opened: Opened, request: CheckRequest) -> int:
     from ..applying.apply import apply
-    from ..model import FileChange
+    from ..outcome import FileChange
     from ..report.printable import printable
     from ..screening.ignore_writing import with_ignores
 
-    texts, written, skipped = with_ignores(opened.project, report.findings, options.reason)
+    texts, written, skipped = with_ignores(opened.project, report.findings, request.reason)
     changes = []
     for path, text in sorted(texts.items()):
         document = opened.project.document(path)
         if document is not None:
             changes.append(FileChange(path, document.data, document.encode(text)))
     if changes:
-        apply(opened.project.root, changes, allow_dirty=options.allow_dirty)
+        apply(opened.project.root, changes, allow_dirty=request.allow_dirty)
     for skip in skipped:
         print(f"precfix: {printable(f'{skip.path}: {skip.reason}')}", file=sys.stderr)
     print(f"{len(written)} of {len(report.findings)} findings suppressed in {len(changes)} files")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Target, UsageError
+from ..model import UsageError
+from ..outcome import Target
 from ..profiles.profile import Profile
 from ..profiles.profile_file import load
 
@@ -37,7 +38,7 @@ def machine_of(project: Project, given: Path | None, probe: bool = False) -> Kno
     Raises UsageError when a profile cannot be read, when the probe fails, and when both are asked for.
     """
     if given is not None and probe:
-        raise UsageError("--profile and --probe exclude each other")
+        raise UsageError("--profile and --probe cannot be combined")
     if given is not None:
         return KnownMachine(load(given), f"the profile {str(given)!r}")
     if probe:

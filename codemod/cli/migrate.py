@@ -6,12 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Report, UsageError
-from .options import Color, MigrateFormat
+from ..model import UsageError
+from ..outcome import Report
+from .commands import MigrateRequest, words_of
+from .options import MigrateFormat
 from .output import (
     check_distinct,
     check_writable,
@@ -25,7 +27,12 @@ from .output import (
     view_of,
     write_bytes,
 )
-from .request import Opened, Request, check_chosen, open_request, options_of, target_line
+from .request import Opened, check_chosen, open_request, options_of, target_line
+
+DECIDING = (
+    "to", "unsafe_fixes", "select", "ignore", "exclude", "profile", "probe", "baseline", "isolated", "fix", "diff_base"
+)  # fmt: skip
+"""The options on which it depends what is repaired; a report shows them in the command to type."""
 
 if TYPE_CHECKING:
     from ..interactive.terminal import Terminal
@@ -33,189 +40,141 @@ if TYPE_CHECKING:
     from ..report.text import View
 
 
-@dataclass(frozen=True, slots=True)
-class MigrateOptions:
-    """What ``migrate`` may do, and how it tells of it."""
-
-    dry_run: bool = False
-    unsafe_fixes: bool | None = None
-    fix: list[str] | None = None
-    patch: Path | None = None
-    allow_dirty: bool = False
-    interactive: bool = False
-    output_format: MigrateFormat | None = None
-    output: Path | None = None
-    reports: list[str] | None = None
-    quiet: bool = False
-    verbose: bool = False
-    color: Color = Color.AUTO
-    statistics: bool = False
-    show_fixes: bool = False
-
-    @property
-    def preview(self) -> bool:
-        """Whether nothing is written to the project."""
-        return self.dry_run or self.patch is not None
-
-    @property
-    def chosen_format(self) -> MigrateFormat:
-        """The format asked for, else the diff of a dry run, else text."""
-        shows_diff = self.dry_run and self.patch is None
-        return self.output_format or (MigrateFormat.DIFF if shows_diff else MigrateFormat.TEXT)
-
-
-def run_migrate(request: Request, options: MigrateOptions) -> int:
+def run_migrate(request: MigrateRequest) -> int:
     """Migrate, write the result, and return the exit code; raises UsageError, and then nothing is written."""
-    if request.is_stdin and (options.patch is not None or options.interactive):
+    if request.is_stdin and (request.patch is not None or request.interactive):
         raise UsageError("neither --patch nor --interactive works on standard input")
-    reports = reports_of(options.reports, [each.value for each in MigrateFormat])
-    check_distinct([options.output, options.patch, *(file for _, file in reports)])
-    terminal = _terminal(options) if options.interactive else None
+    reports = reports_of(request.reports, [each.value for each in MigrateFormat])
+    check_distinct([request.output, request.patch, *(file for _, file in reports)])
+    terminal = _terminal(request) if request.interactive else None
     opened = open_request(request)
     aims = opened.project.profile is not None or opened.project.target is not None
-    if not options.quiet and (options.verbose or aims):
+    if not request.quiet and (request.verbose or aims):
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
-    report = opened.completed(_migrated(opened, options, terminal))
-    check_chosen(report, options.fix, opened.known)
-    for file in (options.output, options.patch, *(file for _, file in reports)):  # before anything is applied
+    report = opened.completed(_migrated(opened, request, terminal))
+    check_chosen(report, request.fix, opened.known)
+    for file in (request.output, request.patch, *(file for _, file in reports)):  # before anything is applied
         check_writable(file, opened.project, report)
     if request.is_stdin:
-        return _to_stdout(report, opened, options, reports)
-    if not options.preview and report.changes:
+        return _to_stdout(report, opened, request, reports)
+    if not request.preview and report.changes:
         from ..applying.apply import apply
 
-        apply(opened.project.root, report.changes, allow_dirty=options.allow_dirty)
-    if options.patch is not None:
-        write_bytes(diff_of(report, opened.project), options.patch)
+        apply(opened.project.root, report.changes, allow_dirty=request.allow_dirty)
+    if request.patch is not None:
+        write_bytes(diff_of(report, opened.project), request.patch)
     for chosen, file in reports:
-        _write(report, opened, replace(options, output_format=MigrateFormat(chosen), output=file), request)
-    _write(report, opened, options, request)
-    if options.quiet or options.output is not None or options.chosen_format is not MigrateFormat.TEXT:
+        _write(report, opened, replace(request, output_format=MigrateFormat(chosen), output=file))
+    _write(report, opened, request)
+    if request.quiet or request.output is not None or request.chosen_format is not MigrateFormat.TEXT:
         tell_of_unread(report, opened.named)
-    left = bool(report.changes) if options.preview else False
+    left = bool(report.changes) if request.preview else False
     return exit_code(report, left or bool(report.remaining), opened.named)
 
 
-def _terminal(options: MigrateOptions) -> Terminal:
+def _terminal(request: MigrateRequest) -> Terminal:
     from ..interactive.terminal import Terminal
 
-    return Terminal.here(options.color.wanted)
+    return Terminal.here(request.color.wanted)
 
 
-def _migrated(opened: Opened, options: MigrateOptions, terminal: Terminal | None) -> Report:
+def _migrated(opened: Opened, request: MigrateRequest, terminal: Terminal | None) -> Report:
     from .. import engine
 
     if terminal is not None:
         from ..interactive.interview import interviewed
 
-        allowed = options_of(opened, options.unsafe_fixes, options.fix)
+        allowed = options_of(opened, request.unsafe_fixes, request.fix)
         asking, interview = interviewed(allowed, terminal)
         report = engine.migrate(opened.project, opened.rules, opened.target, asking)
         interview.end()
         return report
     with progress(len(opened.rules)) as step:
-        allowed = options_of(opened, options.unsafe_fixes, options.fix, step)
+        allowed = options_of(opened, request.unsafe_fixes, request.fix, step)
         return engine.migrate(opened.project, opened.rules, opened.target, allowed)
 
 
-def _to_stdout(report: Report, opened: Opened, options: MigrateOptions, reports: Sequence[tuple[str, Path]]) -> int:
+def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[tuple[str, Path]]) -> int:
     """The file from standard input with its fixes (as it came when it cannot be parsed); with a format the report."""
     document = opened.project.document(opened.stdin)
     if document is None:
         reasons = [skip.reason for skip in report.skipped]
         raise UsageError(f"standard input cannot be read as {opened.stdin!r}: {'; '.join(reasons) or 'no text'}")
-    request = Request([Path(opened.stdin)])
-    only_told = options.preview or options.output_format is not None
-    told = replace(options, dry_run=only_told)
+    only_told = request.preview or request.output_format is not None
+    told = replace(request, paths=[Path(opened.stdin)], dry_run=only_told)
     for chosen, file in reports:
-        _write(report, opened, replace(told, output_format=MigrateFormat(chosen), output=file), request)
+        _write(report, opened, replace(told, output_format=MigrateFormat(chosen), output=file))
     if only_told:
-        _write(report, opened, told, request)
+        _write(report, opened, told)
         tell_of_unread(report, opened.named)
     else:
-        write_bytes(report.changes[0].after if report.changes else document.data, options.output)
-        _tell_of_stdin(report, opened, options)
+        write_bytes(report.changes[0].after if report.changes else document.data, request.output)
+        _tell_of_stdin(report, opened, request)
     left = bool(report.changes) if only_told else False
     return exit_code(report, left or bool(report.remaining), opened.named)
 
 
-def _tell_of_stdin(report: Report, opened: Opened, options: MigrateOptions) -> None:
+def _tell_of_stdin(report: Report, opened: Opened, request: MigrateRequest) -> None:
     """What was done with the file from standard input, on stderr: a line per fix, and per finding that is left."""
     from ..report.fix_list import show_fix_list
     from ..report.statistics import show_statistics
     from ..report.text import Level, finding_lines, show, trouble_lines
 
-    view = view_of(opened.project, options.quiet, options.verbose, False)
+    view = view_of(opened.project, request.quiet, request.verbose, False)
     brief = replace(view, level=Level.QUIET)
     tell_of_unread(report, opened.named)
     for finding in report.remaining:
-        show(finding_lines(finding, brief), sys.stderr, color=options.color.wanted)
-    if options.quiet:
+        show(finding_lines(finding, brief), sys.stderr, color=request.color.wanted)
+    if request.quiet:
         lines = trouble_lines(report, view)
-    elif options.statistics:
+    elif request.statistics:
         lines = show_statistics(report, view)
     else:
         lines = show_fix_list(replace(report, skipped=()), view)
-    show(lines, sys.stderr, color=options.color.wanted)
+    show(lines, sys.stderr, color=request.color.wanted)
 
 
-def _write(report: Report, opened: Opened, options: MigrateOptions, request: Request) -> None:
+def _write(report: Report, opened: Opened, request: MigrateRequest) -> None:
     from ..report.text import show
 
-    unsafe = bool(options_of(opened, options.unsafe_fixes).unsafe_fixes)
-    view = replace(view_of(opened.project, options.quiet, options.verbose, unsafe), asked=options.interactive)
-    chosen = options.chosen_format
+    unsafe = bool(options_of(opened, request.unsafe_fixes).unsafe_fixes)
+    view = replace(view_of(opened.project, request.quiet, request.verbose, unsafe), asked=request.interactive)
+    chosen = request.chosen_format
     if chosen is MigrateFormat.TEXT:
-        show_lines(_lines(report, opened, options, view), options.output, options.color.wanted)
+        show_lines(_lines(report, opened, request, view), request.output, request.color.wanted)
     elif chosen is MigrateFormat.DIFF:
-        write_bytes(diff_of(report, opened.project), options.output)
-        if options.output_format is not None and options.output is not None:
+        write_bytes(diff_of(report, opened.project), request.output)
+        if request.output_format is not None and request.output is not None:
             return
-        show(_lines(report, opened, options, view), sys.stderr, color=options.color.wanted)
+        show(_lines(report, opened, request, view), sys.stderr, color=request.color.wanted)
     else:
         from ..report.markdown_report import Advice
 
-        command = _command(request, options, unsafe)
+        command = shlex.join(["precfix", "migrate", *words_of(replace(request, unsafe_fixes=unsafe), DECIDING)])
         advice = Advice(
             command,
             unsafe,
-            written=not options.preview,
+            written=not request.preview,
             undo=f"precfix undo {_root(opened)}".strip(),
-            asked=options.interactive,
+            asked=request.interactive,
         )
         text = for_machines(chosen.value, report, opened.project, advice)
-        write_bytes(text.encode("utf-8", "backslashreplace"), options.output)
+        write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
 
 
-def _lines(report: Report, opened: Opened, options: MigrateOptions, view: View) -> Iterator[OutputLine]:
+def _lines(report: Report, opened: Opened, request: MigrateRequest, view: View) -> Iterator[OutputLine]:
     from ..report.applied import show_applied
     from ..report.fix_list import show_fix_list
     from ..report.statistics import show_statistics
 
-    if options.statistics:
+    if request.statistics:
         return show_statistics(report, view)
-    if options.show_fixes:
-        return show_fix_list(report, view, dry_run=options.preview)
-    return show_applied(report, view, dry_run=options.preview, root=str(opened.project.root))
+    if request.show_fixes:
+        return show_fix_list(report, view, dry_run=request.preview)
+    return show_applied(report, view, dry_run=request.preview, root=str(opened.project.root))
 
 
 def _root(opened: Opened) -> str:
     """The project's root as seen from here, quoted for a shell; empty for the current folder."""
     below = os.path.relpath(opened.project.root)
     return "" if below == "." else shlex.quote(below)
-
-
-def _command(request: Request, options: MigrateOptions, unsafe: bool) -> str:
-    """What to type to carry out these fixes."""
-    words = ["precfix", "migrate", *(str(path) for path in request.paths)]
-    words += ["--to", request.to] if request.to and request.to != "auto" else []
-    words += ["--unsafe-fixes"] if unsafe else []
-    words += ["--select", request.select] if request.select else []
-    words += ["--ignore", request.ignore] if request.ignore else []
-    words += [word for pattern in request.exclude or () for word in ("--exclude", pattern)]
-    words += ["--profile", str(request.profile)] if request.profile else ["--probe"] if request.probe else []
-    words += ["--baseline", str(request.baseline)] if request.baseline else []
-    words += ["--isolated"] if request.isolated else []
-    words += [word for item in options.fix or () for word in ("--fix", item)]
-    words += ["--diff-base", request.diff_base] if request.diff_base else []
-    return shlex.join(words)

@@ -67,7 +67,7 @@ class Regime(str, Enum):
 
 
 class Color(str, Enum):
-    """When colour is used."""
+    """When color is used."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -94,7 +94,7 @@ def word_of(kind: type[Word]) -> Callable[[str], Word]:
         if text in words:
             return kind(text)
         close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it is one of {', '.join(words)}"
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
         raise typer.BadParameter(f"{text!r} is not known; {hint}")
 
     read.__name__ = kind.__name__
@@ -128,18 +128,13 @@ def _choice(kind: type[Enum], help: str, *names: str) -> object:
     )
 
 
-CheckFormatOption = Annotated[
-    CheckFormat,
-    _choice(CheckFormat, "How to write the result.", "--output-format"),
-]
+CheckFormatOption = Annotated[CheckFormat, _choice(CheckFormat, "How to write the result.", "--output-format")]
 MigrateFormatOption = Annotated[
     MigrateFormat | None,
     _choice(MigrateFormat, "How to write the result.  [default: diff with --dry-run, else text]", "--output-format"),
 ]
-AuditFormatOption = Annotated[
-    AuditFormat,
-    _choice(AuditFormat, "How to write the result.", "--output-format"),
-]
+AuditFormatOption = Annotated[AuditFormat, _choice(AuditFormat, "How to write the result.", "--output-format")]
+RulesFormatOption = Annotated[RulesFormat, _choice(RulesFormat, "How to write the list.", "--output-format")]
 RegimeOption = Annotated[
     Regime,
     _choice(
@@ -156,78 +151,53 @@ RuleName = Annotated[
         autocompletion=_complete_rule,
     ),
 ]
-RulesFormatOption = Annotated[
-    RulesFormat,
-    _choice(RulesFormat, "How to write the list.", "--output-format"),
-]
-Paths = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Project folders or files; - reads one file from standard input.",
-        show_default=False,
-        metavar="PATH",
-        parser=path_named,
-    ),
-]
-Folders = Annotated[
-    list[Path], typer.Argument(help="Project folders or files.", show_default=False, metavar="PATH", parser=path_named)
-]
+
+
+def path_argument(help: str) -> object:
+    """The PATHs of a command."""
+    return typer.Argument(help=help, show_default=False, metavar="PATH", parser=path_named)
+
+
+def flag(help: str, *names: str) -> object:
+    """A switch that is off unless it is given."""
+    return typer.Option(*names, help=help)
+
+
+def file(help: str, *names: str) -> object:
+    """An option that takes a file."""
+    return typer.Option(*names, help=help, metavar="FILE", parser=path_named)
+
+
+Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
+Folders = Annotated[list[Path], path_argument("Project folders or files.")]
 Select = Annotated[
     str | None,
-    typer.Option(help="Only these rules: codes, beginnings of codes or names, with commas.", metavar="CODES"),
+    typer.Option(help="Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES"),
 ]
-Ignore = Annotated[str, typer.Option(help="Not these rules.", metavar="CODES")]
-Exclude = Annotated[
-    list[str] | None, typer.Option(help="Also leave out these paths (gitignore pattern).", metavar="GLOB")
+Ignore = Annotated[str, typer.Option(help="Comma-separated rules to disable.", metavar="CODES")]
+Exclude = Annotated[list[str] | None, typer.Option(help="Skip these paths too (gitignore pattern).", metavar="GLOB")]
+ProfileOption = Annotated[
+    Path | None,
+    file("The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]"),
 ]
+DiffBase = Annotated[
+    str | None,
+    typer.Option(help="Report only findings on lines changed since this commit or branch.", metavar="REVISION"),
+]
+BaselineOption = Annotated[Path | None, file("Leave out the findings that this file lists.")]
+StdinFilename = Annotated[
+    Path | None, typer.Option(help="File name to assume for stdin; selects its settings.", metavar="FILE")
+]
+Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
+AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
 Output = Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the result to this file.")]
 Reports = Annotated[
     list[str] | None,
     typer.Option("--report", help="Also write the result in this format to this file.", metavar="FORMAT=FILE"),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="One line per finding.")]
+Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
+Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also every skipped file, silenced finding, and the target's source.")
+    bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")
 ]
-ColorOption = Annotated[
-    Color,
-    _choice(Color, "When to use colour."),
-]
-Unsafe = Annotated[
-    bool | None,
-    typer.Option(
-        "--unsafe-fixes/--no-unsafe-fixes",
-        help="Also fixes that may change numerics, memory or speed.  [default: what the settings say, else not]",
-        show_default=False,
-    ),
-]
-ProfileOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]",
-        metavar="FILE",
-        parser=path_named,
-    ),
-]
-ChosenFix = Annotated[list[str] | None, typer.Option("--fix", help="Use this alternative.", metavar="CODE=NAME")]
-BaselineOption = Annotated[
-    Path | None,
-    typer.Option(help="Leave out the findings that this file lists.", metavar="FILE", parser=path_named),
-]
-WriteBaseline = Annotated[
-    Path | None,
-    typer.Option(help="Write all present findings to this file, and exit with 0.", metavar="FILE", parser=path_named),
-]
-DiffBase = Annotated[
-    str | None,
-    typer.Option(
-        help="Only findings that a line changed since this commit or branch has to do with.", metavar="REVISION"
-    ),
-]
-StdinFilename = Annotated[
-    Path | None,
-    typer.Option(help="With - as PATH: what the file is called, and so which settings it has.", metavar="FILE"),
-]
-Isolated = Annotated[bool, typer.Option("--isolated", help="Use no settings files, and no rules of other packages.")]
-Statistics = Annotated[bool, typer.Option("--statistics", help="Count the findings by rule.")]
-AllowDirty = Annotated[bool, typer.Option("--allow-dirty", help="Overwrite uncommitted changes.")]
+ColorOption = Annotated[Color, _choice(Color, "When to use color.")]

@@ -8,47 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model import Report, Rule, Skipped, Target, UsageError
+from ..model import Rule, UsageError
+from ..outcome import Report, Skipped, Target
 from ..screening.selection import Selection, require_known, similar, validate_settings
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
+from .commands import MigrateRequest, Request
 from .machine import machine_of, target_on
+from .options import Regime
 
 if TYPE_CHECKING:
     from ..engine import Options
     from ..screening.screen import Screen
     from ..source.project import Project
 
-STDIN = Path("-")
 STDIN_NAME = "stdin.py"
 """What a file from standard input is called when nobody says it."""
 TARGET_RULE = "PF001"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What all commands that read a project take; the names are those of the options."""
-
-    paths: Sequence[Path]
-    exclude: Sequence[str] | None = None
-    profile: Path | None = None
-    probe: bool = False
-    to: str | None = None
-    moves: bool = False
-    """Whether a machine's recommendation is a target as well (``migrate``)."""
-    select: str | None = None
-    ignore: str = ""
-    baseline: Path | None = None
-    use_baseline: bool = True
-    """Whether the settings' baseline counts."""
-    diff_base: str | None = None
-    isolated: bool = False
-    stdin_filename: Path | None = None
-
-    @property
-    def is_stdin(self) -> bool:
-        """Whether one file is read from standard input."""
-        return STDIN in self.paths
 
 
 @dataclass(slots=True)
@@ -92,7 +68,7 @@ def open_request(request: Request) -> Opened:
     project = project.with_frameworks(load_frameworks(root.frameworks))
     project, target = _aimed(project, request, root)
     _warn_of_missing_target_rule(project, request, rules)
-    chosen = request.baseline or (root.baseline if request.use_baseline else None)
+    chosen = request.baseline or (root.baseline if request.write_baseline is None else None)
     screen = Screen(
         project.root,
         settings,
@@ -121,7 +97,7 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     if request.is_stdin:
         return _from_stdin(request)
     if request.stdin_filename is not None:
-        raise UsageError("--stdin-filename goes with - as the only PATH")
+        raise UsageError("--stdin-filename requires '-' as the only PATH")
     root = root_of(request.paths)
     at_root = Settings() if request.isolated else settings_of(root)
     left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
@@ -141,10 +117,10 @@ def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
     from ..source.project import Project
 
     if len(request.paths) > 1:
-        raise UsageError("- is the only PATH, or none")
+        raise UsageError("'-' cannot be combined with other paths")
     given = request.stdin_filename or Path(STDIN_NAME)
     if not given.name or given.name == ".." or "\0" in str(given) or given.is_dir():
-        raise UsageError(f"--stdin-filename {str(given)!r} is no file name")
+        raise UsageError(f"--stdin-filename {str(given)!r} is not a valid file name")
     folder = given.parent.resolve()
     project = Project.of_data(folder, given.name, _standard_input(given.name))
     return project, SettingsTree(Settings() if request.isolated else settings_of(folder))
@@ -200,14 +176,14 @@ def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Proj
     machine = machine_of(project, profile, request.probe)
     if machine is not None:
         project = project.with_profile(machine.profile)
-    if request.to not in (None, "auto"):
-        return project.with_target(request.to), Target(str(request.to), "asked for with --to")
+    if request.to is not Regime.AUTO:
+        return project.with_target(request.to.value), Target(request.to.value, "asked for with --to")
     if settings.target not in (None, "auto"):
         target = Target(str(settings.target), f"the settings in {settings.path}")
         return project.with_target(target.regime), target
     if machine is not None and (recommended := target_on(machine)) is not None:
         is_real = any(device.backend != "cpu" for device in machine.profile.training_devices)
-        aims = request.moves and is_real
+        aims = isinstance(request, MigrateRequest) and is_real
         return project.with_target(recommended.regime) if aims else project, recommended
     return project, declared_target(project)
 
@@ -227,9 +203,9 @@ def target_line(target: Target) -> str:
 
 
 def _warn_of_missing_target_rule(project: Project, request: Request, rules: Sequence[Rule]) -> None:
-    if request.to in (None, "auto") or any(rule.code == TARGET_RULE for rule in rules):
+    if request.to is Regime.AUTO or any(rule.code == TARGET_RULE for rule in rules):
         return
-    print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to}", file=sys.stderr)
+    print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to.value}", file=sys.stderr)
 
 
 # --- rules ------------------------------------------------------------------------------------------------------------
@@ -271,7 +247,7 @@ def _selected(
 
 def _moves_anyway(request: Request) -> bool:
     """Whether ``--to`` was given and nothing else on the command line: settings do not take it back."""
-    return request.to not in (None, "auto") and not request.select and not request.ignore
+    return request.to is not Regime.AUTO and not request.select and not request.ignore
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

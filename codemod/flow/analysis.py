@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from ..python.functions import FunctionTarget, method_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
+from ..torch.dtypes import HALVES
 from ..torch.tables.halves import weights_can_be_half
 from . import statements
 from .classes import ProjectClass, constructed, is_torch_module, stored_elsewhere, weights_atom
 from .contexts import decorated
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
-from .lattice import HALVES, UNKNOWN_VALUE, Atom, Made, Role, Source, Value, join
+from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Source, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..torch.dtypes import FP32
+from ..torch.tables.libraries import FLOAT32_TABLES
 from .classes import attribute_value, model_by_name
 from .frame import Frame
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, named_by
@@ -25,8 +26,6 @@ OUTPUT_ATTRIBUTES = {
 }
 """Attributes of what a model returns that hold a tensor of its dtype: floating ones all."""
 NUMBER_ATTRIBUTES = {"shape", "ndim", "device", "requires_grad", "is_cuda", "layout", "names"}
-SCHEDULER_TABLES = ("alphas_cumprod", "betas", "sigmas")
-"""Tables of a diffusers scheduler, float32 whatever the model computes in (``SchedulerMixin``, diffusers 0.35)."""
 
 
 def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
@@ -39,7 +38,7 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
     if base.kind is Kind.MODULE:
         known = _said_here(frame, node, attribute_value(frame, base, name))
         return known if known.kind is not Kind.UNKNOWN else model_by_name(node)
-    if name in SCHEDULER_TABLES and _names_scheduler(node.value):
+    if is_float32_table(node):
         source = frame.source(node, f"the scheduler keeps {name} in float32")
         return Value(Kind.TENSOR, (Atom(FP32, source=source, made=Made.TABLE),))
     if base.kind is Kind.TENSOR and name in OUTPUT_ATTRIBUTES:
@@ -60,9 +59,11 @@ def _said_here(frame: Frame, node: ast.Attribute, value: Value) -> Value:
     return Value(Kind.DTYPE, (atom,))
 
 
-def _names_scheduler(node: ast.expr) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return "scheduler" in name
+def is_float32_table(node: ast.Attribute) -> bool:
+    """``noise_scheduler.alphas_cumprod``: a table that a library's object keeps in float32."""
+    holder = node.value
+    name = holder.attr if isinstance(holder, ast.Attribute) else holder.id if isinstance(holder, ast.Name) else ""
+    return any(word in name and node.attr in attributes for word, attributes in FLOAT32_TABLES.items())
 
 
 def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:

@@ -7,18 +7,19 @@ from dataclasses import replace
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
-from ..torch.tables.libraries import DEQUANTIZERS
+from ..torch.api import LOADERS
+from ..torch.tables.libraries import DEQUANTIZERS, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
 from .classes import ProjectClass
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, promote
+from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
+from .promotion import promote
 from .results import result_of
 
-LOADERS = ("from_pretrained", "from_single_file", "from_config")
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
@@ -27,8 +28,6 @@ CONVERTERS = ("prepare", "prepare_model", "setup_module")
 """Methods of accelerate's Accelerator and of Fabric: the modules that they return give float32 results."""
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
-SCHEDULER_METHODS = {"add_noise": (0, 1), "get_velocity": (0, 1), "scale_model_input": (0,)}
-"""Methods of diffusers schedulers and the arguments their results follow (see ``libraries``)."""
 
 
 def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[NodeValue], named: Named) -> Value:
@@ -40,7 +39,7 @@ def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[
             frame.record.saved[node] = tuple(given)
         return NUMBER_VALUE
     value = _called(frame, node, name, receiver, positional, named)
-    if not value.atoms and name in DEQUANTIZERS and all(item.kind is not Kind.DTYPE for item in given):
+    if not value.atoms and name.startswith(DEQUANTIZERS) and all(item.kind is not Kind.DTYPE for item in given):
         source = frame.source(node, f"{name} gives the dtype that the quantization remembers")
         return Value(Kind.TENSOR, (Atom(symbol="quantized", role=Role.QUANTIZED, can_be_half=False, source=source),))
     return of_gradient(value, [*given, *([receiver] if receiver is not None else [])])
@@ -50,7 +49,7 @@ def of_gradient(value: Value, operands: list[Value]) -> Value:
     """In a backward pass: what is computed from the gradient, by whatever kernel, follows it."""
     if not any(item.is_of_gradient for item in operands):
         return value
-    if value.kind is Kind.UNKNOWN:
+    if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms:
         atom = Atom(symbol="gradient", role=Role.GRADIENT, can_be_half=False, made=Made.GRADIENT)
         return Value(Kind.TENSOR, (atom,), label="any")
     lowered = (replace(atom, made=Made.GRADIENT) if atom.role is Role.AUTOCAST else atom for atom in value.atoms)

@@ -10,8 +10,9 @@ from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, Scope, resolve
 from ..source.project import Project
 from ..torch.dtypes import FP32
+from ..torch.tables.libraries import TOKEN_IDS
 from .frame import Frame
-from .lattice import FLOATING, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
+from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
@@ -78,6 +79,13 @@ def model_by_name(node: ast.expr) -> Value:
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if name.lstrip("_").rstrip("_0123456789") in MODEL_NAMES:
         return Value(Kind.MODULE, (), detail=LibraryModel(name), label=ast.unparse(node))
+    return UNKNOWN_VALUE
+
+
+def ids_by_name(path: str, node: ast.expr, name: str) -> Value:
+    """Token ids of a library, told by the name or key they go by (``batch["input_ids"]``)."""
+    if name in TOKEN_IDS:
+        return Value(Kind.TENSOR, (Atom(INT64, source=Source(path, node, "token ids")),))
     return UNKNOWN_VALUE
 
 

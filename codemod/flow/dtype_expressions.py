@@ -8,9 +8,9 @@ from dataclasses import replace
 from ..python.names import ModuleNames
 from ..source.project import Project
 from ..torch.dtype_values import scenarios_of
-from ..torch.dtypes import TORCH_DTYPES, Dtype, as_dtype
+from ..torch.dtypes import HALVES, TORCH_DTYPES, Dtype, as_dtype
 from .frame import Frame
-from .lattice import BOOL, HALVES, INT64, Atom, Made, Role, Source
+from .lattice import BOOL, INT64, Atom, Made, Role, Source
 
 INTEGER_NAMES = (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "short", "int", "long",

@@ -17,11 +17,16 @@ from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.halves import speaks_of_half_weights
+from ..torch.tables.kernels import WITHOUT_KERNELS
+from ..torch.tables.libraries import FLOAT32_TABLES
 from .analysis import FlowAnalysis, flow_of
+from .attributes import is_float32_table
 from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
 from .lattice import Kind, Made
+from .operation_calls import WATCHED
 from .prepared import named_as_prepared
+from .stored import stored_mask
 
 MAKERS = (
     "float", "double", "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor",
@@ -29,13 +34,10 @@ MAKERS = (
 )  # fmt: skip
 """Names whose calls (or reads) make it worth to follow a function."""
 ASKED = (
-    "numpy", "asarray", "array", "masked_fill", "masked_fill_", "interpolate", "quantile", "cdist", "stft",
-    "istft", "rfft", "irfft", "fft", "ifft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "svd", "inv",
-    "pinv", "qr", "eigh", "cholesky", "solve", "det", "slogdet", "lstsq", "lstm", "gru", "rnn", "histc",
-    "scaled_dot_product_attention", "nanquantile", "pdist", "ctc_loss", "polar", "complex", "view_as_complex",
-    "inverse", "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet",
-    "cholesky_inverse",
+    *WATCHED, *{name.rpartition(".")[2] for name in WITHOUT_KERNELS},
+    "scaled_dot_product_attention", "masked_fill", "masked_fill_", "lstm", "gru", "rnn",
 )  # fmt: skip
+"""Operations that rules ask about: what is watched, what lacks 16-bit kernels, what never promotes."""
 JOINS = ("cat", "concat", "concatenate", "stack")
 MAX_CALLERS = 3
 """How far a float32 value, or weights, are followed to callers."""
@@ -78,7 +80,7 @@ def _within(project: Project, paths: Sequence[str]) -> Encounters:
     meetings: list[Meeting] = []
     applications: list[Application] = []
     modules = [names_of(project, document) for document in project.python_documents_at(paths)]
-    holders = {module: worth_following(module) for module in modules}
+    holders = {module: worth_following(project, module) for module in modules}
     add_callers(analysis, holders)
     for module in modules:
         for record in _records(analysis, module, holders[module]):
@@ -111,15 +113,17 @@ def _is_definition(module: ModuleNames, node: ast.AST) -> bool:
     return isinstance(module.scope_of(node).node, ast.ClassDef)
 
 
-def worth_following(module: ModuleNames) -> set[FunctionNode | None]:
+def worth_following(project: Project, module: ModuleNames) -> set[FunctionNode | None]:
     """The functions (None: the module's own statements) that hold something that makes or asks for a dtype."""
     nodes: list[ast.AST] = []
     for name in (*MAKERS, *ASKED):
         nodes += module.calls_by_name.get(name, [])
-    for name in ("float32", "float64", "alphas_cumprod", "float16", "bfloat16"):
+    for name in ("float32", "float64", "float16", "bfloat16"):
         nodes += module.attribute_loads.get(name, [])
+    for name in {name for tables in FLOAT32_TABLES.values() for name in tables}:
+        nodes += [node for node in module.attribute_loads.get(name, []) if is_float32_table(node)]
     for name in JOINS:
-        nodes += [call for call in module.calls_by_name.get(name, []) if _joins_data(call)]
+        nodes += [call for call in module.calls_by_name.get(name, []) if _joins_data(project, call)]
     for name in MODEL_NAMES:
         nodes += [call for call in module.calls_by_name.get(name, []) if _is_fed_data(call)]
     for name in PARTS:
@@ -153,16 +157,12 @@ def _holders(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[FunctionNode 
     return holders
 
 
-def _joins_data(call: ast.Call) -> bool:
-    """``torch.cat([latents, batch["mask"]])``: a mask, or an item of something, is concatenated."""
+def _joins_data(project: Project, call: ast.Call) -> bool:
+    """``torch.cat([latents, batch["mask"]])``: an item that the data code makes as a mask is concatenated."""
     operands = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
-    return any("mask" in _last_word(item) for item in operands)
-
-
-def _last_word(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return str(node.slice.value).lower()
-    return (node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else "").lower()
+    items = [item.slice for item in operands if isinstance(item, ast.Subscript)]
+    keys = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return any(stored_mask(project, key) is not None for key in keys)
 
 
 def add_callers(analysis: FlowAnalysis, holders: dict[ModuleNames, set[FunctionNode | None]]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .attributes import attribute_of
 from .calls import call, of_gradient
-from .classes import model_by_name
+from .classes import ids_by_name, model_by_name
 from .containers import one_of
 from .dtype_expressions import dtype_atoms, written_dtype
 from .frame import Frame, joined_names, place_of, speaks_of_precision
@@ -40,9 +40,15 @@ def _name(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Name)
     known = frame.get(node.id)
     if known is not None:
-        model = model_by_name(node) if known.kind is Kind.UNKNOWN else known
-        return model if model.kind is not Kind.UNKNOWN else known
+        named = _by_name(frame, node, node.id) if known.kind is Kind.UNKNOWN else known
+        return named if named.kind is not Kind.UNKNOWN else known
     return _global(frame, node)
+
+
+def _by_name(frame: Frame, node: ast.expr, name: str) -> Value:
+    """What only its name tells: a model of a library, token ids."""
+    ids = ids_by_name(frame.module.document.path, node, name)
+    return ids if ids.kind is not Kind.UNKNOWN else model_by_name(node)
 
 
 def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
@@ -62,8 +68,8 @@ def _attribute(frame: Frame, node: ast.expr, depth: int) -> Value:
     dtype = written_dtype(frame, node) if isinstance(node.value, ast.Name) else None
     if dtype is not None:
         return _global(frame, node)
-    base = evaluate(frame, node.value, depth)
-    return attribute_of(frame, node, base)
+    value = attribute_of(frame, node, evaluate(frame, node.value, depth))
+    return value if value.kind is not Kind.UNKNOWN else ids_by_name(frame.module.document.path, node, node.attr)
 
 
 def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
@@ -74,6 +80,9 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
         return known
     base = evaluate(frame, node.value, depth)
     evaluate(frame, node.slice, depth)
+    if base.kind in (Kind.BATCH, Kind.UNKNOWN) and isinstance(node.slice, ast.Constant):
+        ids = ids_by_name(frame.module.document.path, node, str(node.slice.value))
+        base = ids if ids.kind is not Kind.UNKNOWN else base
     if base.kind is Kind.BATCH:
         return _batch_item(frame, node, base)
     if base.kind is Kind.SEQUENCE:
@@ -118,7 +127,7 @@ def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
     result = promoted_operands(frame, [(node.left, left), (node.right, right)], node)
-    return _true_division(node, result)
+    return of_gradient(_true_division(node, result), [left, right])
 
 
 def _true_division(node: ast.BinOp, result: Value) -> Value:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
-from ..torch.dtypes import FP32, FP64
+from ..torch.dtypes import FP32, FP64, HALVES
+from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import HALVES, Atom, Kind, Made, Role, Value, clash, clash_under_autocast
+from .lattice import Atom, Kind, Made, Role, Value, clash, clash_under_autocast
 from .prepared import may_be_prepared
+from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")
-VIEWS = ("reshape", "view", "unsqueeze", "squeeze", "transpose", "permute", "t", "flatten", "contiguous", "expand")
 WITH_WEIGHT = ("Linear", "Conv", "LayerNorm", "GroupNorm", "RMSNorm", "Embedding", "Bilinear", "PReLU")
 """How the names of layers begin whose parameter is called ``weight``."""
 METHODS = ("encode", "decode", "forward")
@@ -29,7 +31,7 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
     for item, value in tensors:
         _branches(frame, node, operation, mix, item, value)
     if operation in JOINS:
-        _mask_among_latents(frame, node, operation, mix, listed)
+        _raw_mask_joined(frame, node, operation, mix, listed)
     for index, (first_node, first) in enumerate(tensors):
         for second_node, second in tensors[index + 1 :]:
             _pair(frame, node, operation, mix, (first_node, first), (second_node, second), met)
@@ -55,31 +57,30 @@ def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
 
 
-def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
-    """A mask as the data pipeline made it (float32) is put beside latents, which have the dtype of training."""
-    masks = [item for item in operands if _is_raw_mask(item[1])]
-    others = [item for item in operands if item not in masks and "mask" not in ast.unparse(item[0]).lower()]
-    if len(masks) != 1 or not others or others[0][0] is masks[0][0]:
+def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
+    """A mask that the data code made in float32 is put beside tensors of the dtype of training."""
+    masks = [(item, atom) for item, value in operands if (atom := _stored_mask(frame, value)) is not None]
+    others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
+    if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):
         return
-    if any(item[1].kind is Kind.NUMBER for item in others):
+    neighbor, value = others[0]
+    if any(atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES) for atom in value.atoms):
         return
-    neighbour, value = others[0]
-    fixed = [atom for atom in value.atoms if atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES)]
-    if fixed:
-        return
-    text = f"{ast.unparse(neighbour)[:60]} has the dtype that the model is trained in"
-    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbour, text))
-    odd = Operand(masks[0][0], masks[0][1].atoms[0])
-    other = Operand(neighbour, meant)
-    record(frame, node, operation, mix, odd, other, dtype_of(neighbour))
+    text = f"{ast.unparse(neighbor)[:60]} has the dtype that the model is trained in"
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbor, text))
+    record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbor, meant), dtype_of(neighbor))
 
 
-def _is_raw_mask(value: Value) -> bool:
-    """An image's mask, not one that says which tokens count: those are integers."""
-    if len(value.atoms) != 1 or value.atoms[0].role is not Role.DATA:
-        return False
-    name = value.atoms[0].symbol.lower()
-    return "mask" in name and not any(word in name for word in ("attention", "attn", "padding", "label", "token"))
+def _stored_mask(frame: Frame, value: Value) -> Atom | None:
+    """An item of a batch that the project's own data code makes as a mask: the item, with its maker as evidence."""
+    atom = value.only
+    item = atom.expression if atom is not None and atom.role is Role.DATA else None
+    if atom is None or not isinstance(item, ast.Subscript) or not isinstance(item.slice, ast.Constant):
+        return None
+    maker = stored_mask(frame.project, str(item.slice.value))
+    if maker is None or atom.source is None:
+        return None
+    return replace(atom, source=replace(atom.source, before=maker))
 
 
 def _pair(
@@ -223,7 +224,7 @@ def record(
 
 def dtype_of(node: ast.expr) -> str:
     """``x.dtype`` for an operand that can be named again without being computed again."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and keeps_dtype(node.func.attr):
         node = node.func.value
     plain = place_of(node) is not None
     return f"{ast.unparse(node)}.dtype" if plain else ""

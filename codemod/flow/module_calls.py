@@ -6,9 +6,10 @@ import ast
 from dataclasses import replace
 
 from ..python.names import attribute_chain
-from ..torch.dtypes import BF16, FP16, FP32, FP64
+from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
+from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
-from ..torch.tables.libraries import library_object
+from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -27,17 +28,14 @@ from .meetings import NodeValue, report_bypass, report_input
 from .prepared import may_be_prepared
 from .results import FORWARD, result_of
 
-CAST_METHODS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
-SAME_MODULE = {"cuda", "cpu", "eval", "train", "requires_grad_", "xpu", "npu", "to_empty", "share_memory"}
-
 
 def on_module(
     frame: Frame, node: ast.Call, receiver: Value, name: str, positional: list[NodeValue], named: Named
 ) -> Value:
     assert isinstance(node.func, ast.Attribute)
-    if name in CAST_METHODS or name == "to":
+    if name in WEIGHT_CASTS or name == "to":
         return _cast_module(frame, node, receiver, name, positional, named)
-    if name in SAME_MODULE:
+    if name in SAME_WEIGHTS:
         return receiver
     if name == "append" and receiver.detail == TorchLayer("ModuleList"):
         return _appended(frame, node, receiver, positional)
@@ -53,7 +51,7 @@ def on_module(
         if part is not None and part.kind is Kind.MODULE:
             atoms = receiver.atoms if part.atoms == (frame.analysis.own_weights(detail),) else part.atoms
             return forward(frame, node, part.with_atoms(atoms), positional, named)
-        return UNKNOWN_VALUE
+        return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
     part = attribute_value(frame, receiver, name)
@@ -93,7 +91,7 @@ def _cast_module(
         cast = moved(frame, node, [(node, Value(Kind.TENSOR, receiver.atoms)), *positional], named)
         atoms = cast.atoms
     else:
-        atoms = (Atom(CAST_METHODS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
+        atoms = (Atom(WEIGHT_CASTS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
     result = receiver.with_atoms(atoms)
     place = _cast_place(node)
     if place is not None and place != "self":
@@ -103,7 +101,7 @@ def _cast_module(
 
 def _cast_place(node: ast.expr) -> str | None:
     """The place that holds the module of ``model.half()``, and of ``model.half().float()``."""
-    names = {"to", *CAST_METHODS, *SAME_MODULE}
+    names = SAME_MODULE
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
         node = node.func.value
     return place_of(node)
@@ -115,7 +113,7 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward")
         if target is None:
-            return UNKNOWN_VALUE
+            return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)
         return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":
@@ -165,9 +163,7 @@ def _is_tokens(node: ast.Call, module: Value, value: Value) -> bool:
 def _is_time(node: ast.expr) -> bool:
     """Timesteps and masks may have any dtype: models cast them themselves."""
     text = ast.unparse(node).lower()
-    return any(
-        word in text for word in ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise_label")
-    ) or text in ("t", "ts")
+    return any(word in text for word in FREE_INPUTS) or text in ("t", "ts")
 
 
 def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeValue], named: Named) -> Value:
@@ -201,11 +197,11 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
     known = library_object(frame.analysis.qualified(frame.module, node.func.value) or "")
     if known is None and not _is_model_class(name):
         return UNKNOWN_VALUE
-    if known is not None and known.kind != "model":
+    if known is not None and not known.is_model:
         return UNKNOWN_VALUE
     atoms = given_atoms(frame, named)
     splat = any(key == "**" for key, _, _ in named)
-    if atoms is None and known is not None and known.loaded == "float32" and not splat:
+    if atoms is None and known is not None and known.loaded is Loaded.FLOAT32 and not splat:
         atoms = (default_atom(frame, node, f"{name} is loaded", Made.MODULE),)
     return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name), label=name)
 

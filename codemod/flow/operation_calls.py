@@ -24,9 +24,10 @@ from .lattice import (
     Value,
     as_floating,
     of_weights_only,
-    promote,
 )
+from .left_out import is_left_out
 from .meetings import NodeValue, report_mix
+from .promotion import promote
 
 GIVES_DIMENSIONS = {"reshape", "view", "unsqueeze", "expand", "repeat", "flatten", "ravel", "view_as", "expand_as"}
 WATCHED = {"numpy", "asarray", "array", "interpolate", "upsample"}
@@ -50,10 +51,11 @@ def apply_operation(
     _watch(frame, node, known.name, operands, named, method=method)
     taking = _taking(known, operands, named, method=method)
     policy = known.autocast(frame.autocast.device) if frame.autocast.state is Autocasting.ON else ""
-    writes_out = any(key == "out" for key, _, _ in named)
+    out = _out(frame, named)
+    writes_out = out is not None
     helped = policy in ("lower", "agree-lower", "fp32", "promote", "set_opt_dtype") and not writes_out
     if frame.record.observed and known.mix.startswith("raises"):
-        _note_product(frame, node, known, taking, named)
+        _note_product(frame, node, known, taking, out)
     if policy in ("lower", "agree-lower") and not writes_out and known.mix != "raises-destination":
         return Value(Kind.TENSOR, (_autocast_atom(frame, node),))
     if known.mix not in ("none", "keeps-destination") and not helped:
@@ -61,6 +63,9 @@ def apply_operation(
     if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
         atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
+    if out is not None:  # None may be what decides at run time
+        certain = out[1].kind is Kind.TENSOR and not isinstance(out[0], ast.IfExp)
+        return out[1] if certain else Value(Kind.TENSOR)
     result = _result(frame, node, known, operands, taking, named)
     wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
     return of_weights_only(result) if wide and result.kind is Kind.TENSOR else result
@@ -70,8 +75,15 @@ def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:
     return frame.autocast.atom.seen_at(frame.module.document.path, node, "autocast computes this in 16 bits")
 
 
-def _note_product(frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue], named: Named) -> None:
-    out = next(((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER), None)
+def _out(frame: Frame, named: Named) -> NodeValue | None:
+    """The buffer that is written into; ``out=None`` has none, and is the operation that autocast helps."""
+    given = ((item, value) for key, item, value in named if key == "out" and value.kind is not Kind.NUMBER)
+    return next((each for each in given if not is_left_out(frame, each[0])), None)
+
+
+def _note_product(
+    frame: Frame, node: ast.expr, known: Operation, taking: list[NodeValue], out: NodeValue | None
+) -> None:
     in_place = known.name.endswith("_") and bool(taking)
     target, operands = (taking[0], taking[1:]) if in_place else (out, taking)
     on = frame.autocast.state is Autocasting.ON
@@ -228,7 +240,8 @@ def _cast_to(frame: Frame, node: ast.expr, first: Value, dtype: Dtype) -> Value:
     if first.kind in (Kind.NUMBER, Kind.ARRAY, Kind.SEQUENCE):
         return UNKNOWN_VALUE
     if dtype.name in ("int64", "int32", "int16", "int8", "uint8"):
-        return INT_TENSOR
+        integral = bool(first.atoms) and all(atom.dtype == INT64 for atom in first.atoms)
+        return first if integral else INT_TENSOR
     if dtype.name == "bool":
         return BOOL_TENSOR
     source = frame.source(node, f"{ast.unparse(node)[:60]} casts to {dtype.name}")
@@ -249,7 +262,8 @@ def _born(
     if known.name == "normal" and not has_size(node):
         return as_tensor(next((value for _, value in operands if value.kind is not Kind.NUMBER), UNKNOWN_VALUE))
     if known.result == "factory:int64":
-        return INT_TENSOR
+        source = frame.source(node, f"{known.name}(...) makes integers")
+        return Value(Kind.TENSOR, (Atom(INT64, source=source),), scalar=scalar)
     if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
         return Value(Kind.TENSOR, () if known.name != "arange" else (Atom(INT64),), scalar=scalar)
     if frame.analysis.changes_default_dtype:

@@ -13,7 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..engine import Options, migrate
-from ..model import Finding, Rule, Target
+from ..model import Finding, Rule
+from ..outcome import Target
 from ..source.project import Project
 
 

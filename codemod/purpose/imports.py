@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from ..python.names import ModuleNames, names_of, project_module
 from ..source.project import Project
 from .files import purpose_of
+from .words import Purpose
 
-MAX_REACHED = 600
-"""How many modules are followed from the first ones before the rest counts as not reached."""
 MAX_IMPORTERS, MAX_CONNECTED, MAX_SEARCHED = 8, 80, 120
 """Bounds of the search for what has to do with a module: a project that needs more has no single source of a value."""
 
@@ -56,13 +55,18 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
     return tuple(other for other in others if module in imported_modules(project, other))
 
 
-def reached_from(project: Project, starts: Iterable[ModuleNames], limit: int = MAX_REACHED) -> tuple[ModuleNames, ...]:
-    """``starts`` and what they import, directly or through others, near ones first; code left alone is not entered."""
+def reached_from(
+    project: Project,
+    starts: Iterable[ModuleNames],
+    limit: int,
+    enters: Callable[[Purpose], bool] = lambda purpose: purpose is not Purpose.TEST,
+) -> tuple[ModuleNames, ...]:
+    """``starts`` and what they import, directly or through others, near ones first."""
     found = dict.fromkeys(starts)
     waiting = list(found)
     while waiting and len(found) < limit:
         for module in imported_modules(project, waiting.pop(0)):
-            if module not in found and not purpose_of(module.document.path).is_left_alone:
+            if module not in found and enters(purpose_of(module.document.path)):
                 found[module] = None
                 waiting.append(module)
     return tuple(found)

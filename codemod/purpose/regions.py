@@ -8,22 +8,19 @@ from dataclasses import dataclass
 
 from ..python.conditions import conditions_in
 from ..python.functions import FunctionTarget, called_function
-from ..python.names import ModuleNames, Scope
+from ..python.names import FunctionNode, ModuleNames, Scope
 from ..source.project import Project
 from ..torch.autocast import (
     Autocast,
     autocasts,
-    autocasts_in,
     dtype_scenarios,
     is_float32_island,
     runs_without_gradients,
 )
 from ..torch.dtypes import Dtype, Given, Scenario
 from ..torch.scalers import Scaler
+from .steps import calls_beside, function_scope, is_evaluation, may_be_autocast
 
-EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")
-CONTEXT_WORDS = ("autocast", "amp", "precision", "context", "ctx")
-"""How functions are called that make an autocast for others."""
 MAX_CALL_STEPS = 3
 MAX_REGIONS = 100
 """Regions of one scaler that are told apart; a file with more was not written by hand."""
@@ -61,8 +58,8 @@ def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scop
     """The regions of a step whose own functions have none; of too many nobody can tell, so all of these."""
     if len(training) > MAX_REGIONS:
         return training
-    elsewhere = [item for item in training if not _in_evaluation(item)]
-    others = [item for item in elsewhere if not functions or not _trains_by_itself(item)]
+    elsewhere = [item for item in training if not is_evaluation(item)]
+    others = [item for item in elsewhere if not functions or not _is_a_step_of_its_own(item)]
     return _reached(others, functions, scaler.modules) or others
 
 
@@ -71,24 +68,10 @@ def _trains(project: Project, item: Autocast) -> bool:
     return not is_float32_island(project, item) and not runs_without_gradients(item)
 
 
-def regions_beside(project: Project, item: Autocast) -> Sequence[Autocast]:
-    """All regions of the function (or of the top level of the file) that holds ``item``, itself as well."""
-    return project.memo(_by_function, item.module)[function_scope(item.module, item.node)]
-
-
-def _by_function(project: Project, module: ModuleNames) -> dict[Scope, list[Autocast]]:
-    found: dict[Scope, list[Autocast]] = {}
-    for item in autocasts_in(project, module):
-        found.setdefault(function_scope(module, item.node), []).append(item)
-    return found
-
-
-def _trains_by_itself(item: Autocast) -> bool:
-    """Whether the region's function runs a whole step of its own, which the scaler has no part in."""
-    function = function_scope(item.module, item.node)
-    if isinstance(function.node, ast.Module):
-        return False
-    return any(function_scope(item.module, call) is function for call in item.module.calls_by_name.get("backward", []))
+def _is_a_step_of_its_own(item: Autocast) -> bool:
+    """Whether the region's function runs a whole step, which the scaler has no part in."""
+    in_function = isinstance(function_scope(item.module, item.node).node, FunctionNode)
+    return in_function and calls_beside(item.module, item.node, "backward")
 
 
 def _reached(training: Sequence[Autocast], functions: set[Scope], modules: Sequence[ModuleNames]) -> list[Autocast]:
@@ -114,25 +97,13 @@ def _reached(training: Sequence[Autocast], functions: set[Scope], modules: Seque
     return [item for item in training if getattr(function_scope(item.module, item.node).node, "name", "") in names]
 
 
-def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
-    """The function (or module) that ``node`` runs in; lambdas and class bodies belong to it."""
-    return module.scope_of(node).function
-
-
-def _in_evaluation(item: Autocast) -> bool:
-    scope = function_scope(item.module, item.node)
-    name = getattr(scope.node, "name", "").lower()
-    return any(name.startswith(word) or f"_{word}" in name for word in EVALUATION_NAMES) and "train" not in name
-
-
 def _through_helpers(project: Project, scaler: Scaler) -> list[Autocast]:
     """Autocasts made by the project's own helper functions that the scaler's files call for a context."""
     helpers: list[FunctionTarget] = []
     for module in scaler.modules:
         for name, calls in module.calls_by_name.items():
-            if not any(word in name.lower() for word in CONTEXT_WORDS):
-                continue
-            targets = (called_function(project, module, call) for call in calls)
+            contexts = calls if may_be_autocast(ast.Name(name)) else ()
+            targets = (called_function(project, module, call) for call in contexts)
             helpers += [target for target in targets if target is not None and target.module not in scaler.modules]
     nodes = {target.node for target in helpers}
     return [

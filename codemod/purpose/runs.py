@@ -19,6 +19,7 @@ from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
 from ..torch.dtypes import BF16, FP16, Dtype
 from ..trainers.framework import FAMILIES
+from ..trainers.reading.precision import HALVES, precision_of
 from ..trainers.reading.runs import Member
 from ..trainers.reading.runs import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
@@ -32,7 +33,7 @@ MAX_MODULES = 200
 """How many files of a program are followed, near ones first."""
 BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
 """Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
-DTYPES = {"fp16": FP16, "bf16": BF16}
+MIXED = {FP16: "fp16-mixed", BF16: "bf16-mixed"}
 INSTRUCTIONS = ("readme", "install", "dockerfile")
 """Beginnings of the names of files that name packages as a manifest does, but in any folder."""
 
@@ -43,14 +44,26 @@ class Run:
 
     place: Place
     """What states the precision."""
-    dtypes: frozenset[Dtype]
-    """What it can compute in."""
+    regimes: frozenset[str]
+    """The 16-bit ones of those it can be in: ``bf16-mixed``, ``fp16-true``."""
     starts: tuple[ModuleNames, ...]
     """The files in which it can begin."""
     trains: bool
     """Whether what states the precision belongs to training."""
     on_cpu: bool = False
     """Whether it is a region of the CPU, whose autocast has lists of its own."""
+    trainer: str = ""
+    """The id of the framework that is told the precision; empty for a region in the project's own code."""
+
+    @property
+    def dtypes(self) -> frozenset[Dtype]:
+        """What it can compute in."""
+        return frozenset(HALVES[FAMILIES[regime]] for regime in self.regimes)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether autocast lowers the precision, not only the weights."""
+        return any(regime.endswith("-mixed") for regime in self.regimes)
 
 
 def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
@@ -109,45 +122,53 @@ def _of_regions(project: Project) -> Iterator[Run]:
     trained = training_modules(project)
     for item in autocasts(project):
         document = item.module.document
-        dtypes = frozenset() if is_test(document.path) else region_dtypes(project, item)
-        if dtypes:
-            place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(dtypes)} here")
-            starts = project.memo(_starts, item.module)
+        regimes = frozenset() if is_test(document.path) else _regimes_of(project, item)
+        if regimes:
+            place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(regimes)} here")
+            starts = starts_of(project, item.module)
             trains = not runs_without_gradients(item) and any(module in trained for module in starts)
-            yield Run(place, dtypes, starts, trains, item.device == "cpu")
+            yield Run(place, regimes, starts, trains, item.device == "cpu")
 
 
-def region_dtypes(project: Project, item: Autocast) -> frozenset[Dtype]:
-    """The 16-bit types that a region computes in; empty for an island."""
+def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:
+    """The 16-bit regimes of a region; empty for an island."""
     if item.form in ("statement", "reference") or is_float32_island(project, item):
         return frozenset()
-    values = {scenario.value for scenario in dtype_scenarios(project, item)}
-    return frozenset(value for value in values if isinstance(value, Dtype) and value in DTYPES.values())
+    values = [scenario.value for scenario in dtype_scenarios(project, item)]
+    return frozenset(MIXED[value] for value in values if isinstance(value, Dtype) and value in MIXED)
 
 
 def _of_launches(project: Project) -> Iterator[Run]:
     """What a trainer is configured to in code, in its files, or by a launch line."""
     for launch in launches_of(project):
-        member, dtypes = _precision_of(launch)
+        member, regimes = _precision_of(project, launch)
         document = next(project.python_documents_at(launch.modules[:1]), None)
         if member is not None and document is not None and not is_test(document.path):
-            text = f"{member.scope.title} can compute in {_named(dtypes)}"
-            starts = project.memo(_starts, names_of(project, document))
-            yield Run(Place(member.scope.path, member.scope.span, text), dtypes, starts, True)
+            scope = member.scope
+            place = Place(scope.path, scope.span, f"{scope.title} can compute in {_named(regimes)}")
+            starts = starts_of(project, names_of(project, document))
+            accelerator = scope.last("accelerator")
+            on_cpu = accelerator is not None and accelerator.value == "cpu"
+            yield Run(place, regimes, starts, True, on_cpu, scope.framework.id)
 
 
-def _precision_of(launch: Launch) -> tuple[Member | None, frozenset[Dtype]]:
-    """The strongest member that states a precision, where it can be a 16-bit one."""
+def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, frozenset[str]]:
+    """The strongest member that states a precision, and the 16-bit regimes among those it can be."""
     for member in launch.members:
-        regimes = {member.regime} if member.regime is not None else set(member.scope.regimes)
-        dtypes = frozenset(DTYPES[family] for regime in regimes if (family := FAMILIES.get(regime or "")) in DTYPES)
+        regime = member.regime
+        regimes = {regime} if regime is not None else precision_of(project, member.scope).regimes
         if regimes:
-            return (member, dtypes) if dtypes else (None, dtypes)
+            halves = frozenset(regime for regime in regimes if FAMILIES.get(regime) in HALVES)
+            return (member, halves) if halves else (None, halves)
     return None, frozenset()
 
 
+def starts_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
+    """Where a program that uses ``module`` can begin: there, or in what imports it, over any steps; not in a test."""
+    return project.memo(_starts, module)
+
+
 def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
-    """``module`` and what imports it, directly or through others; a test begins no program."""
     found = {module: None}
     waiting = [module]
     while waiting and len(found) <= MAX_IMPORTERS:
@@ -158,8 +179,8 @@ def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     return tuple(found)
 
 
-def _named(dtypes: Iterable[Dtype]) -> str:
-    return " or ".join(sorted(dtype.name for dtype in dtypes))
+def _named(regimes: Iterable[str]) -> str:
+    return " or ".join(sorted({HALVES[FAMILIES[regime]].name for regime in regimes}))
 
 
 def _project_folder(project: Project, path: str) -> str:

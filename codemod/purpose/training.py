@@ -21,6 +21,8 @@ RUNS_STEP = frozenset({"backward", "loss_scaler"})
 """What a training step calls: ``loss_scaler(loss, optimizer)`` is timm's NativeScaler, which runs ``backward``."""
 FITS = frozenset({"step", "fit", "train_model"})
 """Methods with which another library trains."""
+MAX_REACHED = 600
+"""How many modules are followed from training files before the rest counts as not reached."""
 NO_GRADIENTS = frozenset({"no_grad", "inference_mode"})
 
 
@@ -53,12 +55,13 @@ def _defined(module: ModuleNames) -> Iterator[str]:
 
 
 def reached_modules(project: Project) -> frozenset[ModuleNames]:
-    """The files that train and what these import, directly or through others."""
+    """The files that train and what these import, directly or through others; code left alone is not entered."""
     return project.fact(_reached_modules)
 
 
 def _reached_modules(project: Project) -> frozenset[ModuleNames]:
-    return frozenset(reached_from(project, training_modules(project)))
+    trained = training_modules(project)
+    return frozenset(reached_from(project, trained, MAX_REACHED, lambda purpose: not purpose.is_left_alone))
 
 
 def only_infers(project: Project, path: str) -> bool:

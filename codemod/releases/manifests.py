@@ -14,6 +14,8 @@ from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
 __all__ = ["directory_of", "is_manifest", "pins_in"]
 
 _DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", ".circleci", "dev"}
+_ENVIRONMENT_FOLDERS = {"env", "envs", "environment", "environments", "conda", "docker"}
+"""Folders that hold nothing but ways to install the project around them."""
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
 _READERS = {
     "pyproject.toml": pins_of_pyproject,
@@ -33,9 +35,10 @@ def is_manifest(path: str) -> bool:
 def directory_of(path: str) -> str:
     """The folder that a manifest (or any file) speaks for; "" for the root. ``requirements/`` speaks for its parent."""
     folder = path.rpartition("/")[0]
-    if folder.rpartition("/")[2].lower() in ("requirements", "requirement", "reqs") and _is_requirements(path.lower()):
-        return folder.rpartition("/")[0]
-    return folder
+    outer, _, last = folder.rpartition("/")
+    listed = last.lower() in ("requirements", "requirement", "reqs") and _is_requirements(path.lower())
+    kept_apart = last.lower() in _ENVIRONMENT_FOLDERS and is_manifest(path)
+    return outer if listed or kept_apart else folder
 
 
 def pins_in(document: Document) -> Iterator[Pin]:

@@ -19,7 +19,7 @@ from ..source.project import Project
 from .manifests import directory_of, is_manifest, pins_in
 from .requirements import Pin, Tier
 
-__all__ = ["Pin", "Tier", "VersionRange", "allowed"]
+__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has"]
 
 CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 """Conda's names for a package, where they are not the ones of the Python index."""
@@ -62,8 +62,8 @@ _ZERO = Version("0")
 def allowed(project: Project, package: str, near: str | None = None) -> VersionRange | None:
     """The versions of ``package`` (its name on the Python index) that the project allows; None without any pin.
 
-    ``near`` is a file of the project: where manifests of its own folder or of the folders above it pin the package,
-    those of other folders do not count.
+    ``near`` is a file of the project: the manifests nearest to it count, in its own folder or in one above it; those of
+    other folders say nothing about it.
     """
     folder = None if near is None else directory_of(near)
     return project.memo(_allowed, (package, folder))
@@ -73,9 +73,19 @@ def _allowed(project: Project, asked: tuple[str, str | None]) -> VersionRange | 
     package, folder = asked
     pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
     if folder is not None:
-        pins = [pin for pin in pins if _is_above(directory_of(pin.place.path), folder)] or pins
+        pins = [pin for pin in pins if _is_above(directory_of(pin.place.path), folder)]
     tier = min((pin.tier for pin in pins), default=None)
-    return VersionRange(tuple(pin for pin in pins if pin.tier == tier)) if tier is not None else None
+    deciding = [pin for pin in pins if pin.tier == tier]
+    if folder is not None:
+        nearest = max((len(directory_of(pin.place.path)) for pin in deciding), default=0)
+        deciding = [pin for pin in deciding if len(directory_of(pin.place.path)) == nearest]
+    return VersionRange(tuple(deciding)) if deciding else None
+
+
+def certainly_has(project: Project, package: str, release: str, near: str) -> bool:
+    """Whether every version of ``package`` that ``near`` may run with is at least ``release``; false without a pin."""
+    versions = allowed(project, package, near)
+    return versions is not None and not versions.may_be_below(release)
 
 
 def _all_pins(project: Project) -> tuple[Pin, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..model import Finding, RunEntry, RunReport, Span, Target
+from ..model import Finding, Span
+from ..outcome import RunEntry, RunReport, Target
 from . import Locate
 from .frame import OutputLine
 from .printable import printable

@@ -9,7 +9,8 @@ import os
 import re
 from collections.abc import Sequence
 
-from ..model import FileChange, Span
+from ..model import Span
+from ..outcome import FileChange
 from . import TextEdit
 from .matching import Block, changed_blocks
 

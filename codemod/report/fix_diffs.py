@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..engine import Options, choose, documents_with
-from ..model import EditRefused, Finding, Report
+from ..model import EditRefused, Finding
+from ..outcome import Report
 from ..source.project import Project
 from .frame import OutputLine
 from .printable import printable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Report
+from ..outcome import Report
 from .frame import OutputLine
 from .printable import printable
 from .tally import settled

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ..model import Applicability, Finding, Report, Skipped
+from ..model import Applicability, Finding
+from ..outcome import Report, Skipped
 from .outcomes import Outcome, State, outcomes
 from .places import Places
 from .printable import printable, printable_char

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ..model import Report
+from ..outcome import Report
 from . import SourceOf
 from .fingerprints import unique_fingerprints
 from .json_report import Json

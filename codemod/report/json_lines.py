@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ..model import Report
+from ..outcome import Report
 from . import EditsOf, Locate
 from .json_report import diagnostics
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from ..model import Declaration, EditRefused, Finding, Fix, Place, Report, RunReport, Skipped, Span
+from ..model import EditRefused, Finding, Fix, Place, Span
+from ..outcome import Declaration, Report, RunReport, Skipped
 from . import EditsOf, Locate, TextEdit
 from .outcomes import State, outcomes
 from .tally import in_order, settled, tally

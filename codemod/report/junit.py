@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from ..model import Report, Skipped
+from ..outcome import Report, Skipped
 from .outcomes import Outcome, State, outcomes, rules_of
 from .places import Places
 from .printable import printable

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..model import Applicability, EditRefused, FileChange, Finding, Fix
+from ..model import Applicability, EditRefused, Finding, Fix
+from ..outcome import FileChange
 from ..source.documents import Document
 from ..source.magics import unmask_cell
 from . import SourceOf
@@ -73,7 +74,7 @@ def _named(fix: Fix) -> OutputLine:
 def evidence_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine]:
     """The places that led to the finding, each with its code."""
     if not finding.evidence:
-        yield (("There is no evidence beside the place itself.", "text"),)
+        yield (("There is no evidence besides the place itself.", "text"),)
     for number, each in enumerate(finding.evidence, start=1):
         source = source_of(each.path)
         where = place(each.path, source, each.span.row, each.span.column)

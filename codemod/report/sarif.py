@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..model import Applicability, EditRefused, Finding, Fix, Place, Report, Rule, Silence, Silenced, Skipped, Span
+from ..model import Applicability, EditRefused, Finding, Fix, Place, Rule, Span
+from ..outcome import Report, Silence, Silenced, Skipped
 from ..source.documents import FileKind, kind_of
 from . import EditsOf, SourceOf, TextEdit
 from .fingerprints import unique_fingerprints

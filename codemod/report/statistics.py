@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..model import Applicability, Report
+from ..model import Applicability
+from ..outcome import Report
 from .frame import OutputLine
 from .printable import printable
 from .tally import silenced_counts, tally

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..model import Applicability, Finding, Fix, Report, Target
+from ..model import Applicability, Finding, Fix
+from ..outcome import Report, Target
 
 
 @dataclass(frozen=True, slots=True)

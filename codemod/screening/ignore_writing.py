@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from ..formats.opening import open_config
 from ..formats.text import ConfigUnreadable
-from ..model import UNUSED_SUPPRESSION, EditRefused, Finding, Skipped
+from ..model import EditRefused, Finding
+from ..outcome import UNUSED_SUPPRESSION, Skipped
 from ..source.documents import Document, Unparsable
 from ..source.project import Project
 from .comments import DATA_KINDS, Layout, dialect_of, layout_of

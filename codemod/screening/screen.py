@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..model import Applicability, Finding, Fix, Rule, Screened, Silence, Silenced
+from ..model import Applicability, Finding, Fix, Rule
+from ..outcome import Screened, Silence, Silenced
 from ..settings.settings import Settings
 from ..settings.settings_tree import SettingsTree
 from ..source.project import Project

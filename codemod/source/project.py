@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from ..model import EditRefused, Skipped, UsageError
+from ..model import EditRefused, UsageError
+from ..outcome import Skipped
 from ..profiles.profile import Profile
 from ..trainers.framework import Framework
 from .discovery import Discovery, LeaveOut, Limits, discover

@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from ..model import Skipped
+from ..outcome import Skipped
 from .discovery import Discovery, Limits
 from .documents import Document, FileKind, Unreadable, kind_of
 from .reading import FileRefused, read_regular_file

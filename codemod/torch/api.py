@@ -5,9 +5,14 @@ What a name *does* to dtypes stands in `tables`; here is what objects and argume
 
 from __future__ import annotations
 
+from .dtypes import BF16, FP16, FP32, FP64
+
 ACCELERATOR = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 PARTIAL_STATE = ("accelerate.PartialState", "accelerate.state.PartialState")
 FABRIC = ("lightning.Fabric", "lightning.fabric.Fabric", "lightning_fabric.Fabric")
+TRAINER = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer")
+LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
+"""The packages that Lightning is imported from."""
 PRECISION_KEYWORDS = {**dict.fromkeys(ACCELERATOR, "mixed_precision"), **dict.fromkeys(FABRIC, "precision")}
 """Classes whose objects run the loop in a precision of their own, each with the argument that names it; the objects
 have a method ``autocast``."""
@@ -19,16 +24,17 @@ LOAD_KEYS = ("torch_dtype", "dtype")
 QUANTIZED_KEYS = ("load_in_8bit", "load_in_4bit", "quantization_config")
 """Arguments of a loader by which the weights are quantized; such weights have a compute dtype of their own."""
 
-SAME_MODULE = ("to", "cuda", "cpu", "train", "eval", "requires_grad_", "half", "bfloat16", "float", "double", "type")
-"""Methods of ``torch.nn.Module`` that give back the module itself; some change the dtype of its weights first."""
-SAME_WEIGHTS = ("to", "cuda", "cpu", "train", "eval", "requires_grad_")
-"""Those that leave the dtype of the weights as it is, where no argument names one."""
+SAME_WEIGHTS = ("to", "cuda", "cpu", "xpu", "npu", "train", "eval", "requires_grad_", "to_empty", "share_memory")
+"""Methods of ``torch.nn.Module`` that give back the module, whose weights keep their dtype where no argument
+names another one."""
+WEIGHT_CASTS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
+"""Those that cast the weights first."""
+SAME_MODULE = (*SAME_WEIGHTS, *WEIGHT_CASTS, "type")
+"""All that give back the module itself; tests/test_flow_layers.py calls them."""
+SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")
+"""What torch wraps a model in that then computes as before, with the weights it had."""
 MODEL_WRAPPERS = (
-    "compile",
-    "DistributedDataParallel",
-    "DataParallel",
-    "DDP",
-    "convert_sync_batchnorm",
+    *SAME_COMPUTATION,
     "prepare",
     "prepare_model",
     "prepare_model_for_kbit_training",
@@ -37,7 +43,5 @@ MODEL_WRAPPERS = (
     "for_training",
 )
 """Functions and methods that give back the model that is their first argument (torch, accelerate, PEFT, Unsloth)."""
-SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")
-"""Those of torch: the model computes as before, with the weights it had."""
 ADAPTER_CLASSES = ("PeftModel", "PeftModelForCausalLM", "PeftModelForSeq2SeqLM")
 """PEFT's classes whose ``from_pretrained`` wraps the model that is its first argument."""

@@ -7,21 +7,19 @@ So ``autocast()`` without a dtype on CUDA computes in float16.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..python.arguments import Signature, bind
 from ..python.functions import called_function, returns_of
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
+from ..releases.pins import certainly_has
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""
-MAKES_AUTOCAST = re.compile(r"\bautocast\b")
-"""Nor does one that only asks ``is_autocast_enabled()``."""
 
 GENERIC = Signature(("device_type", "dtype", "enabled", "cache_enabled"))
 OF_DEVICE = Signature(("enabled", "dtype", "cache_enabled"))
@@ -87,6 +85,16 @@ class Autocast:
         return isinstance(self.enabled_node, ast.Constant) and not self.enabled_node.value
 
 
+DTYPE_SINCE = "1.10"
+"""The release of PyTorch from which ``torch.cuda.amp.autocast`` takes ``dtype=``; ``torch.autocast`` came with it."""
+
+
+def takes_dtype(project: Project, autocast: Autocast) -> bool:
+    """Whether the call certainly takes ``dtype=`` in every release of torch that the project allows."""
+    near = autocast.module.document.path
+    return not autocast.is_old_api or certainly_has(project, "torch", DTYPE_SINCE, near)
+
+
 def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     """Every autocast made in one module, in source order."""
     return project.memo(_autocasts_in, module)
@@ -107,23 +115,12 @@ def autocasts(project: Project) -> tuple[Autocast, ...]:
 
 
 def training_autocasts(project: Project) -> tuple[Autocast, ...]:
-    """Every autocast made in a file that also runs a backward pass. Far cheaper than all of them in a large library."""
-    return project.fact(_training_autocasts)
-
-
-def _training_autocasts(project: Project) -> tuple[Autocast, ...]:
-    documents = project.python_documents(WORDS, where=_trains)
-    modules = (names_of(project, document) for document in documents)
-    return tuple(item for module in modules for item in autocasts_in(project, module))
-
-
-def _trains(text: str) -> bool:
-    return "backward(" in text and MAKES_AUTOCAST.search(text) is not None
+    """Every autocast made in a file that also runs a backward pass."""
+    return tuple(item for item in autocasts(project) if "backward" in item.module.calls_by_name)
 
 
 def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
-    documents = project.python_documents(WORDS, where=lambda text: MAKES_AUTOCAST.search(text) is not None)
-    modules = (names_of(project, document) for document in documents)
+    modules = (names_of(project, document) for document in project.python_documents(WORDS))
     return tuple(item for module in modules for item in autocasts_in(project, module))
 
 

@@ -29,6 +29,7 @@ class Unknown:
 Constant: TypeAlias = Dtype | Unknown | str | bool | int | float | None
 
 BF16, FP16, FP32, FP64 = Dtype("bfloat16"), Dtype("float16"), Dtype("float32"), Dtype("float64")
+HALVES = (BF16, FP16)
 UNKNOWN = Unknown()
 
 TORCH_DTYPES = {

@@ -10,11 +10,11 @@ from ..python.creations import only_call
 from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import exclusive, function_of, guard_facts, loops, position
 from ..source.project import Project
+from .api import LOAD_KEYS, LOADERS, SAME_WEIGHTS
 from .dtype_values import constants_of
 from .dtypes import FP16, Dtype
-from .weights import LOAD_KEYS, cast_dtype
+from .weights import cast_dtype
 
-LOADERS = ("from_pretrained", "from_config")
 CHANGES_BACK = (
     "float32",
     "fp32",
@@ -30,7 +30,6 @@ CHANGES_BACK = (
     "upcast",
 )
 """Calls after which the trainable parameters may be float32 after all, or others than the model's own."""
-KEEPS_OBJECT = ("cuda", "to", "train", "eval", "half", "compile")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +120,7 @@ def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str
             return value if (assigned and not _is_copy(inner)) or ast.unparse(inner) == name else None
         if value.func.attr in LOADERS:
             return value if assigned and _loads(project, module, value, dtype) else None
-        if value.func.attr not in KEEPS_OBJECT or cast_dtype(project, module, value) is not None:
+        if value.func.attr not in SAME_WEIGHTS or cast_dtype(project, module, value) is not None:
             return None
         value = value.func.value
     return None

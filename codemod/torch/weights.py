@@ -15,12 +15,11 @@ from ..purpose.regimes import Regime
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, Scope, attribute_chain, names_of
 from ..source.project import Project
+from .api import LOAD_KEYS, LOADERS
 from .dtype_values import constants_of, scenarios_of
 from .dtypes import BF16, FP16, Dtype, Given, as_dtype
 from .scalers import Scaler
 
-LOADERS = ("from_pretrained", "from_config")
-LOAD_KEYS = ("torch_dtype", "dtype")
 WORDS = ("bfloat16", "bf16")
 
 

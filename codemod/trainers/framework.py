@@ -1,4 +1,4 @@
-"""A trainer's spelling of precision as data: how to recognise its files, its keys, what clashes, how to reach a target.
+"""A trainer's spelling of precision as data: how to recognize its files, its keys, what clashes, how to reach a target.
 
 One YAML file holds one framework (docs/frameworks.md is the manual of the schema; `framework_file` reads it). Nothing
 here looks at a project.
@@ -26,10 +26,10 @@ ROLES = (
     "evaluation",
     "storage",
     "tf32",
-    "quantisation",
+    "quantization",
     "context",
 )
-"""What a key decides. ``storage``: of quantised weights; ``context``: no precision, but conditions speak of it."""
+"""What a key decides. ``storage``: of quantized weights; ``context``: no precision, but conditions speak of it."""
 SEVERITIES = ("crash", "surprise", "ignored", "quality", "deprecated", "info")
 
 
@@ -139,6 +139,8 @@ class Recognition:
 
     files: tuple[str, ...] = ()
     """Path globs: a match is worth 3 points."""
+    unasked: tuple[str, ...] = ()
+    """Path globs of files that the framework's own launcher reads without being given their name."""
     strong: tuple[str, ...] = ()
     """Dotted globs of keys, flags or variables (``key: value-glob`` also looks at the value): 3 points each."""
     weak: tuple[str, ...] = ()
@@ -166,12 +168,14 @@ class Framework:
     id: str
     title: str
     formats: tuple[str, ...]
-    recognise: Recognition
+    recognize: Recognition
     keys: tuple[Key, ...]
     contradictions: tuple[Contradiction, ...] = ()
     targets: tuple[tuple[str, tuple[Action, ...]], ...] = ()
     default_regime: str | None = None
     """What runs when no leading key is given; None: unknown."""
+    default_since: str = ""
+    """The release of its first package that brought this default; empty: any."""
     packages: tuple[str, ...] = ()
     """Its distributions, whose pinned versions decide spellings."""
     sources: tuple[str, ...] = ()

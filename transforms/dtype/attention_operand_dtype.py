@@ -29,22 +29,21 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix
-from .clashes import ATTENTION, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, ATTENTION):
+    for meeting in clashes(project, Family.ATTENTION):
         yield _finding(project, meeting)
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     message = (
         f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
     )
     fix = operand_fix(project, meeting, Applicability.SAFE)
     fixes = [fix] if fix is not None else []
-    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes)
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
 
 
 rule = Rule.of("PF213", check)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from enum import Enum
 
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Autocasting, Meeting
@@ -14,7 +15,18 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32
 from .islands import is_on_purpose
 
-JOIN, FACTORY, CAST, SUBMODULE, WRITE, ATTENTION = "join", "factory", "cast", "submodule", "write", "attention"
+
+class Family(Enum):
+    """What was done to the operand that is too wide, or where it meets the other: one rule for each."""
+
+    JOIN = "join"
+    FACTORY = "factory"
+    CAST = "cast"
+    SUBMODULE = "submodule"
+    WRITE = "write"
+    ATTENTION = "attention"
+
+
 ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
 NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
 MOVING = ("device", "non_blocking", "memory_format", "copy")
@@ -24,10 +36,10 @@ MAX_STEPS = 4
 """Steps of one evidence chain that are shown."""
 
 
-def clashes(project: Project, family: str) -> Iterator[Meeting]:
+def clashes(project: Project, family: Family) -> Iterator[Meeting]:
     """The meetings of one family, one for each operand that is wrong, in source order."""
     for meeting in project.fact(_mistakes):
-        if family_of(meeting) == family:
+        if family_of(meeting) is family:
             yield meeting
 
 
@@ -90,20 +102,20 @@ def _is_kept_in_float32(meeting: Meeting, kept: frozenset[str]) -> bool:
     )
 
 
-def family_of(meeting: Meeting) -> str:
+def family_of(meeting: Meeting) -> Family:
     """The kind of mistake: what was done to the operand that is too wide, and where it meets the other."""
     odd = meeting.odd.atom
     if meeting.mix == "raises-destination":
-        return WRITE
+        return Family.WRITE
     if meeting.mix == "promotes":
-        return JOIN
+        return Family.JOIN
     if meeting.operation in ATTENTION_OPERATIONS:
-        return ATTENTION
+        return Family.ATTENTION
     if odd.made is Made.FACTORY:
-        return FACTORY
+        return Family.FACTORY
     if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
-        return SUBMODULE
-    return CAST
+        return Family.SUBMODULE
+    return Family.CAST
 
 
 def is_mistake(meeting: Meeting) -> bool:
@@ -185,7 +197,7 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     mixture = meeting.odd.atom.mixture
     document = project.document(mixture.path) if mixture is not None else None
     if mixture is not None and document is not None:
-        place = Place(document.path, document.span(mixture.node), "here it widens what it meets")
+        place = Place(document.path, document.span(mixture.node), "here it promotes what it is combined with")
         places.setdefault((place.path, place.span.row, place.message), place)
     return tuple(places.values())
 

@@ -29,7 +29,6 @@ that is wrapped by DeepSpeed, apex or another library, and one of 8-bit states.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
@@ -42,8 +41,8 @@ from .half_here import half_here
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
-SMALL = re.compile(r"(?<![\w/#.])[0-9]+\.?[0-9]*[eE]-0?(?:8|9|[1-9][0-9])\b")
-"""Text that may be such a number; a file without any is not parsed."""
+SMALL = ("e-08", "e-09", *(f"e-{exponent}" for exponent in range(8, 46)))
+"""How such a number ends; a file without any is not parsed."""
 BREAKS_AT_ZERO = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal")
 OPTIMIZERS = {
     "Adam": 1e-8,
@@ -68,7 +67,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _holds_small_number(text: str) -> bool:
-    return SMALL.search(text) is not None and "torch" in text
+    return "torch" in text and any(end in text for end in SMALL)
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------

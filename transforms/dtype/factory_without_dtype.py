@@ -17,11 +17,14 @@ The default dtype is float32 whatever the model computes in, and arithmetic prom
 `producer` [safe]: `dtype=<the tensor it belongs to>.dtype`, in the factory. `cast` [safe]: where the factory stands
 elsewhere, the cast stands where the tensor meets the weights. Nothing changes where everything is float32.
 
+`producer` [unsafe], `cast` [unsafe]: the same where the dtype is asked of the first parameter of a module that may own
+none (buffers only: StopIteration), where a name is not bound on every path, and below another cast of the same value.
+
 ## Not flagged
 
-A factory with a dtype, `zeros_like`, integers and bools, Python numbers and zero-dimensional tensors (these do not
-widen), tensors that are cast before they meet weights, layers inside an open autocast region, projects whose weights
-are float32.
+A factory with a dtype, `zeros_like`, `torch.normal` around tensors (it has their dtype and takes none), integers and
+bools, Python numbers and zero-dimensional tensors (these do not widen), tensors that are cast before they meet weights,
+layers inside an open autocast region, projects whose weights are float32.
 """
 
 from __future__ import annotations
@@ -32,11 +35,11 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import FACTORY, chain_of, clashes, evidence, name_of
+from .clashes import Family, chain_of, clashes, evidence, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, FACTORY):
+    for meeting in clashes(project, Family.FACTORY):
         yield _finding(project, meeting)
 
 
@@ -50,7 +53,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
     )
     found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
-    return rule.finding(message, document.path, span, evidence(project, meeting), [fix for fix in found if fix])
+    return rule.at(meeting.module, span, message, evidence(project, meeting), [fix for fix in found if fix])
 
 
 rule = Rule.of("PF202", check)

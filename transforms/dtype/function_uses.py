@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 
 from ...codemod.purpose.files import is_test
@@ -15,7 +14,6 @@ from ...codemod.source.project import Project
 from ...codemod.torch.autocast import APIS
 from .custom_functions import CustomFunction, custom_functions
 
-_APPLY = re.compile(r"\b(\w+)\.apply\b")
 _CASTS = ("half", "bfloat16", "to", "type", "type_as")
 _PLAIN_CALLS = frozenset(
     {"int", "float", "len", "range", "max", "min", "abs", "isinstance", "tuple", "list", "zip", "enumerate", "getattr",
@@ -45,7 +43,7 @@ def applications(project: Project, function: CustomFunction) -> Sequence[tuple[M
 def _all_applications(project: Project) -> dict[str, list[tuple[ModuleNames, ast.Attribute]]]:
     names = {function.name for function in custom_functions(project)}
     found: dict[str, list[tuple[ModuleNames, ast.Attribute]]] = {}
-    documents = project.python_documents((".apply",), where=lambda text: not names.isdisjoint(_APPLY.findall(text)))
+    documents = project.python_documents((".apply",), where=lambda text: any(f"{name}.apply" in text for name in names))
     for document in documents if names else ():
         if is_test(document.path):
             continue

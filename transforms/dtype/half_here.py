@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import ASSUMED
-from ...codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
+from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ...codemod.model import Place
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.purpose.runs import runs_of, uses
@@ -20,7 +20,7 @@ from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in
-from ...codemod.torch.dtypes import FP32, Dtype
+from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from .atom_places import atom_places
 from .clashes import chain_of
 

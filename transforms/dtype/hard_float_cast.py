@@ -16,8 +16,9 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 
 `cast` [safe]: `.to(<weights>.dtype)` at the boundary. `weights` [safe]: for a functional norm computed in float32 on
 purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a value widened on the way,
-left a tensor in float32; `producer` [unsafe] as the second choice elsewhere, as the tensor may serve others. Nothing
-changes where the weights are float32.
+left a tensor in float32; `cast` [unsafe] where the weights' dtype is asked of a module that may own no parameter, or
+below another cast of the same value; `producer` [unsafe] as the second choice elsewhere, as the tensor may serve
+others. Nothing changes where the weights are float32.
 
 ## Not flagged
 
@@ -34,23 +35,20 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import norm_weights_fix, operand_fix, producer_fix
-from .clashes import CAST, NORMS, clashes, evidence, is_written_cast, name_of
+from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, CAST):
+    for meeting in clashes(project, Family.CAST):
         yield _finding(project, meeting)
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     message = (
         f"{name_of(meeting.odd.node)} is float32 here and meets {name_of(meeting.meant.node)}, "
         "which can be 16-bit: this raises outside of autocast"
     )
-    return rule.finding(
-        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
-    )
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
 
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:

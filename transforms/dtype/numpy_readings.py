@@ -12,13 +12,13 @@ from ...codemod.flow.frame import Application, Autocasting, AutocastState
 from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ...codemod.model import Edit
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.lightning import step_runs
 from ...codemod.purpose.regimes import speaks_of_precision
 from ...codemod.python.editing import PRIMARIES
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
-from .lightning_steps import lightning_precision
 
 _FUNCTIONS = ("asarray", "array")
 _INTEGRAL = (
@@ -27,7 +27,6 @@ _INTEGRAL = (
     "targets", "step", "epoch",
 )  # fmt: skip
 """Words in a key or name that make it unlikely that a floating result of a model is meant."""
-_LIGHTNING = ("bf16", "bf16-mixed")
 _HANDLES = ("TypeError", "Exception", "BaseException")
 
 
@@ -71,7 +70,8 @@ def _reading(item: Application) -> Reading | None:
 
 def _in_step(project: Project, reading: Reading, function: FunctionNode | None) -> Reading:
     """In a step that Lightning's Trainer runs under bfloat16 autocast the tensor is what it is there."""
-    if function is None or lightning_precision(project, reading.module, function, _LIGHTNING) is None:
+    runs = step_runs(project, reading.module, function) if function is not None else ()
+    if not any(BF16 in run.dtypes for run in runs):
         return reading
     atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=Made.AUTOCAST, candidates=frozenset({BF16}))
     state = AutocastState(Autocasting.ON, atom)

@@ -14,9 +14,13 @@ parts usually run outside of the autocast region that hides this for the trained
 
 ## Fix
 
-`cast` [safe]: the input is cast to the dtype of the module. `producer` [safe]: a table is cast where it is moved to its
-device. `module` [safe]: a module built in float32 is cast to the dtype that the project asked for. Nothing changes
-where everything is float32.
+`cast` [safe]: the input is cast to the dtype of the module. An input that may be a dictionary or a list (an item of a
+batch that nothing treats as a tensor) is not cast. `producer` [safe]: a table is cast where it is moved to its device.
+`module` [safe]: a module built in float32 is cast to the dtype that the project asked for. Nothing changes where
+everything is float32.
+
+`cast` [unsafe], `producer` [unsafe], `module` [unsafe]: the same where the dtype is asked of a module that may own no
+parameter, where a name is not bound on every path, and below another cast of the same value.
 
 ## Not flagged
 
@@ -33,20 +37,17 @@ from ...codemod.flow.lattice import Made, Role
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import module_fix, operand_fix, producer_fix
-from .clashes import SUBMODULE, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for meeting in clashes(project, SUBMODULE):
+    for meeting in clashes(project, Family.SUBMODULE):
         yield _finding(project, meeting)
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     message = _message(meeting)
-    return rule.finding(
-        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
-    )
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
 
 
 def _message(meeting: Meeting) -> str:

@@ -41,10 +41,10 @@ from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
+from ...codemod.torch.api import LIGHTNING, LOAD_KEYS, LOADERS
 from ...codemod.torch.autocast import autocasts, dtype_scenarios
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import BF16, Scenario
-from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 from ...codemod.trainers.framework import FAMILIES
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.scopes import Scope
@@ -55,7 +55,6 @@ WORDS = ("bf16", "bfloat16")
 ASKING = ("bf16", "bfloat16", "capability", "is_ampere", "compute_cap")
 """Words of a test that has looked at what the GPU can do."""
 TRAINER_LIBRARIES = ("transformers", "trl", "sentence_transformers", "setfit", "optimum", "peft", "adapters")
-LIGHTNING = ("lightning", "pytorch_lightning", "lightning_fabric")
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -100,8 +99,8 @@ def _in_text(project: Project, scope: Scope, device: Device) -> Iterator[Finding
     setting = next((item for item in stating if item is not None), None)
     if setting is None:
         return
-    message = f"{scope.framework.title} is told to compute in bfloat16, but {device.label} {_lack(device)}"
-    yield rule.finding(message, scope.path, setting.place.span, (), _text_fixes(project, scope, device))
+    message = f"{scope.framework.title} is configured to compute in bfloat16, but {device.label} {_lack(device)}"
+    yield rule.found(setting.place.saying(message), fixes=_text_fixes(project, scope, device))
 
 
 def _text_fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:

@@ -33,9 +33,9 @@ from ...codemod.profiles.profile import Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
+from ...codemod.torch.api import LOAD_KEYS, LOADERS
 from ...codemod.torch.autocast import autocasts
 from ...codemod.torch.dtypes import FP16, TORCH_DTYPES
-from ...codemod.torch.weights import LOAD_KEYS, LOADERS
 
 MODEL_WORDS = ("model", "net", "unet", "vae", "encoder", "decoder", "pipe", "pipeline", "transformer")
 DEVICE_WORDS = ("is_available", "cpu", "cuda", "device")
@@ -215,7 +215,7 @@ def _finding(module: ModuleNames, node: ast.expr, device: ast.expr, said: str, f
     return rule.at(
         module,
         node,
-        f"{said} although the code also runs on a CPU, where float16 fails or crawls",
+        f"{said} although the code also runs on a CPU, where float16 fails or is very slow",
         (module.place(device, "the CPU is chosen where there is no GPU"),),
         [fix],
     )

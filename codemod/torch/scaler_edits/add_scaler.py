@@ -11,8 +11,11 @@ from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..clipping import clips_of
+from ..imported import torch_for
 from ..unscaled_steps import LossStep
 
+AMP_SINCE = "2.3"
+"""The release of PyTorch that has ``torch.amp.GradScaler``."""
 NAME = "scaler"
 DEVICE = '"cuda"'
 
@@ -33,21 +36,22 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     arguments = _arguments(step, loop, condition)
     if arguments is None:
         return None
-    torch = _name_of_torch(module)
+    torch = torch_for(module, loop)
+    if torch is None:
+        return None
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-    made = f"{NAME} = {_class_of_scaler(project, module, torch or 'torch', arguments)}"
+    made = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
     edits = [
         module.insert(loop, made),
         module.replace(loss, f"{NAME}.scale(", loss, ")"),
         module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
         module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
+        *torch[1],
     ]
     if clips:
         unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
         edits.append(module.insert(module.statement_of(clips[0]), unscale))
-    if torch is None:
-        edits.append(module.add_import("import torch"))
     return Fix.of(
         "scaler",
         Applicability.safe_if(asked),
@@ -77,7 +81,7 @@ def _is_plain(step: LossStep, asked: bool) -> bool:
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else None
     free = not any(NAME in scope.bindings for scope in (module.module_scope, module.scope_of(step.backward)))
     reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(step.function))
-    bf16 = "bfloat16" in module.document.text or "bf16" in module.document.text.lower()
+    bf16 = module.mentions("bfloat16", "bf16")
     return statements and isinstance(loss, ast.Name) and free and not reads and (asked or not bf16)
 
 
@@ -105,16 +109,9 @@ def _arguments(step: LossStep, loop: LoopNode, condition: str | None) -> str | N
     return f"{DEVICE}, enabled={switch}"
 
 
-def _class_of_scaler(project: Project, module: ModuleNames, torch: str, arguments: str) -> str:
+def _class_of_scaler(project: Project, module: ModuleNames, torch: str, arguments: str, asked: bool) -> str:
     """The constructor's call in the spelling that every allowed torch has (``torch.amp.GradScaler`` came with 2.3)."""
     versions = allowed(project, "torch", module.document.path)
-    if versions is not None and versions.may_be_below("2.3"):
+    if asked if versions is None else versions.may_be_below(AMP_SINCE):
         return f"{torch}.cuda.amp.GradScaler({arguments.removeprefix(DEVICE).removeprefix(', ')})"
     return f"{torch}.amp.GradScaler({arguments})"
-
-
-def _name_of_torch(module: ModuleNames) -> str | None:
-    for name, bindings in module.module_scope.bindings.items():
-        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-            return name
-    return None

@@ -11,9 +11,10 @@ from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
 from ...source.project import Project
 from ..dtypes import BF16
+from ..imported import torch_at
 from ..scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
-from .half_condition import binds_torch, half_condition
+from .half_condition import half_condition
 
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
@@ -63,7 +64,7 @@ def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), r
     keeps = not replaces and before is not None and not isinstance(before, ast.Constant)
     value = f"{_operand(scaler.module, before)} and {condition}" if keeps and before is not None else condition
     edits = [_set_enabled(scaler, before, value)]
-    if "torch." in value and not binds_torch(scaler.module, scaler.module.scope_of(scaler.call)):
+    if "torch." in value and torch_at(scaler.module, scaler.call) is None:
         edits.append(scaler.module.add_import("import torch"))
     effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
     message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from ...purpose.regions import Region, bf16_givens
 from ...python.conditions import excludes
-from ...python.names import ModuleNames, Scope
 from ...source.project import Project
 from ..dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
+from ..imported import torch_at
 from ..scalers import Scaler
 from .available_text import respelled
 
@@ -29,21 +29,7 @@ def _dtype_comparison(project: Project, scaler: Scaler, region: Region) -> str |
         return None
     scope = region.autocast.module.scope_of(node)
     spelled = respelled(project, scaler, ast.unparse(node), scope, node)
-    return f"({spelled} == {torch_name(scaler)}.float16)" if spelled is not None else None
-
-
-def torch_name(scaler: Scaler) -> str:
-    """The name that ``torch`` itself has where the scaler is made (``th`` for ``import torch as th``)."""
-    return binds_torch(scaler.module, scaler.module.scope_of(scaler.call)) or "torch"
-
-
-def binds_torch(module: ModuleNames, scope: Scope) -> str | None:
-    """The name that ``import torch`` binds for ``scope``, if any."""
-    for candidate in (scope, module.module_scope):
-        for name, bindings in candidate.bindings.items():
-            if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-                return name
-    return None
+    return f"({spelled} == {torch_at(scaler.module, scaler.call) or 'torch'}.float16)" if spelled is not None else None
 
 
 class _Selection:

@@ -11,7 +11,7 @@ from .operation import Operation
 from .pointwise import POINTWISE
 from .structure import STRUCTURE
 
-__all__ = ["OPERATIONS", "OPERATORS", "Operation", "operation", "operator"]
+__all__ = ["OPERATIONS", "Operation", "keeps_dtype", "operation"]
 
 _IN_PLACE = """
     abs absolute acos acosh add addcdiv addcmul arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan
@@ -42,31 +42,6 @@ _ROOTS = (
     "torch.",
 )
 _NAMESPACES = ("linalg.", "fft.", "special.", "init.")
-OPERATORS = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mult": "mul",
-    "Div": "div",
-    "FloorDiv": "floor_divide",
-    "Mod": "remainder",
-    "Pow": "pow",
-    "MatMult": "matmul",
-    "BitAnd": "bitwise_and",
-    "BitOr": "bitwise_or",
-    "BitXor": "bitwise_xor",
-    "LShift": "bitwise_left_shift",
-    "RShift": "bitwise_right_shift",
-    "Eq": "eq",
-    "NotEq": "ne",
-    "Lt": "lt",
-    "LtE": "le",
-    "Gt": "gt",
-    "GtE": "ge",
-    "USub": "neg",
-    "UAdd": "positive",
-    "Invert": "bitwise_not",
-}
-"""The operation behind an operator, by the name of its ``ast`` class."""
 
 
 def _table() -> dict[str, Operation]:
@@ -98,10 +73,7 @@ def operation(name: str) -> Operation | None:
     )
 
 
-def operator(node_name: str, *, in_place: bool = False) -> Operation | None:
-    """The entry for an operator by its ``ast`` class name; ``in_place`` for ``a += b``.
-
-    ``a @= b`` makes a new tensor, as tensors have no in-place matrix product.
-    """
-    bare = OPERATORS.get(node_name, "")
-    return OPERATIONS.get(f"{bare}_" if in_place and bare != "matmul" else bare)
+def keeps_dtype(name: str) -> bool:
+    """Whether an operation's result has the dtype of its first operand, whatever that is."""
+    known = operation(name)
+    return known is not None and known.result == "first"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...model import Declaration, Finding, RunEntry, RunReport
+from ...model import Finding
+from ...outcome import Declaration, RunEntry, RunReport
 from ...source.project import Project
 from ..framework import FAMILIES
 from ..writing.handed_values import Handed

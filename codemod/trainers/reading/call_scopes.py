@@ -1,91 +1,155 @@
-"""What trainers are told by calls in Python code: ``TrainingArguments(bf16=True)``, ``Trainer(precision=16)``."""
+"""What trainers are told by calls in Python code: ``TrainingArguments(bf16=True)``, ``Trainer(precision=16)``.
+
+A call of the project's own subclass counts where that adds no ``__init__``; so do the entries of a dictionary that is
+passed by ``**`` and written down once.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ...model import (
-    Place,
-)
-from ...python.bindings import reaching
+from ...python.bindings import only_value
+from ...python.functions import class_of
+from ...python.keywords import entries_of
 from ...python.names import ModuleNames, names_of, resolve
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Framework
-from .mapping_items import items_of
+from .mapping_items import Item, items_of
 from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting
+
+MAX_BASES = 4
+"""How far a class of the project may stand below a trainer's; deeper ones are frameworks of their own."""
+OWN_WAYS = frozenset({"__init__", "__new__", "__post_init__"})
+"""Methods of a subclass after which an argument need not mean what it means to the trainer."""
 
 
 def call_scopes(project: Project) -> Iterator[Scope]:
     """A scope for every call of a framework's constructors, by file and line."""
-    by_name: dict[str, list[tuple[Framework, str]]] = {}
-    for framework in project.frameworks:
-        for qualified in framework.recognise.calls:
-            by_name.setdefault(qualified.rpartition(".")[2], []).append((framework, qualified))
-    if not by_name:
-        return
-    words = [_words(qualified) for found in by_name.values() for _, qualified in found]
-    for document in project.python_documents({first for first, _ in words}, where=_filter(words)):
-        module = names_of(project, document)
-        for name in by_name.keys() & module.calls_by_name.keys():
-            for call in module.calls_by_name[name]:
-                yield from _scopes_of(project, module, call, by_name[name])
+    makers = [(framework, name) for framework in project.frameworks for name in framework.recognize.calls]
+    if makers:
+        yield from _Calls(project, makers).scopes()
+
+
+class _Calls:
+    def __init__(self, project: Project, makers: Sequence[tuple[Framework, str]]) -> None:
+        self._project = project
+        self._makers: dict[str, list[tuple[Framework, str]]] = {}
+        for framework, name in makers:
+            self._makers.setdefault(name.rpartition(".")[2], []).append((framework, name))
+        self._words = tuple({_words(name) for _, name in makers})
+
+    def scopes(self) -> Iterator[Scope]:
+        subclasses: dict[ast.AST, Framework] = {}
+        for document in self._project.python_documents({first for first, _ in self._words}, where=self._may_call):
+            module = names_of(self._project, document)
+            for name, calls in module.calls_by_name.items():
+                makers = self._makers_called(name)
+                for call in calls if makers else ():
+                    framework = _owner(_called(self._project, module, call.func), makers)
+                    if framework is not None:
+                        yield _scope(module, framework, call)
+            subclasses |= dict(self._subclasses(module))
+        yield from self._calls_of(subclasses)
+
+    def _may_call(self, text: str) -> bool:
+        return any(first in text and any(f"{name}{end}" in text for end in "(),") for first, name in self._words)
+
+    def _makers_called(self, name: str) -> list[tuple[Framework, str]]:
+        """The constructors that a call of this name may be one of; the last part of some is a pattern."""
+        if name in self._makers:
+            return self._makers[name]
+        return [
+            item for last, found in self._makers.items() if "*" in last and fnmatchcase(name, last) for item in found
+        ]
+
+    # --- the project's own subclasses ---------------------------------------------------------------------------------
+
+    def _subclasses(self, module: ModuleNames) -> Iterator[tuple[ast.AST, Framework]]:
+        for node, scope in module.scopes.items():
+            if isinstance(node, ast.ClassDef) and OWN_WAYS.isdisjoint(scope.bindings):
+                framework = self._owner_of_bases(module, node, 0)
+                if framework is not None:
+                    yield node, framework
+
+    def _owner_of_bases(self, module: ModuleNames, node: ast.ClassDef, depth: int) -> Framework | None:
+        for base in node.bases if depth < MAX_BASES else ():
+            qualified = resolve(self._project, module, base) or ""
+            found = _owner(qualified, self._makers_called(qualified.rpartition(".")[2]))
+            above = class_of(self._project, module, base) if found is None else None
+            if above is not None and isinstance(above[1].node, ast.ClassDef):
+                found = self._owner_of_bases(above[0], above[1].node, depth + 1)
+            if found is not None:
+                return found
+        return None
+
+    def _calls_of(self, subclasses: Mapping[ast.AST, Framework]) -> Iterator[Scope]:
+        names = {node.name for node in subclasses if isinstance(node, ast.ClassDef)}
+        if not names:
+            return
+        for document in self._project.python_documents(names, lambda text: any(f"{name}(" in text for name in names)):
+            module = names_of(self._project, document)
+            for call in (call for name in names for call in module.calls_by_name.get(name, ())):
+                found = class_of(self._project, module, call.func)
+                if found is not None and found[1].node in subclasses:
+                    framework = subclasses[found[1].node]
+                    own = any(argument in found[1].bindings for key in framework.keys for argument in key.arguments)
+                    yield _scope(module, framework, call, is_open=own)
 
 
 def _words(qualified: str) -> tuple[str, str]:
     """What a text with such a call holds; for a method (``pkg.Model.train``) its class is what is rare."""
     owner, _, name = qualified.rpartition(".")
     class_name = owner.rpartition(".")[2]
-    return (class_name if class_name[:1].isupper() else name), f"{name}("
-
-
-def _filter(words: Sequence[tuple[str, str]]) -> Callable[[str], bool]:
-    return lambda text: any(first in text and second in text for first, second in words)
+    if "*" in name:
+        return owner.partition(".")[0], name.strip("*")
+    return (class_name if class_name[:1].isupper() else name), name
 
 
 def _called(project: Project, module: ModuleNames, function: ast.expr) -> str | None:
     """The qualified name of what is called; of a method, where its object is made of a known class."""
-    qualified = resolve(project, module, function)
+    qualified = resolve(project, module, function) if not module.is_ambiguous(function) else None
     if qualified is not None or not isinstance(function, ast.Attribute):
         return qualified
     made: ast.expr | None = function.value
     if isinstance(made, ast.Name):
-        values = [binding.value for binding in reaching(module, module.scope_of(made).lookup(made.id), made)]
-        made = values[0] if len(values) == 1 else None
+        made = only_value(module, made)
     owner = resolve(project, module, made.func) if isinstance(made, ast.Call) else None
     return f"{owner}.{function.attr}" if owner is not None else None
 
 
-def _scopes_of(
-    project: Project, module: ModuleNames, call: ast.Call, candidates: Sequence[tuple[Framework, str]]
-) -> Iterator[Scope]:
-    qualified = _called(project, module, call.func)
-    if qualified is None:
-        return
-    for framework, pattern in candidates:
-        if fnmatchcase(qualified, pattern):
-            yield _scope(module, framework, call)
-            return
+def _owner(qualified: str | None, makers: Sequence[tuple[Framework, str]]) -> Framework | None:
+    return next((framework for framework, name in makers if qualified and fnmatchcase(qualified, name)), None)
 
 
-def _scope(module: ModuleNames, framework: Framework, call: ast.Call) -> Scope:
+def _scope(module: ModuleNames, framework: Framework, call: ast.Call, is_open: bool = False) -> Scope:
     document = module.document
+    passed = [entries_of(module, keyword.value) for keyword in call.keywords if keyword.arg is None]
+    items = (
+        *items_of(call),
+        *(_passed(module, name, value) for each in passed for name, value in (each or {}).items()),
+    )
     settings = []
-    items = tuple(items_of(call))
     for index, item in enumerate(items):
         key = next((key for key in framework.keys if item.path in key.arguments), None)
-        if key is None:
-            continue
-        value, kind = token_of_node(module, item.value) if item.section is None else (None, "section")
-        place = Place(document.path, document.span(item.value), f"{item.path} is {ast.unparse(item.value)[:60]}")
-        settings.append(Setting(key, value, kind, place, item.path, index))
-    is_open = any(keyword.arg is None for keyword in call.keywords)
-    is_open = is_open or any(isinstance(argument, ast.Starred) for argument in call.args)
+        if key is not None:
+            value, kind = token_of_node(module, item.value) if item.section is None else (None, "section")
+            place = module.place(item.value, f"{item.path} is {ast.unparse(item.value)[:60]}")
+            settings.append(Setting(key, value, kind, place, item.path, index))
+    is_open = is_open or None in passed or any(isinstance(argument, ast.Starred) for argument in call.args)
     title = f"{ast.unparse(call.func)}(...)"
     origin = CodeOrigin(module, items, call)
     return Scope(framework, document.path, "call", document.span(call), title, tuple(settings), is_open, origin)
+
+
+def _passed(module: ModuleNames, name: str, value: ast.expr) -> Item:
+    """An entry of a dictionary that is passed by ``**``."""
+    holder = module.parents[value]
+    holder = module.parents[holder] if isinstance(holder, ast.keyword) else holder
+    assert isinstance(holder, ast.Dict | ast.Call)
+    return Item(name, value, holder, name)
 
 
 def token_of_node(module: ModuleNames, node: ast.expr) -> tuple[str | None, str]:

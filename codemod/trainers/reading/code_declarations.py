@@ -6,14 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ...model import Declaration
+from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, names_of
-from ...python.options import options_in
+from ...python.options import speaking_options
 from ...source.project import Project
+from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
-from ...torch.weights import LOAD_KEYS, LOADERS, cast_dtype
+from ...torch.weights import cast_dtype
 
 TORCH = "torch"
 WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype")
@@ -102,7 +103,7 @@ def _constants(module: ModuleNames) -> Iterator[Declaration]:
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for name, options in options_in(project, module).items():
+    for name, options in speaking_options(project, module).items():
         if "device" in name or "accelerator" in name:
             continue
         for option in options:

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Mapping
+
 from ...source.project import Project
 from .call_scopes import call_scopes
 from .mapping_scopes import mapping_scopes
-from .scopes import Scope
+from .scopes import CodeOrigin, Scope
 from .text_scopes import text_scopes
 
 
 def scopes_of(project: Project) -> tuple[Scope, ...]:
     """All scopes of the project, by path and line, computed once."""
     return project.fact(_scopes)
+
+
+def calls_of(project: Project, *frameworks: str) -> tuple[Scope, ...]:
+    """The calls that one of these trainers, or with none named any trainer, is told something by."""
+    calls = project.fact(_by_call).values()
+    return tuple(scope for scope in calls if not frameworks or scope.framework.id in frameworks)
+
+
+def scope_of_call(project: Project, call: ast.Call) -> Scope | None:
+    """What a call tells a trainer; None for a call of something else."""
+    return project.fact(_by_call).get(call)
+
+
+def _by_call(project: Project) -> Mapping[ast.AST, Scope]:
+    calls = (scope for scope in scopes_of(project) if scope.kind == "call")
+    return {scope.origin.node: scope for scope in calls if isinstance(scope.origin, CodeOrigin) and scope.origin.node}
 
 
 def _scopes(project: Project) -> tuple[Scope, ...]:

@@ -75,15 +75,16 @@ def plain_flag(flag: str) -> str:
 
 def points(framework: Framework, path: str, marks: Mapping[str, str | None]) -> int:
     """How sure it is that ``framework`` reads a text at ``path`` with these keys (dotted path or flag -> value)."""
-    known = framework.recognise
+    known = framework.recognize
     if any(_is_marked(mark, marks) for mark in known.unless):
         return 0
-    total = 3 if any(_is_file(path, pattern) for pattern in known.files) else 0
+    total = 3 if any(is_file_named(path, pattern) for pattern in known.files) else 0
     total += sum(3 for mark in known.strong if _is_marked(mark, marks))
     return total + sum(1 for mark in known.weak if _is_marked(mark, marks))
 
 
-def _is_file(path: str, pattern: str) -> bool:
+def is_file_named(path: str, pattern: str) -> bool:
+    """Whether a path fits a glob of names, or of paths where it has a slash."""
     name = path.rpartition("/")[2]
     return fnmatchcase(path if "/" in pattern else name, pattern) or (
         "/" in pattern and fnmatchcase(f"/{path}", f"*/{pattern.removeprefix('**/')}")
@@ -126,15 +127,15 @@ def owner_of(frameworks: Iterable[Framework], path: str, marks: Mapping[str, str
     most = (False, ENOUGH - 1)
     for framework in frameworks:
         score = points(framework, path, marks)
-        if score >= ENOUGH and (not framework.recognise.generic, score) > most:
-            best, most = framework, (not framework.recognise.generic, score)
+        if score >= ENOUGH and (not framework.recognize.generic, score) > most:
+            best, most = framework, (not framework.recognize.generic, score)
     return best
 
 
 def runs_program(framework: Framework, words: Iterable[str]) -> bool:
     """Whether one of the framework's programs is among the words of a command line."""
     text = " ".join(word for word in words if len(word) <= MAX_PATH)
-    return any(_is_program(text, pattern) for pattern in framework.recognise.programs)
+    return any(_is_program(text, pattern) for pattern in framework.recognize.programs)
 
 
 @lru_cache(maxsize=4096)

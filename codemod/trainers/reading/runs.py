@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...model import Place, Span
-from ...python.names import ModuleNames, names_of, project_module
+from ...purpose.imports import reached_from
+from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ..framework import FAMILIES
@@ -27,6 +28,8 @@ LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch",
 CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
+UNNAMED = "no launch line names it"
+"""The link of a scope to a run that is made of nothing else."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 
@@ -120,7 +123,6 @@ class _Resolver:
         for path in project.paths:
             self._files_at.setdefault(path.rpartition("/")[2], []).append(path)
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
-        self._known_modules: dict[str, list[ModuleNames]] = {}
         self._known_names: dict[ModuleNames, list[str]] = {}
 
     def runs(self) -> Iterator[Run]:
@@ -136,7 +138,7 @@ class _Resolver:
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left:
-                members = [Member(scope, _rank(scope), "no launch line names it") for scope in left]
+                members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
                 yield self._run(path, Place(path, left[0].span, path), members, False)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
@@ -222,28 +224,9 @@ class _Resolver:
             for file in self._named_in(module):
                 yield from self._file_members(file, f"named in {path}")
 
-    def _modules(self, script: str) -> list[ModuleNames]:
+    def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         """The script and the project's modules that it imports, near ones first."""
-        if script not in self._known_modules:
-            self._known_modules[script] = self._reached(script)
-        return self._known_modules[script]
-
-    def _reached(self, script: str) -> list[ModuleNames]:
-        found: list[ModuleNames] = []
-        pending = [script]
-        seen = {script}
-        while pending and len(found) < MAX_MODULES:
-            document = next(iter(self._project.python_documents_at([pending.pop(0)])), None)
-            if document is None:
-                continue
-            module = names_of(self._project, document)
-            found.append(module)
-            for name in _imports(module):
-                other = project_module(self._project, name, document.path)
-                if other is not None and other.path not in seen:
-                    seen.add(other.path)
-                    pending.append(other.path)
-        return found
+        return self._project.memo(_program, script)
 
     def _named_in(self, module: ModuleNames) -> list[str]:
         """The configuration files that a module names."""
@@ -254,9 +237,6 @@ class _Resolver:
         return self._known_names[module]
 
     def _search_names(self, module: ModuleNames) -> list[str]:
-        text = module.document.text
-        if not any(ending in text for ending in CONFIG_ENDINGS):
-            return []
         words = [
             node.value
             for node in module.nodes
@@ -293,19 +273,15 @@ def _rank(scope: Scope) -> int:
     if scope.kind in ("call", "mapping"):
         return 6
     if scope.kind == "command":
-        return 3 if scope.title in scope.framework.recognise.launchers else 5
+        return 3 if scope.title in scope.framework.recognize.launchers else 5
     if scope.kind == "environment":
         return 2
     return 1 if scope.framework.id in LAUNCHERS_OWN else 4
 
 
-def _imports(module: ModuleNames) -> Iterator[str]:
-    """The dotted names of everything the module imports."""
-    for bindings in module.module_scope.bindings.values():
-        for binding in bindings:
-            if binding.kind == "import" and binding.qualified:
-                yield binding.qualified
-                yield binding.qualified.rpartition(".")[0]
+def _program(project: Project, script: str) -> tuple[ModuleNames, ...]:
+    starts = [names_of(project, document) for document in project.python_documents_at([script])]
+    return reached_from(project, starts, MAX_MODULES)
 
 
 def _shown(words: Sequence[str]) -> str:

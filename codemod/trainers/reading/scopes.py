@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ...formats.text import CommandLine
 from ...model import Place, Span
 from ...python.names import ModuleNames
+from ...torch.dtypes import UNKNOWN, Constant, Dtype
 from ..framework import Framework, Key
 from .configs import ConfigFile, Entry
 from .mapping_items import Item
@@ -135,3 +136,14 @@ class Scope:
         """The settings that count: of a key that repeats at the same place, the last one."""
         last = {(setting.key.name, setting.name): setting for setting in self.settings}
         return iter(last.values())
+
+
+def token_of_constant(value: Constant) -> str | None:
+    """A constant as conditions write it."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, Dtype):
+        return value.name
+    return None if value == UNKNOWN else str(value)

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from ...model import Edit, EditRefused
 from ...source.project import Project
-from ...torch.dtypes import UNKNOWN, Constant, Dtype
+from ...torch.dtypes import Constant, Dtype
+from ...torch.machine_tests import asks_machine
 from ..framework import by_machine
 from ..reading.links import sources
 from ..reading.recognition import stands_inside
-from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting
+from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, token_of_constant
 from ..reading.source import Source, unused_defaults
-from .machine_choice import asks_machine
 from .steps import Step
 
 PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32", "precision", "dtype", "16"})
@@ -108,17 +108,6 @@ def _is_an_exception(project: Project, source: Source) -> bool:
 
 def _words(test: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", test.lower().replace("_", " ")))
-
-
-def token_of_constant(value: Constant) -> str | None:
-    """A constant as conditions write it."""
-    if value is None:
-        return NULL
-    if isinstance(value, bool):
-        return TRUE if value else FALSE
-    if isinstance(value, Dtype):
-        return value.name
-    return None if value == UNKNOWN else str(value)
 
 
 def _constant(token: str, source: Source) -> Constant:

@@ -8,15 +8,15 @@ or uses the one that it has.
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...model import AddImport, Edit, EditRefused, InsertStatement, Operation
-from ...python.functions import called_function
-from ...python.names import Binding, ModuleNames, definition_of, names_of, project_module
+from ...python.functions import returns_of
+from ...python.names import ModuleNames, names_of, project_module
 from ...releases.pins import allowed
 from ...source.project import Project
+from ...torch.imported import torch_of
 
 NAMES = ("USE_BF16", "COMPUTE_IN_BF16", "BF16_IS_NATIVE")
 """What the constant is called: the first of these that is free."""
@@ -39,10 +39,6 @@ TOO_EARLY = (
 )
 """Signs in a project that the device must not be asked while modules are imported: devices are chosen, or processes
 forked, after that."""
-MAX_HOPS = 3
-
-_ASKS_FOR_BF16 = re.compile(r"bf(loat)?16_(gpu_)?(supported|available)|device_capability")
-_ASKS_MACHINE = re.compile(rf"{_ASKS_FOR_BF16.pattern}|is_available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,60 +64,13 @@ class Question:
         return f"{fp16} if not {self.text} else {other}"
 
 
-def asks_machine(project: Project, module: ModuleNames, node: ast.AST, for_bf16: bool = False) -> bool:
-    """Whether an expression, or what its names stand for, is decided by a test of the hardware.
-
-    ``for_bf16``: by one that tells whether there is bfloat16, not only whether there is a device.
-    """
-    return _Asker(project, _ASKS_FOR_BF16 if for_bf16 else _ASKS_MACHINE).asks(module, node, 0)
-
-
-class _Asker:
-    """Looks for words of such tests through names and functions of the project."""
-
-    def __init__(self, project: Project, words: re.Pattern[str]) -> None:
-        self._project = project
-        self._words = words
-
-    def asks(self, module: ModuleNames, node: ast.AST, hops: int) -> bool:
-        """Whether anything in ``node`` does."""
-        return any(self._one(module, item, hops) for item in ast.walk(node))
-
-    def _one(self, module: ModuleNames, node: ast.AST, hops: int) -> bool:
-        if isinstance(node, ast.Attribute):
-            return self._words.search(node.attr) is not None
-        if isinstance(node, ast.Name):
-            bindings = module.scope_of(node).lookup(node.id) if hops < MAX_HOPS else []
-            known = self._words.search(node.id) is not None
-            return known or any(self._binding(module, node, item, hops) for item in bindings)
-        if isinstance(node, ast.Call) and hops < MAX_HOPS:
-            target = called_function(self._project, module, node)
-            returned = _returned(target.node) if target is not None else ()
-            return target is not None and any(self.asks(target.module, item, hops + 1) for item in returned)
-        return False
-
-    def _binding(self, module: ModuleNames, name: ast.Name, binding: Binding, hops: int) -> bool:
-        if binding.kind != "import":
-            return binding.value is not None and self.asks(module, binding.value, hops + 1)
-        found = definition_of(self._project, module, name)
-        bindings = found[0].module_scope.lookup(found[1]) if found is not None else []
-        values = [item.value for item in bindings if item.value is not None]
-        return found is not None and any(self.asks(found[0], value, hops + 1) for value in values)
-
-
-def _returned(function: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
-
-
 def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exact: bool = True) -> Question:
     """How the places ``uses`` of ``module`` can ask. Raises EditRefused where the question cannot be put there.
 
     Not ``exact``: a test of the project's own will do that says no where there is no CUDA device.
     """
     known = _known(project, module, exact)
-    torch = _torch(module) or "torch"
+    torch = torch_of(module) or "torch"
     if known is not None:
         return Question(known, torch, ())
     name = next((item for item in NAMES if _is_free(module, item)), None)
@@ -129,7 +78,7 @@ def question(project: Project, module: ModuleNames, uses: Sequence[ast.AST], exa
         raise EditRefused("the names for the machine's question are taken")
     lazy = project.fact(_must_ask_late)
     operations: list[Operation] = [_insertion(module, uses, _definition(project, module, name, torch, lazy))]
-    if _torch(module) is None:
+    if torch_of(module) is None:
         operations.append(AddImport("import torch"))
     path = module.document.path
     text = f"{name.lower()}()" if lazy else name
@@ -152,7 +101,7 @@ def _known(project: Project, module: ModuleNames, exact: bool) -> str | None:
         if binding is None:
             continue
         if isinstance(binding.node, ast.FunctionDef):
-            values = list(_returned(binding.node))
+            values = [item.value for item in returns_of(binding.node) if item.value is not None]
             if len(values) == 1 and not binding.node.args.args and _is_exact(owner, values[0]):
                 return f"{name}()"
         elif binding.value is not None and (
@@ -218,7 +167,7 @@ def _insertion(module: ModuleNames, uses: Sequence[ast.AST], text: str) -> Inser
     body = _body(module)
     tops = [body.index(top) for top in (_top(module, use) for use in uses) if isinstance(top, ast.stmt)]
     first_use = min(tops, default=0)
-    anchor = _end_of_imports(body, _torch(module) or "")
+    anchor = _end_of_imports(body, torch_of(module) or "")
     if anchor is None:
         return InsertStatement(module.document.span(body[first_use]), text.lstrip("\n") + "\n")
     if anchor >= first_use:
@@ -268,13 +217,3 @@ def _top(module: ModuleNames, node: ast.AST) -> ast.AST:
             break
         last = parent
     return last
-
-
-def _torch(module: ModuleNames) -> str | None:
-    """The name that ``import torch`` has at module level in every run, whatever it is called."""
-    for name, bindings in module.module_scope.bindings.items():
-        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-            places = [module.parents.get(item.node) for item in bindings]
-            if any(isinstance(place, ast.Module | ast.Try) for place in places):
-                return name
-    return None

@@ -1,4 +1,4 @@
-"""autocast is made for another device than the one the tensors live on, or with arguments it does not take.
+"""autocast is created for a different device type than the tensors, or with arguments it does not take.
 
 ## What goes wrong
 
@@ -53,9 +53,10 @@ from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
 from ....codemod.torch.devices import is_cuda_or_other
 from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.imported import torch_at
 from .autocast_arguments import mistakes
 from .guessed_device import device_beside_guess
-from .run_time_device import RegionDevice, device_around, torch_name, where_it_may_be
+from .run_time_device import RegionDevice, device_around, where_it_may_be
 
 MPS_SINCE = "2.5"
 """The release of PyTorch from which autocast accepts ``mps`` at all."""
@@ -127,10 +128,10 @@ def _later_uses(module: ModuleNames, region: Autocast) -> Iterator[ast.expr]:
 
 
 def _follow(project: Project, region: Autocast, device: RegionDevice) -> Fix:
-    torch = torch_name(region.module, region.node)
+    torch = torch_at(region.module, region.node)
     wanted = device.type_text(torch or "torch")
     half = region.dtype_node is not None and _may_be_half(project, region) and bool(device.kinds & {"cpu", "*"})
-    message = "make it for the device that is used; nothing changes on CUDA"
+    message = "create it for the device in use; nothing changes on CUDA"
     if half:
         message += "; a CPU stays in float32"
     elif region.dtype_node is None:

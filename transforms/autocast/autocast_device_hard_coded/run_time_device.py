@@ -163,13 +163,3 @@ def where_it_may_be(device: RegionDevice) -> str:
     if OPEN in device.kinds or not kinds:
         return "is chosen when the program runs"
     return "may be " + " or ".join("the CPU" if kind == "cpu" else kind for kind in kinds)
-
-
-def torch_name(module: ModuleNames, node: ast.AST) -> str | None:
-    """What ``torch`` itself is called where ``node`` stands; None when it is not imported by a name."""
-    scope = module.scope_of(node)
-    for name in ("torch", "th", "pt"):
-        bindings = scope.lookup(name)
-        if bindings and all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-            return name
-    return None

@@ -24,7 +24,7 @@ is not the one its training step has is reported only.
 
 A region that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), one of
 several branches or table entries; `enabled=False`; regions on the CPU; regions inside another one, whose dtype they
-inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded quantised.
+inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded quantized.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from collections.abc import Iterator
 
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import function_scope, is_in_context
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios
 from ....codemod.torch.dtypes import FP16
 from .chosen_regions import is_chosen
-from .declared_dtype import Declared, declared_near, is_inside
+from .declared_dtype import Declared, declared_near
 from .fixed_dtype import Fixed, fixed_evaluations
 
 FORWARDS = (
@@ -81,22 +81,12 @@ def _may_inherit(region: Autocast) -> bool:
     module = region.module
     if region.form == "decorator":
         return False
-    if is_inside(module, module.statement_of(region.node)) or _stands_behind_another(region):
+    if is_in_context(module, region.node):
         return True
     name = getattr(function_scope(module, region.node).node, "name", "")
     if name in FORWARDS:
         return not region.is_old_api
-    return any(is_inside(module, call) for call in module.calls_by_name.get(name, []))
-
-
-def _stands_behind_another(region: Autocast) -> bool:
-    """``with accelerator.autocast(), torch.autocast("cuda"):``"""
-    item = region.module.parents[region.node]
-    block = region.module.parents[item] if isinstance(item, ast.withitem) else None
-    if not isinstance(block, ast.With | ast.AsyncWith):
-        return False
-    others = block.items[: block.items.index(item)] if isinstance(item, ast.withitem) else []
-    return any("autocast" in ast.unparse(other.context_expr) for other in others)
+    return any(is_in_context(module, call) for call in module.calls_by_name.get(name, []))
 
 
 def _finding(region: Autocast, declared: Declared) -> Finding:

@@ -5,30 +5,16 @@ from __future__ import annotations
 import ast
 
 from ....codemod.purpose.regimes import speaks_of_precision
-from ....codemod.purpose.regions import regions_beside
-from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import exclusive, guards
+from ....codemod.purpose.steps import MAX_OTHERS, alternatives, is_crowded
+from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts_in
-
-MAX_OTHERS = 100
-"""In a function with more regions all count as chosen: comparing each with each takes too long; nobody wrote it."""
-_TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
 def is_chosen(project: Project, region: Autocast) -> bool:
     """Whether the region is one branch or table entry of several, or runs for one precision only."""
-    module = region.module
-    others = regions_beside(project, region)
-    if len(others) > MAX_OTHERS:
+    if is_crowded(project, region) or any(item.dtype_node is not None for item in alternatives(project, region)):
         return True
-    for other in others:
-        if other.node is region.node:
-            continue
-        if _share_table(module, region.node, other.node) or (
-            other.dtype_node is not None and exclusive(module, other.node, region.node)
-        ):
-            return True
     return is_behind_precision_test(project, region)
 
 
@@ -55,8 +41,3 @@ def _asks_the_same(project: Project, region: Autocast, tests: list[ast.expr]) ->
 
 def _last_name(test: ast.expr) -> str:
     return ast.unparse(test).rpartition(".")[2]
-
-
-def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool:
-    mine = {parent for parent in module.ancestors(first) if isinstance(parent, _TABLES)}
-    return any(parent in mine for parent in module.ancestors(second))

@@ -6,15 +6,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.python.bindings import reaching, self_stores
+from ....codemod.python.bindings import only_value, self_stores
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
+from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
 
 AUTOCAST_NAMES = (
@@ -32,11 +34,6 @@ AUTOCAST_NAMES = (
 WEIGHT_NAMES = ("weight_dtype", "torch_dtype")
 """Beside accelerate: the variable that follows its precision."""
 
-LOADERS = ("from_pretrained", "from_config")
-LOAD_KEYS = ("torch_dtype", "dtype")
-QUANTIZED = ("load_in_8bit", "load_in_4bit", "quantization_config")
-"""Weights that are loaded quantised have a compute dtype of their own."""
-SAME_WEIGHTS = ("to", "cuda", "cpu", "eval", "train", "requires_grad_")
 TORCH_NAMES = ("bfloat16", "float16", "float32", "half", "float")
 
 
@@ -64,7 +61,7 @@ def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weigh
     for name in names:
         for text, scenarios, birth in _seen(project, module, node, name):
             if any(item.value == BF16 and not _is_impossible(project, module, item) for item in scenarios):
-                return Named(birth, f"{text}, which is in sight, can be bfloat16", f"{text} is chosen here", text)
+                return Named(birth, f"{text}, which is in scope, can be bfloat16", f"{text} is chosen here", text)
     return None
 
 
@@ -115,7 +112,7 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
     """``GradScaler(enabled=args.dtype == "float16")``: the setting that the scaler follows and autocast does not."""
     module = region.module
     conditions = conditions_in(project, module)
-    for scaler in scalers(project) if "caler" in module.document.text else ():
+    for scaler in scalers(project) if module.mentions("scaler") else ():
         if scaler.module is not module or scaler.enabled_node is None:
             continue
         for given in conditions.given(scaler.enabled_node, True):
@@ -124,24 +121,19 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
             found = [item for item in scenarios_of(project, module, given.node) if as_dtype(item.value) == BF16]
             if found and any(not _is_impossible(project, module, item) for item in found):
                 why = f"the scaler follows {given.text}"
-                text = _attribute_of_torch(project, module, given.node, given.values)
-                fits = means_the_same(module, given.node, region.node) and sees_torch(module, region.node)
+                torch = torch_at(module, region.node)
+                text = _attribute_of_torch(project, module, given.node, given.values, torch or "torch")
+                fits = means_the_same(module, given.node, region.node) and torch is not None
                 return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text if fits else None)
     return None
 
 
 def _attribute_of_torch(
-    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...]
+    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...], torch: str
 ) -> str | None:
     """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
     known = constants_of(project, module, node) - {UNKNOWN} | set(compared)
-    return f"getattr(torch, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
-
-
-def sees_torch(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether ``torch`` is the imported package at ``node``."""
-    bindings = module.scope_of(node).lookup("torch")
-    return bool(bindings) and all(item.kind == "import" and item.qualified == "torch" for item in bindings)
+    return f"getattr({torch}, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -155,7 +147,7 @@ def weights_used_in(project: Project, region: Autocast) -> Named | None:
     block = module.statement_of(region.node)
     for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
         for model in _models(call):
-            found = _weights(project, module, model, block)
+            found = _weights(project, module, model)
             if found is not None:
                 text = ast.unparse(found) if means_the_same(module, found, region.node) else None
                 name = ast.unparse(model)
@@ -173,26 +165,19 @@ def _models(call: ast.Call) -> Iterator[ast.expr]:
         yield call.func.value
 
 
-def _weights(project: Project, module: ModuleNames, model: ast.expr, at: ast.AST) -> ast.expr | None:
+def _weights(project: Project, module: ModuleNames, model: ast.expr) -> ast.expr | None:
     """The expression that made the weights of ``model`` bfloat16, or None."""
-    if isinstance(model, ast.Name):
-        bindings = reaching(module, module.scope_of(at).lookup(model.id), model)
-        stored = [item.value for item in bindings]
-    else:
-        chain, owner = attribute_chain(model) or [], module.scope_of(at).enclosing_class
-        if len(chain) != 2 or chain[0] != "self" or owner is None:
-            return None
-        stored = [value for value, _ in self_stores(module, owner, chain[1])]
-    if len(stored) != 1 or stored[0] is None or _is_cast_elsewhere(module, model):
+    made = only_value(module, model)
+    if made is None or _is_cast_elsewhere(module, model):
         return None
-    node = _dtype_of_weights(stored[0])
+    node = _dtype_of_weights(made)
     if node is None or constants_of(project, module, node) != {BF16}:
         return None
     return node
 
 
 def _is_cast_elsewhere(module: ModuleNames, model: ast.expr) -> bool:
-    """Whether some call casts the model after it was made, or prepares it for quantised training."""
+    """Whether some call casts the model after it was made, or prepares it for quantized training."""
     text = ast.unparse(model)
     for name in ("float", "half", "to", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"):
         for call in module.calls_by_name.get(name, []):
@@ -214,7 +199,7 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
     while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute):
         if made.func.attr in LOADERS:
             given = {item.arg: item.value for item in made.keywords}
-            if None in given or any(key in given for key in QUANTIZED):
+            if None in given or any(key in given for key in QUANTIZED_KEYS):
                 return None
             return next((given[key] for key in LOAD_KEYS if key in given), None)
         if made.func.attr not in SAME_WEIGHTS:
@@ -233,12 +218,13 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
 def trainer_in(project: Project, region: Autocast) -> Named | None:
     """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` written down in the same file."""
     module = region.module
-    if module.scope_of(region.node).enclosing_class is not None or "bf16" not in module.document.text:
+    if module.scope_of(region.node).enclosing_class is not None or not module.mentions("bf16"):
         return None  # a method may run inside the trainer's own region, whose dtype it then has
     found = [call for call in module.calls if _asks_for(call, "bf16")]
     if not found or any(_asks_for(call, "fp16") for call in module.calls):
         return None
-    text = "torch.bfloat16" if sees_torch(module, region.node) else None
+    torch = torch_at(module, region.node)
+    text = f"{torch}.bfloat16" if torch is not None else None
     return Named(found[0], "the trainer computes in bfloat16", "bfloat16 is asked for here", text)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....codemod.model import Place
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import calls_beside, function_scope, is_in_context
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import exclusive
@@ -16,11 +16,10 @@ from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.torch.autocast import Autocast, dtype_scenarios
 from ....codemod.torch.dtypes import BF16, Constant
+from ....codemod.torch.imported import torch_at
 from .chosen_regions import is_chosen
-from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, sees_torch, trainer_in, weights_used_in
-from .training_regions import scales, training_regions, trains
-
-BF16_TEXT = "torch.bfloat16"
+from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, trainer_in, weights_used_in
+from .training_regions import training_regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,12 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
         return None
     places = [_place(made.module, made.call, "its precision is chosen here") for made in accelerator.made_by]
     if named is not None:
-        places.append(_place(module, named.node, "the dtype that goes with it"))
+        places.append(_place(module, named.node, "the matching dtype"))
     follows = f"follows {accelerator.asked}" if accelerator.asked else "runs the precision it is launched with"
     what = f"{accelerator.text} {'computes in bfloat16' if accelerator.values == {BF16} else follows}"
     dtype = named.text if named is not None else None
-    if dtype is None and accelerator.values == {BF16} and sees_torch(module, region.node):
-        dtype = BF16_TEXT
+    if dtype is None and accelerator.values == {BF16}:
+        dtype = _bf16_at(region)
     return Declared(what, tuple(dict.fromkeys(places))[:4], dtype, accelerator.text)
 
 
@@ -96,7 +95,7 @@ def _by_training(project: Project, region: Autocast) -> Declared | None:
 
 
 def _says(project: Project, declaring: Sequence[Autocast]) -> str:
-    who = "the training step" if trains(declaring[0]) else "another region"
+    who = "the training step" if _calls(declaring[0], "backward") else "another region"
     return f"{who} {'computes' if _is_certain(project, declaring) else 'can compute'} in bfloat16"
 
 
@@ -111,7 +110,12 @@ def _text_for(project: Project, declaring: Sequence[Autocast], region: Autocast)
         return None
     if first.module is region.module and means_the_same(region.module, first.dtype_node, region.node):
         return ast.unparse(first.dtype_node)
-    return BF16_TEXT if _is_certain(project, declaring) and sees_torch(region.module, region.node) else None
+    return _bf16_at(region) if _is_certain(project, declaring) else None
+
+
+def _bf16_at(region: Autocast) -> str | None:
+    torch = torch_at(region.module, region.node)
+    return f"{torch}.bfloat16" if torch is not None else None
 
 
 def _can_be_bf16(project: Project, module: ModuleNames) -> list[Autocast]:
@@ -127,7 +131,12 @@ def _binds(declaring: Autocast, region: Autocast) -> bool:
     here, there = function_scope(region.module, region.node), function_scope(declaring.module, declaring.node)
     if here is there:
         return not exclusive(region.module, declaring.node, region.node)
-    return not (trains(region) and trains(declaring) and scales(region) != scales(declaring))
+    both_train = _calls(region, "backward") and _calls(declaring, "backward")
+    return not (both_train and _calls(region, "scale") != _calls(declaring, "scale"))
+
+
+def _calls(region: Autocast, name: str) -> bool:
+    return calls_beside(region.module, region.node, name)
 
 
 # --- a variable, the scaler's own condition, the weights, a trainer's argument ----------------------------------------
@@ -157,13 +166,13 @@ def _variable(project: Project, region: Autocast) -> Named | None:
 def _by_caller(project: Project, region: Autocast) -> Declared | None:
     """The function around the region is called from a file whose training step computes in bfloat16."""
     function = function_scope(region.module, region.node).node
-    if not isinstance(function, ast.FunctionDef) or "backward(" in region.module.document.text:
+    if not isinstance(function, ast.FunctionDef) or "backward" in region.module.calls_by_name:
         return None
     if not any(_can_be_bf16(project, module) for module in training_regions(project)):
         return None
     for site in callers_of(project, region.module, function).sites:
         declaring = _can_be_bf16(project, site.module)
-        if not declaring or site.module is region.module or is_inside(site.module, site.call):
+        if not declaring or site.module is region.module or is_in_context(site.module, site.call):
             continue
         places = (
             _place(site.module, declaring[0].node, "this region has a dtype"),
@@ -171,13 +180,3 @@ def _by_caller(project: Project, region: Autocast) -> Declared | None:
         )
         return Declared(_says(project, declaring), places, _text_for(project, declaring, region))
     return None
-
-
-def is_inside(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether ``node`` stands inside a ``with`` whose text speaks of autocast or precision."""
-    for parent in module.ancestors(node):
-        if isinstance(parent, ast.With | ast.AsyncWith):
-            texts = [ast.unparse(item.context_expr).lower() for item in parent.items if item.context_expr is not node]
-            if any(word in text for text in texts for word in ("autocast", "amp", "precision")):
-                return True
-    return False

@@ -16,10 +16,12 @@ The order of arguments differs: the old `autocast(enabled, dtype, cache_enabled)
 ## Fix
 
 `respell` [safe]: the same call through `torch.amp`, in the file's own style of import, with positional arguments turned
-into keywords where the order changed. All uses that hang on one import are rewritten together or not at all.
+into keywords where the order changed. All uses that hang on one import are rewritten together or not at all. Safe
+only where the manifest nearest to the file (`torch>=2.4`) excludes every release that lacks the new names.
 
-`respell` [unsafe]: the same for an `autocast()` without a dtype that may run inside a bfloat16 region: the old one is
-float16 (on CUDA) wherever it stands, the new one takes the dtype of the region around it.
+`respell` [unsafe]: the same where no manifest names a release of PyTorch; and for an `autocast()` without a dtype that
+may run inside a bfloat16 region: the old one is float16 (on CUDA) wherever it stands, the new one takes the dtype of
+the region around it.
 
 `respell` [display-only]: the same where the project's own pins allow a release of PyTorch that lacks the new spelling
 (`torch.amp.autocast` 1.12, `torch.amp.GradScaler` 2.3, `torch.amp.custom_fwd` and `torch.get_autocast_dtype` 2.4).
@@ -44,7 +46,7 @@ from packaging.version import Version
 
 from ....codemod.model import Applicability, Finding, Fix, Place, Rule
 from ....codemod.python.names import names_of
-from ....codemod.releases.pins import allowed
+from ....codemod.releases.pins import allowed, certainly_has
 from ....codemod.source.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
@@ -53,6 +55,10 @@ from .import_groups import Group, groups_of, import_edits
 MAX_EVIDENCE = 40
 DEPRECATED_SINCE = "2.4"
 """A project that pins an older release never sees the warning."""
+INHERITS = (
+    "without a dtype the old autocast is always float16 on CUDA, the new one takes the dtype of the autocast "
+    "around it: give the dtype where this may run inside a bfloat16 region"
+)
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -88,20 +94,25 @@ def _verdict(project: Project, group: Group) -> _Verdict:
     if too_old is not None:
         return too_old
     if any(may_differ(project, use) for use in group.warning):
-        reason = (
-            "without a dtype the old autocast is always float16 on CUDA, the new one takes the dtype of the autocast "
-            "around it: give the dtype where this may run inside a bfloat16 region"
-        )
-        return _Verdict(Applicability.UNSAFE, reason)
+        return _Verdict(Applicability.UNSAFE, INHERITS)
+    if not certainly_has(project, "torch", _newest(group), group.module.document.path):
+        return _Verdict(Applicability.UNSAFE, "no manifest here excludes releases of torch that lack the new names")
     return _Verdict(Applicability.SAFE)
+
+
+def _newest(group: Group) -> str:
+    """The release of torch that has the new names of all uses."""
+    return max((use.entry.since for use in group.warning), key=Version)
 
 
 def _blocked(project: Project, group: Group) -> _Verdict | None:
     kinds = {use.entry.kind for use in group.warning}
     for kind, use in class_tests(project).items():
         if kind in kinds:
-            place = use.module.place(use.whole, "the old class is told apart here")
-            return _Verdict(None, f"objects of the old class are told apart in {place.path}:{place.span.row}", (place,))
+            place = use.module.place(use.whole, "the old class is distinguished here")
+            return _Verdict(
+                None, f"instances of the old class are distinguished in {place.path}:{place.span.row}", (place,)
+            )
     for module, node in replacements_of_torch(project):
         place = module.place(node, "the project replaces the old interface here")
         return _Verdict(None, f"the project replaces it in {place.path}:{place.span.row}", (place,))
@@ -111,7 +122,7 @@ def _blocked(project: Project, group: Group) -> _Verdict | None:
 def _too_old(project: Project, group: Group) -> _Verdict | None:
     """Whether the project promises to run with a release that lacks the new spelling."""
     versions = allowed(project, "torch", near=group.module.document.path)
-    newest = max((use.entry.since for use in group.warning), key=Version)
+    newest = _newest(group)
     pin = versions.pin_below(newest) if versions is not None else None
     if pin is None:
         return None
@@ -125,7 +136,7 @@ def _finding(verdict: _Verdict, groups: Sequence[Group]) -> Finding:
         *verdict.places,
         *(use.module.place(use.whole, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE]),
     ]
-    fixes = [] if verdict.applicability is None else [_fix(verdict.applicability, groups)]
+    fixes = [] if verdict.applicability is None else [_fix(verdict.applicability, verdict.reason, groups)]
     return rule.at(groups[0].module, uses[0].whole, _message(verdict, uses), evidence, fixes)
 
 
@@ -137,21 +148,21 @@ def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
     warning = f"{kind} since torch 2.4: {uses[0].entry.warning.removesuffix('.')}{others}{places}"
     if verdict.applicability is Applicability.DISPLAY_ONLY:
         needs = dict.fromkeys(f"{use.entry.new_name} needs {use.entry.since}" for use in uses)
-        return f"{warning} - not rewritten, as {verdict.reason}, but {_listed(list(needs))}"
+        return f"{warning} - not rewritten because {verdict.reason}, but {_listed(list(needs))}"
     if not verdict.reason:
         return warning
-    return f"{warning} - {'not rewritten, as ' if verdict.applicability is None else ''}{verdict.reason}"
+    return f"{warning} - {'not rewritten because ' if verdict.applicability is None else ''}{verdict.reason}"
 
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _fix(applicability: Applicability, groups: Sequence[Group]) -> Fix:
+def _fix(applicability: Applicability, reason: str, groups: Sequence[Group]) -> Fix:
     edits = [edit for group in groups for edit in group.edits]
-    message = "name the device in an argument of the common interface: same dtype, same switches"
-    if applicability is Applicability.UNSAFE:
-        message = "name the device in an argument of torch.amp; inside another autocast region its dtype is inherited"
+    message = "call torch.amp with the device as an argument: same dtype, same settings"
+    if reason == INHERITS:
+        message = "call torch.amp with the device as an argument; inside another autocast region it inherits that dtype"
     return Fix.of("respell", applicability, message, *edits, *import_edits(groups))
 
 

@@ -6,27 +6,15 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.purpose.regions import function_scope
+from ....codemod.purpose.steps import Entered, entered, function_scope, is_in_context, trains
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island, is_without_gradients
+from ....codemod.torch.autocast import is_float32_island, is_without_gradients, training_autocasts
 
-CONTEXT_WORDS = ("autocast", "amp", "precision", "ctx", "context", "half", "fp16", "bf16")
-"""Parts of the text of a ``with`` that may open an autocast region."""
 OTHER_PURPOSES = ("bench", "compar", "export", "onnx", "trace", "profil", "warm", "fp32", "float32", "full", "debug")
 """Parts of the names of functions that leave autocast for a reason, or measure both ways."""
 METHODS = ("generate", "sample")
 """Methods that run the model itself."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Entered:
-    """A ``with`` statement that enters an autocast made in place, or kept in a variable or attribute."""
-
-    autocast: Autocast
-    block: ast.With | ast.AsyncWith
-    context: ast.expr
-    """What is entered: ``torch.autocast(...)``, ``ctx``, ``self.amp_context()``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,55 +47,15 @@ def regions_of_training_files(project: Project) -> Regions:
 
 def _regions(project: Project) -> Regions:
     found: Regions = {}
-    for item in autocasts(project):
-        if "backward(" in item.module.document.text and not is_float32_island(project, item):
-            entered = tuple(_entered(item))
-            if entered:
-                found[item.module] = (*found.get(item.module, ()), *entered)
+    for item in training_autocasts(project):
+        if not is_float32_island(project, item):
+            found[item.module] = (*found.get(item.module, ()), *entered(item))
     return {module: regions for module, regions in found.items() if any(map(is_training, regions))}
-
-
-def _entered(autocast: Autocast) -> Iterator[Entered]:
-    module = autocast.module
-    if autocast.form == "with":
-        block = module.statement_of(autocast.node)
-        if isinstance(block, ast.With | ast.AsyncWith):
-            yield Entered(autocast, block, autocast.node)
-    elif autocast.form in ("value", "partial"):
-        target = _target(module.statement_of(autocast.node))
-        for node in module.nodes if target is not None else ():
-            if isinstance(node, ast.With | ast.AsyncWith):
-                for item in node.items:
-                    if target is not None and _enters(module, item.context_expr, target, autocast.form):
-                        yield Entered(autocast, node, item.context_expr)
-
-
-def _target(statement: ast.stmt) -> ast.expr | None:
-    """The variable or attribute that keeps the context."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    chain = attribute_chain(statement.targets[0])
-    return statement.targets[0] if chain is not None and (len(chain) == 1 or chain[0] == "self") else None
-
-
-def _enters(module: ModuleNames, context: ast.expr, target: ast.expr, form: str) -> bool:
-    if form == "partial":
-        if not isinstance(context, ast.Call):
-            return False
-        context = context.func
-    if ast.unparse(context) != ast.unparse(target):
-        return False
-    if isinstance(target, ast.Name):
-        return module.scope_of(context).lookup(target.id) is module.scope_of(target).lookup(target.id)
-    return module.scope_of(context).enclosing_class is module.scope_of(target).enclosing_class
 
 
 def is_training(region: Entered) -> bool:
     """Whether the region holds the forward pass of a training step."""
-    module = region.autocast.module
-    scope = function_scope(module, region.block)
-    trains = any(function_scope(module, call) is scope for call in module.calls_by_name.get("backward", []))
-    return trains and not is_without_gradients(module, region.context)
+    return trains(region.autocast.module, region.context)
 
 
 def calls_inside(region: Entered) -> Iterator[ModelCall]:
@@ -155,19 +103,6 @@ def may_be_inside(module: ModuleNames, node: ast.AST) -> bool:
     if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return any(is_in_context(module, call) for call in module.calls_by_name.get(function.name, []))
-
-
-def is_in_context(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a ``with`` or decorator around ``node`` speaks of autocast, or may."""
-    for parent in module.ancestors(node):
-        texts: list[ast.expr] = []
-        if isinstance(parent, ast.With | ast.AsyncWith):
-            texts = [item.context_expr for item in parent.items]
-        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            texts = parent.decorator_list
-        if any(word in ast.unparse(text).lower() for text in texts for word in CONTEXT_WORDS):
-            return True
-    return False
 
 
 def _has_another_purpose(call: ModelCall) -> bool:

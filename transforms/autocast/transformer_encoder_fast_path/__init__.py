@@ -48,6 +48,7 @@ from itertools import groupby
 from ....codemod.model import Finding, Place, Rule
 from ....codemod.profiles.profile import Device
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.imports import imported_modules
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.reach import Reached
 from ....codemod.source.project import Project
@@ -104,7 +105,7 @@ def _cases(project: Project, run: Run, known: Sequence[Encoder]) -> Iterator[_Ca
 
 def _used(project: Project, run: Run, known: Sequence[Encoder]) -> tuple[Reached, list[Encoder]]:
     """What the run uses, and which encoders are among it."""
-    for find in (run.reached, run.reached_by_callers):
+    for find in (run.reached, run.reached_by_importers):
         reached = find(project)
         built = [item for item in known if reached.holds(item.module, item.call)]
         if built and _is_evaluated(run, reached):
@@ -148,7 +149,7 @@ def _is_switched_off(project: Project, reached: Reached) -> bool:
         if any(_switches_off(call) for call in module.calls_by_name.get(SWITCH, [])):
             if module in modules or document.path.endswith("__init__.py"):
                 return True
-            if any(_imports(project, other, document.path) for other in modules):
+            if any(module in imported_modules(project, other) for other in modules):
                 return True
     return False
 
@@ -156,20 +157,6 @@ def _is_switched_off(project: Project, reached: Reached) -> bool:
 def _switches_off(call: ast.Call) -> bool:
     values = [*call.args, *(item.value for item in call.keywords)]
     return len(values) == 1 and not (isinstance(values[0], ast.Constant) and values[0].value)
-
-
-def _imports(project: Project, module: ModuleNames, path: str) -> bool:
-    """Whether ``module`` imports the file at ``path``, or something from it."""
-    names = [
-        item.qualified or "" for scope in module.scopes.values() for group in scope.bindings.values() for item in group
-    ]
-    return any(
-        project.python_path(name, module.document.path) == path
-        for full in dict.fromkeys(names)
-        if full
-        for name in (full, full.rpartition(".")[0])
-        if name
-    )
 
 
 # --- the finding ------------------------------------------------------------------------------------------------------
@@ -190,7 +177,7 @@ def _message(project: Project, case: _Case) -> str:
         when = f", as {case.machine.label} was seen to do"
     return (
         f"under {case.run.what} nn.{' and nn.'.join(names)} fails in evaluation {where}{when}: its fast path "
-        "does not notice autocast there"
+        "ignores autocast there"
     )
 
 

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
+from ....codemod.purpose.steps import entered
 from ....codemod.python.callers import callers_of
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, is_without_gradients
@@ -35,28 +36,15 @@ def autocast_runs(project: Project) -> Iterator[Run]:
 
 
 def _entries(item: Autocast) -> list[ast.AST]:
-    """What runs under the region: the ``with`` items that enter it, also through one name; a decorated body."""
-    module, node = item.module, item.node
-    parent = module.parents[node]
-    if item.form == "decorator" and isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+    """What runs under the region: the contexts that enter it; a decorated body."""
+    parent = item.module.parents[item.node]
+    if item.form == "decorator" and isinstance(parent, FunctionNode):
         return [next((child for child in parent.body if not _is_text(child)), parent.body[0])]
-    while isinstance(parent, ast.IfExp):
-        node, parent = parent, module.parents[parent]
-    if isinstance(parent, ast.withitem):
-        return [node]
-    if not isinstance(parent, ast.Assign) or not isinstance(parent.targets[0], ast.Name):
-        return []
-    name = parent.targets[0].id
-    return [use for use in module.name_loads.get(name, []) if _enters(module, use, parent)]
+    return [found.context for found in entered(item)]
 
 
 def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _enters(module: ModuleNames, use: ast.Name, assigned: ast.Assign) -> bool:
-    bound = any(item.node is assigned for item in module.scope_of(use).lookup(use.id))
-    return bound and isinstance(module.parents[use], ast.withitem)
 
 
 def _is_half(project: Project, item: Autocast) -> bool:

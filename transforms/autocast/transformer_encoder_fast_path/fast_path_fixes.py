@@ -9,6 +9,7 @@ from ....codemod.model import Fix
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
+from ....codemod.torch.imported import torch_for
 from .fast_path_releases import HAS_SWITCH, torch_may_be_below, torch_may_reach
 from .fast_path_runs import Run
 
@@ -22,21 +23,21 @@ def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
     if not torch_may_reach(project, run, HAS_SWITCH):
         return None
     anchors = _anchors(runs)
-    names = [_torch_name(item.module, item.anchor) for item in anchors]
-    if any(name is None for name in names):
+    names = [named for item in anchors if (named := torch_for(item.module, item.anchor)) is not None]
+    if len(names) < len(anchors):
         return None
     guarded = torch_may_be_below(project, run, HAS_SWITCH, unpinned=False)
     edits = [
-        item.module.insert(item.anchor, _statement(name or "torch", guarded))
-        for item, name in zip(anchors, names, strict=True)
+        item.module.insert(item.anchor, _statement(name, guarded))
+        for item, (name, _) in zip(anchors, names, strict=True)
     ]
-    if "" in names:
-        edits.append(run.module.add_import("import torch"))
+    edits += dict.fromkeys(edit for _, imports in names for edit in imports)
     message = (
-        "switch the fast path off: training and CUDA compute what they did, evaluation elsewhere runs the plain layers"
+        "switch the fast path off: training and CUDA compute the same as before; "
+        "evaluation elsewhere runs the plain layers"
     )
     if guarded:
-        message += "; needs PyTorch 2.3, older releases that the requirements allow go on failing"
+        message += "; needs PyTorch 2.3, older releases that the requirements allow keep failing"
     return Fix.safe("fastpath-off", message, *edits)
 
 
@@ -70,22 +71,6 @@ _BLOCKS = ("body", "orelse", "finalbody")
 def _holds_below(block: ast.AST, name: str, module: ModuleNames, node: ast.stmt) -> bool:
     statements = getattr(block, name, [])
     return node in statements or any(parent in statements for parent in module.ancestors(node))
-
-
-def _torch_name(module: ModuleNames, anchor: ast.stmt) -> str | None:
-    """What torch is called at ``anchor``; empty: it has to be imported; None: its name means something else."""
-    scope = module.scope_of(anchor)
-    if not scope.lookup("torch"):
-        for name, bindings in module.module_scope.bindings.items():
-            if bindings[0].qualified == "torch" and len(bindings) == 1 and scope.lookup(name) == bindings:
-                return name
-        return ""
-    bindings = scope.lookup("torch")
-    plain = all(item.kind == "import" and item.qualified == "torch" for item in bindings)
-    if not plain or any(item.scope is not module.module_scope for item in bindings):
-        return None
-    before = [item for item in bindings if getattr(item.node, "lineno", 0) < anchor.lineno]
-    return "torch" if before or scope is not module.module_scope else None
 
 
 def true_precision(project: Project, runs: Sequence[Run]) -> Fix | None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from ....codemod.model import Edit, Place
-from ....codemod.python.callers import callers_of
+from ....codemod.purpose.runs import starts_of
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import function_of
 from ....codemod.python.reach import Reached, reached
 from ....codemod.source.project import Project
 
-MAX_CALLERS = 2
-"""Over how many calls the code that builds the model is searched for."""
 OFF_CUDA = ("cpu", "xpu")
 """Devices whose fast path does not notice autocast. ``mps`` never takes it (PyTorch 1.13 to 2.15)."""
 
@@ -60,15 +57,6 @@ class Run:
         """The definitions that the file of this run uses."""
         return reached(project, [(self.module, self.module.tree), *self.starts])
 
-    def reached_by_callers(self, project: Project) -> Reached:
-        """The definitions that this file and those that call into it use; costly."""
-        modules = dict.fromkeys([self.module, *_callers(project, self.module, self.anchor, MAX_CALLERS)])
-        return reached(project, [*((module, module.tree) for module in modules), *self.starts])
-
-
-def _callers(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> Iterator[ModuleNames]:
-    function = function_of(module, node)
-    if hops and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        for site in callers_of(project, module, function).sites:
-            yield site.module
-            yield from _callers(project, site.module, site.call, hops - 1)
+    def reached_by_importers(self, project: Project) -> Reached:
+        """The definitions that this file and the programs that import it use; costly."""
+        return reached(project, [*((module, module.tree) for module in starts_of(project, self.module)), *self.starts])

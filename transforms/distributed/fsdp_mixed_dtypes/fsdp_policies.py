@@ -10,7 +10,7 @@ from ....codemod.python.arguments import Signature, bind
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.dtypes import HALVES, Dtype
 
 WORDS = ("MixedPrecision", "fully_shard", "FullyShardedDataParallel")
 FSDP1 = Signature(
@@ -42,7 +42,6 @@ WRAPPERS = {f"{owner}.FullyShardedDataParallel": 1 for owner in OWNERS_1} | {
     f"{owner}.fully_shard": 2 for owner in OWNERS_2
 }
 """What shards a model, with its version."""
-HALVES = (BF16, FP16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

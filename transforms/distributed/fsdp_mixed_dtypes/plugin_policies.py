@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from ....codemod.model import Draft, Fix
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import Dtype, as_dtype
-from .fsdp_policies import HALVES
+from ....codemod.torch.api import ACCELERATOR
+from ....codemod.torch.dtypes import HALVES, Dtype, as_dtype
 from .policy_dtypes import follow, policy_behind
 
 PLUGINS = (
@@ -21,9 +21,6 @@ KEYS = {1: "buffer_dtype", 2: "output_dtype"}
 """The third key of the dict, by version of FSDP."""
 
 
-ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
-
-
 def plugin_clashes(project: Project) -> Iterator[Draft]:
     """Dicts with the third key of the other version, and policies that differ from ``Accelerator(mixed_precision)``."""
     words = ("FullyShardedDataParallelPlugin",)
@@ -33,7 +30,7 @@ def plugin_clashes(project: Project) -> Iterator[Draft]:
             if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in PLUGINS:
                 yield from _in_plugin(module, call)
         for call in module.calls_by_name.get("Accelerator", []):
-            if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in ACCELERATORS:
+            if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in ACCELERATOR:
                 yield from _against_accelerator(project, module, call)
 
 
@@ -56,7 +53,7 @@ def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) 
         policy.module,
         policy.arguments["param_dtype"],
         f"FSDP casts parameters to {main.name} while accelerate's autocast computes in {compute.name}",
-        (module.place(told, f"accelerate is told {compute.name}"),),
+        (module.place(told, f"accelerate is configured for {compute.name}"),),
         [follow(project, policy, main, compute)],
     )
 
@@ -76,7 +73,7 @@ def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     yield Draft.at(
         module,
         keys[wrong],
-        f"accelerate wants {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
+        f"accelerate expects {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
         (module.place(version_node, f"version {version} is chosen here"),),
         [Fix.unsafe("rename-key", message, edit)],
     )

@@ -9,9 +9,9 @@ from ....codemod.model import Draft, Fix
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import calls_of, function_of, guard_facts, loops, position
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import FP32, Dtype
+from ....codemod.torch.dtypes import FP32, HALVES, Dtype
 from ....codemod.torch.weights import cast_dtype
-from .fsdp_policies import HALVES, wraps_in
+from .fsdp_policies import wraps_in
 
 CASTS = ("to", "half", "bfloat16", "float")
 APART = ("auto_wrap_policy", "ignored_modules", "ignored_states", "ignored_params", "ignored_parameters")

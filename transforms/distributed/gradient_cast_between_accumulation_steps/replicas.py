@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
+from ....codemod.torch.api import ACCELERATOR, FABRIC
 from .gradient_casts import CastSite
 
+DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
+BY_ACCELERATE = "accelerate wraps the model in DistributedDataParallel where several processes run"
 WRAPPERS = {
-    "torch.nn.parallel.DistributedDataParallel": "the model is wrapped by DistributedDataParallel",
-    "torch.nn.parallel.distributed.DistributedDataParallel": "the model is wrapped by DistributedDataParallel",
-    "accelerate.Accelerator": "accelerate wraps the model by DistributedDataParallel where several processes run",
-    "accelerate.accelerator.Accelerator": "accelerate wraps the model by DistributedDataParallel where several run",
-    "lightning.fabric.Fabric": "Fabric wraps the model by DistributedDataParallel where several processes run",
-    "lightning.Fabric": "Fabric wraps the model by DistributedDataParallel where several processes run",
-    "lightning_fabric.Fabric": "Fabric wraps the model by DistributedDataParallel where several processes run",
+    **dict.fromkeys(DDP, "the model is wrapped in DistributedDataParallel"),
+    **dict.fromkeys(ACCELERATOR, BY_ACCELERATE),
+    **dict.fromkeys(FABRIC, "Fabric wraps the model in DistributedDataParallel where several processes run"),
 }
 NAMES = ("DistributedDataParallel", "Accelerator", "Fabric")
 
@@ -35,7 +34,7 @@ def replicas_of(project: Project, site: CastSite) -> Replicas | None:
     """What shows in the file of ``site`` that several processes hold its model; None where nothing does."""
     for call in site.module.calls_by_name.get("no_sync", []) + site.module.calls_by_name.get("no_backward_sync", []):
         if function_of(site.module, call) is site.function:
-            return Replicas(site.module, call, "DistributedDataParallel is kept from reducing here")
+            return Replicas(site.module, call, "gradient reduction is disabled here")
     return _in_module(project, site.module) or _accumulate(site)
 
 
@@ -45,7 +44,7 @@ def _accumulate(site: CastSite) -> Replicas | None:
     for call in site.module.calls_by_name.get("accumulate", []):
         held = site.module.parents.get(site.module.parents.get(call, call))
         if held in around and "accelerator" in ast.unparse(call.func).lower():
-            return Replicas(site.module, call, WRAPPERS["accelerate.Accelerator"])
+            return Replicas(site.module, call, BY_ACCELERATE)
     return None
 
 

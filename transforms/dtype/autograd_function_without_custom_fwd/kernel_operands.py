@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import ASSUMED
 from ....codemod.flow.lattice import Role
+from ....codemod.purpose.entered import Inside, way_inside
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP32
-from ..autocast_paths import Inside, PathFinder
 from ..custom_functions import CustomFunction
 from ..function_passes import compares_dtypes
 from ..function_uses import applications, is_foreign
@@ -39,7 +39,7 @@ def mixed_kernel(project: Project, function: CustomFunction) -> MixedKernel | No
         if not isinstance(call, ast.Call) or call.func is not node or not _is_forward(project, module, caller):
             continue
         pair = _pair(project, function, kernels, module, call)
-        inside = project.fact(PathFinder).inside(module, call) if pair is not None else None
+        inside = way_inside(project, module, call) if pair is not None else None
         if pair is not None and inside is not None:
             return MixedKernel(pair[0], module, call, pair[1], pair[2], inside)
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ....codemod.source.project import Project
-from ..object_calls import calls_of_object
+from ....codemod.torch.object_calls import calls_of_object
 
 FUNCTION = "torch.nn.functional.binary_cross_entropy"
 CLASSES = {"torch.nn.BCELoss", "torch.nn.modules.BCELoss", "torch.nn.modules.loss.BCELoss"}
@@ -27,8 +27,6 @@ class BceCall:
 
 def bce_calls(project: Project) -> Iterator[BceCall]:
     """The calls of the project, each once."""
-    if not any(True for _ in project.python_documents(("autocast", "precision"), where=_may_be_mixed)):
-        return
     seen: set[ast.Call] = set()
     for document in project.python_documents(("bceloss", "binary_cross_entropy")):
         module = names_of(project, document)
@@ -36,10 +34,6 @@ def bce_calls(project: Project) -> Iterator[BceCall]:
             if found.call not in seen:
                 seen.add(found.call)
                 yield found
-
-
-def _may_be_mixed(text: str) -> bool:
-    return "autocast" in text or ("Trainer(" in text and "lightning" in text)
 
 
 def _in_module(project: Project, module: ModuleNames) -> Iterator[BceCall]:

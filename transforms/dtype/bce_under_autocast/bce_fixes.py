@@ -6,24 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, Fix
-from ....codemod.python.bindings import reaching
+from ....codemod.purpose.entered import Inside
+from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
-from ..autocast_paths import Inside
+from ....codemod.torch.tables.operations import operation
 from .bce_calls import CLASSES, FUNCTION, BceCall
 
-_LIGHT_METHODS = frozenset(
-    {"view", "reshape", "squeeze", "unsqueeze", "flatten", "float", "detach", "clamp", "sigmoid", "to", "type_as",
-     "expand_as", "expand", "size", "permute", "transpose", "contiguous", "double", "repeat", "view_as", "numel",
-     "long", "clone", "new_ones", "new_zeros", "new_full", "abs"}
-)  # fmt: skip
-"""Computed in the same dtype with and without autocast."""
-_LIGHT_RESULTS = _LIGHT_METHODS | {"mean", "sum", "item", "append", "div", "mul", "backward", "add"}
-"""What may be done to the loss itself, which is float32."""
-_LIGHT_FUNCTIONS = frozenset(
-    {"sigmoid", "ones_like", "zeros_like", "full_like", "ones", "zeros", "full", "cat", "stack", "clamp", "rand_like",
-     "squeeze", "unsqueeze", "binary_cross_entropy", "where", "tensor", "reshape", "flatten"}
-)  # fmt: skip
+_OF_LOSS = ("sum", "append")
+"""What may be done to the loss beside that: autocast would give float32, which it has already."""
 _LIGHT_BUILTINS = frozenset({"len", "float", "int", "min", "max"})
 _SIGMOIDS = {"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"}
 _CONDITIONAL = (
@@ -104,19 +95,22 @@ def _is_all_light(project: Project, module: ModuleNames, statement: ast.stmt, ca
             return False
         if not isinstance(node, ast.Call) or node in same or node in ast.walk(call.func):
             continue
-        light = _LIGHT_RESULTS if node in around else _LIGHT_METHODS
-        if not _is_light(project, module, node, light):
+        of_loss = node in around and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_LOSS
+        if not of_loss and not _is_light(project, module, node):
             return False
     return True
 
 
-def _is_light(project: Project, module: ModuleNames, node: ast.Call, methods: frozenset[str]) -> bool:
+def _is_light(project: Project, module: ModuleNames, node: ast.Call) -> bool:
+    """Whether a call is computed in the same dtype with and without autocast."""
     name = resolve(project, module, node.func)
-    if name is not None and name.startswith("torch."):
-        return name.rpartition(".")[2] in _LIGHT_FUNCTIONS
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr in methods
-    return isinstance(node.func, ast.Name) and node.func.id in _LIGHT_BUILTINS
+    if name is None or not name.startswith("torch."):
+        if isinstance(node.func, ast.Name):
+            return node.func.id in _LIGHT_BUILTINS
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    known = operation(name)
+    policies = {known.autocast(device) for device in ("cuda", "cpu")} if known is not None else {"unknown"}
+    return policies <= {"", "promote"} or name == FUNCTION
 
 
 def _apart(project: Project, found: BceCall, statement: ast.stmt, inside: Inside) -> list[Edit] | None:
@@ -152,7 +146,7 @@ def _moved_arguments(
     for node, new in zip(arguments, _ARGUMENT_NAMES, strict=True):
         text = module.document.source(module.document.span(node))
         calls = [item for item in ast.walk(node) if isinstance(item, ast.Call)]
-        if not all(_is_light(project, module, item, _LIGHT_METHODS) for item in calls):
+        if not all(_is_light(project, module, item) for item in calls):
             if module.scope_of(node).lookup(new) or "\n" in text:
                 return [], None
             moved.append(f"{new} = {text}")
@@ -209,8 +203,7 @@ def _logits(project: Project, found: BceCall) -> Iterator[Fix]:
 def _sigmoid(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ast.Call, ast.expr] | None:
     """The sigmoid that makes the prediction and feeds nothing else, with what goes into it."""
     if isinstance(node, ast.Name):
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-        value = bindings[0].value if len(bindings) == 1 else None
+        value = only_value(module, node)
         own = [item for item in module.name_loads.get(node.id, []) if module.scope_of(item) is module.scope_of(node)]
         alone = len(own) == 1 and len(module.scope_of(node).lookup(node.id)) == 1
         return _sigmoid(project, module, value) if isinstance(value, ast.Call) and alone else None

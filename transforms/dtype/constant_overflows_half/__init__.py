@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -41,6 +40,7 @@ from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.imported import torch_for
 from ..half_here import Half, half_here
 from .read_by import only_softmax_reads
 
@@ -65,14 +65,7 @@ METHODS = {
     "pad": (("value", 2),),
 }
 """Calls that refuse a number their tensor cannot hold: name and position of the number, the tensor left out."""
-WORDS = ("masked_fill", "clamp", "clip(", "fill_(", "index_fill", "full(", "full_like(", "value=")
-LARGE = re.compile(
-    r"(?<![\w/#.])(?:[0-9]+\.?[0-9]*[eE]\+?(?:0?[5-9]|[1-9][0-9])\b|[1-9][0-9]{5,}\b|(?:6[5-9]|[7-9][0-9])[0-9]{3}\b)"
-    r"|\b(?:2|10) ?\*\* ?[1-9]|\b[1-9][0-9_]*_000\b"
-    r"|finfo\([a-z.]*.?(?:float|double)|float_info"
-)
-"""Text that may be a number beyond float16; a file without any is not parsed."""
-
+WORDS = ("masked_fill", "clamp", "clip(", "fill_(", "index_fill", "full(", "full_like(", "pad(")
 ELSEWHERE = ("onnx", "export", "infer", "data", "preprocess", "frontend", "convert", "deprecated")
 """Words in paths of code that prepares data or serves a model."""
 
@@ -94,7 +87,7 @@ class Write:
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.python_documents(WORDS, where=_speaks_of_numbers):
+    for document in project.python_documents(WORDS, where=lambda text: "torch" in text):
         yield from _in_module(project, names_of(project, document))
 
 
@@ -113,10 +106,6 @@ def _is_trained(module: ModuleNames, write: Write) -> bool:
     bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
     apart = any(word in module.document.path.lower() for word in ELSEWHERE)
     return not apart and any("Module" in ast.unparse(base) for base in bases)
-
-
-def _speaks_of_numbers(text: str) -> bool:
-    return LARGE.search(text) is not None
 
 
 def _writes(project: Project, module: ModuleNames) -> Iterator[Write]:
@@ -169,13 +158,14 @@ def _fixes(write: Write, half: Half) -> list[Fix]:
     if dtype is None or "torch.jit.script" in write.module.document.text:
         return []  # TorchScript knows no torch.finfo of a tensor's dtype
     limit = finfo_dtype(write.module, write.number)
-    torch, imported = _torch(write.module)
+    torch = torch_for(write.module, write.number)
     if limit is not None and write.module.qualified(limit) is not None:
-        edit = write.module.replace(limit, dtype)
-        imported = []
+        edit, imported = write.module.replace(limit, dtype), tuple[Edit, ...]()
+    elif torch is None:
+        return []
     else:
         end = "min" if write.value < 0 else "max"
-        edit = write.module.replace(write.number, f"{torch}.finfo({dtype}).{end}")
+        edit, imported = write.module.replace(write.number, f"{torch[0]}.finfo({dtype}).{end}"), torch[1]
     safe = limit is not None or half.certain or only_softmax_reads(write.module, write.call)
     if safe:
         return [Fix.safe("finfo", f"use the limit of {dtype}", edit, *imported)]
@@ -197,14 +187,6 @@ def _dtype_text(write: Write) -> str | None:
 
 def _is_method(write: Write) -> bool:
     return write.module.qualified(write.call.func) is None
-
-
-def _torch(module: ModuleNames) -> tuple[str, list[Edit]]:
-    """What torch is called here, and the import it takes."""
-    for name, bindings in module.module_scope.bindings.items():
-        if all(item.kind == "import" and item.qualified == "torch" for item in bindings):
-            return name, []
-    return "torch", [module.add_import("import torch")]
 
 
 rule = Rule.of("PF209", check)

@@ -32,18 +32,24 @@ are not certain.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ....codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
+from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.frame import Autocasting, AutocastState
+from ....codemod.flow.lattice import INT64
+from ....codemod.model import Applicability, Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.tables.libraries import COUNTS, TOKEN_IDS
 from ....codemod.torch.weights import cast_dtype
+from ..clashes import chain_of
 from .batch_casts import BatchCast, batch_casts
-from .integer_tensors import integer_source, named_ids
 
 LAST_EXACT = {BF16: 256, FP16: 2048}
 """The integers up to here are exact."""
@@ -75,16 +81,16 @@ def _cast_batch(batch: BatchCast) -> Finding:
         f"this casts every tensor of the batch to {batch.dtype.name}, {batch.entry} too: ids above"
         f" {LAST_EXACT[batch.dtype]} are rounded, and an embedding or a loss refuses them"
     )
-    evidence = (Place(document.path, document.span(batch.evidence), f"the batch holds {batch.entry}"),)
+    evidence = (batch.module.place(batch.evidence, f"the batch holds {batch.entry}"),)
     fixes = []
     if batch.value is not None:
         span = document.span(batch.cast)
         kept = batch.without_dtype or document.source(document.span(batch.value))
         tested = document.source(document.span(batch.value))
-        edit = ReplaceExpression(span, (span, f" if {tested}.is_floating_point() else {kept}"))
+        edit = batch.module.replace(span, span, f" if {tested}.is_floating_point() else {kept}")
         name, level = ("floating-only", Applicability.SAFE) if batch.stops else ("spare-integers", Applicability.UNSAFE)
-        fixes.append(Fix(name, "cast only floating-point tensors", level, (Edit(document.path, edit),)))
-    return rule.finding(message, document.path, document.span(batch.cast), evidence, fixes)
+        fixes.append(Fix.of(name, level, "cast only floating-point tensors", edit))
+    return rule.at(batch.module, batch.cast, message, evidence, fixes)
 
 
 # --- single tensors ---------------------------------------------------------------------------------------------------
@@ -95,7 +101,7 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
         for call in module.calls_by_name.get(name, []):
             if not isinstance(call.func, ast.Attribute):
                 continue
-            source = integer_source(module, call.func.value) or named_ids(module, call)
+            source = _source(project, module, call.func.value) or _named_ids(module, call)
             dtype = _coarsest(project, module, call) if source is not None else None
             if source is None or dtype is None or source.largest <= LAST_EXACT[dtype]:
                 continue
@@ -106,8 +112,50 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
                     f"{text} holds integers, and {dtype.name} is exact up to {LAST_EXACT[dtype]} only:"
                     " larger ones are rounded"
                 )
-                evidence = (Place(document.path, document.span(source.node), source.why),)
-                yield rule.finding(message, document.path, document.span(call), evidence, _without_cast(module, call))
+                evidence = (module.place(source.node, source.why),)
+                yield rule.at(module, call, message, evidence, _without_cast(module, call))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntegerSource:
+    """Why a tensor holds integers."""
+
+    node: ast.AST
+    largest: float
+    """The largest integer it can hold; infinity where that is not known but large."""
+    why: str
+
+
+def _source(project: Project, module: ModuleNames, node: ast.expr) -> IntegerSource | None:
+    """Where the flow saw the integers in ``node`` begin; None where it may hold anything else, or few numbers."""
+    atom = flow_of(project).value_at(module, node, AutocastState(Autocasting.MAYBE)).only
+    steps = chain_of(atom) if atom is not None and atom.dtype == INT64 else []
+    if not steps or atom is None:
+        return None
+    start = steps[0].node
+    if isinstance(start, ast.Call):
+        return _random(start) if getattr(start.func, "attr", "") == "randint" else None
+    return IntegerSource(start, math.inf, steps[0].text) if steps[0].path == module.document.path else None
+
+
+def _random(node: ast.Call) -> IntegerSource | None:
+    """``torch.randint(low, high, ...)``: the end where it is written, or what a library's count is by default."""
+    high = next((item.value for item in node.keywords if item.arg == "high"), None)
+    if high is None and node.args:
+        pair = len(node.args) > 1 and not isinstance(node.args[1], ast.Tuple | ast.List)
+        high = node.args[1] if pair else node.args[0]
+    if isinstance(high, ast.Constant) and isinstance(high.value, int):
+        return IntegerSource(node, high.value - 1, f"integers below {high.value}")
+    count = COUNTS.get(high.attr) if isinstance(high, ast.Attribute) else None
+    return IntegerSource(node, count - 1, f"integers below {count} by default") if count is not None else None
+
+
+def _named_ids(module: ModuleNames, cast: ast.Call) -> IntegerSource | None:
+    """``input_ids = batch[0].to(device, dtype)``: the result is called token ids."""
+    parent = module.parents[cast]
+    target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
+    name = getattr(target, "id", getattr(target, "attr", ""))
+    return IntegerSource(target, math.inf, "token ids") if target is not None and name in TOKEN_IDS else None
 
 
 def _coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:
@@ -137,12 +185,11 @@ def _is_computed_with(module: ModuleNames, call: ast.Call) -> bool:
 
 
 def _without_cast(module: ModuleNames, call: ast.Call) -> list[Fix]:
-    document = module.document
     if len(call.args) + len(call.keywords) > 1 or not isinstance(call.func, ast.Attribute):
         return []
-    edit = ReplaceExpression(document.span(call), (document.span(call.func.value),))
-    text = "keep the integers; what needs a floating type casts itself, or says so"
-    return [Fix("keep-integers", text, Applicability.UNSAFE, (Edit(document.path, edit),))]
+    edit = module.replace(call, call.func.value)
+    text = "keep the integers; operations that need a floating type cast them or raise"
+    return [Fix.unsafe("keep-integers", text, edit)]
 
 
 # --- positions --------------------------------------------------------------------------------------------------------
@@ -157,11 +204,10 @@ def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
         dtypes = [dtype for dtype in LAST_EXACT if dtype in found]
         if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
             continue
-        document = module.document
         message = (
-            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighbouring positions are equal"
+            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighboring positions are equal"
         )
-        yield rule.finding(message, document.path, document.span(call), (), [_in_float32(module, call)])
+        yield rule.at(module, call, message, (), [_in_float32(module, call)])
 
 
 def _counts_far(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> bool:
@@ -183,11 +229,10 @@ def _is_length(node: ast.expr) -> bool:
 
 
 def _in_float32(module: ModuleNames, call: ast.Call) -> Fix:
-    document = module.document
     torch = ast.unparse(call.func).rpartition(".")[0] or "torch"
-    edit = Edit(document.path, SetArgument(document.span(call), "dtype", f"{torch}.float32"))
+    edit = module.set_argument(call, "dtype", f"{torch}.float32")
     text = "count in float32; cast what is computed from the positions, where 16-bit tensors meet it"
-    return Fix("count-in-float32", text, Applicability.DISPLAY_ONLY, (edit,))
+    return Fix.shown("count-in-float32", text, edit)
 
 
 rule = Rule.of("PF214", check)

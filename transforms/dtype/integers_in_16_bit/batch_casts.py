@@ -11,9 +11,10 @@ from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.tables.libraries import TOKEN_IDS
 from ....codemod.torch.weights import cast_dtype
 
-ENTRIES = ("input_ids", "decoder_input_ids", "token_ids", "token_type_ids", "position_ids", "labels")
+ENTRIES = (*TOKEN_IDS, "token_type_ids", "position_ids", "labels")
 """Entries of a batch that hold integers; those that index an embedding first."""
 TOKENIZERS = ("tokenizer", "tok")
 _MAX_CHAIN = 5

@@ -31,16 +31,17 @@ from collections.abc import Iterator
 
 from ....codemod.flow.encounters import encounters
 from ....codemod.flow.frame import Application, place_of
-from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
 from ..float_around import float_around
 from ..numpy_readings import is_told_apart
-from .half_operands import HalfOperand, half_operand
+from .half_operands import HalfOperand, Origin, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
 
 _CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like")
@@ -53,13 +54,13 @@ def check(project: Project) -> Iterator[Finding]:
         if operand is None:
             continue
         hit = operand.dtypes & _missing(project, item, operand)
-        if hit and not (operand.origin != "cast" and is_told_apart(project, item.module, item.node)):
+        if hit and not (operand.origin is not Origin.CAST and is_told_apart(project, item.module, item.node)):
             yield _finding(project, item, operand, hit)
 
 
 def _missing(project: Project, item: Application, operand: HalfOperand) -> frozenset[Dtype]:
     """What autocast made runs on the device of its region; anything else has to lack a kernel everywhere."""
-    if operand.origin == "autocast":
+    if operand.origin is Origin.AUTOCAST:
         return gaps_on(project, item, item.autocast.device)
     return gaps(project, item)
 
@@ -70,18 +71,17 @@ def _is_asked(item: Application) -> bool:
 
 
 def _finding(project: Project, item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:
-    document = item.module.document
     name, called = name_of(operand.node), item.operation
     types = " or ".join(sorted(dtype.name for dtype in hit))
     when = {
-        "cast": f"{name} is {types}",
-        "chosen": f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
-        "autocast": f"{name} is {types} under autocast",
+        Origin.CAST: f"{name} is {types}",
+        Origin.CHOSEN: f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
+        Origin.AUTOCAST: f"{name} is {types} under autocast",
     }[operand.origin]
     message = f"{when}, for which {called} has no kernel: this raises"
-    certain = next(iter(hit)) if operand.origin == "cast" and len(operand.dtypes) == 1 else None
+    certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
     fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
-    return rule.finding(message, document.path, document.span(item.node), evidence, fixes)
+    return rule.at(item.module, item.node, message, evidence, fixes)
 
 
 def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:
@@ -91,7 +91,7 @@ def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -
     edits = float_around(item.module, item.node, _tensors(item, operand), result)
     back = " and cast the result back" if result else ""
     message = f"compute it in float32{back}; float32 tensors stay as they are"
-    return [Fix("float32", message, Applicability.SAFE, edits)]
+    return [Fix.safe("float32", message, *edits)]
 
 
 def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -> str:
@@ -101,8 +101,8 @@ def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -
         return ""
     if place_of(operand) is not None:
         return f"{ast.unparse(operand)}.dtype"
-    imported = any(entry.qualified == "torch" for entry in item.module.scope_of(item.node).lookup("torch"))
-    return f"torch.{certain.name}" if certain is not None and imported else ""
+    torch = torch_at(item.module, item.node)
+    return f"{torch}.{certain.name}" if certain is not None and torch is not None else ""
 
 
 def _tensors(item: Application, operand: ast.expr) -> list[ast.expr]:

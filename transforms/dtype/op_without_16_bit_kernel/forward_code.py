@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from ....codemod.flow.classes import ProjectClass, is_torch_module
+from ....codemod.purpose.entered import regions_around
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts_in
 
 MAX_STEPS = 2
 """How many callers up a plain function is looked for in a forward pass."""
@@ -43,28 +42,3 @@ def _is_outside(module: ModuleNames, node: ast.AST) -> bool:
     names += [owner.node.name] if owner is not None and isinstance(owner.node, ast.ClassDef) else []
     words = {word for name in names for word in name.lower().split("_")}
     return not words.isdisjoint(_OUTSIDE) or any(name.endswith(("Loss", "Criterion", "Metric")) for name in names)
-
-
-def regions_around(project: Project, module: ModuleNames, node: ast.AST) -> Iterator[Autocast]:
-    """The autocasts entered around ``node`` in its function or as a decorator of it, innermost first."""
-    if "autocast" not in module.document.text:
-        return
-    made = {item.node: item for item in autocasts_in(project, module)}
-    for parent in module.ancestors(node):
-        if isinstance(parent, ast.With | ast.AsyncWith):
-            for item in reversed(parent.items):
-                yield from _entered(module, made, item.context_expr)
-        elif isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from (made[item] for item in parent.decorator_list if item in made)
-            return
-
-
-def _entered(module: ModuleNames, made: dict[ast.expr, Autocast], expression: ast.expr) -> Iterator[Autocast]:
-    """The autocast itself, or the one that a name holds: ``amp = nullcontext() if ... else torch.autocast(...)``."""
-    if expression in made:
-        yield made[expression]
-        return
-    if isinstance(expression, ast.Name):
-        for binding in module.scope_of(expression).lookup(expression.id):
-            if binding.value is not None:
-                yield from (made[node] for node in ast.walk(binding.value) if node in made)

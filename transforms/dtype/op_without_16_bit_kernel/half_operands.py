@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from ....codemod.flow.frame import Application, Autocasting
-from ....codemod.flow.lattice import HALVES, Atom, Kind, Made, Role, Value
+from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.model import Place
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
@@ -15,7 +16,7 @@ from ....codemod.python.functions import FunctionTarget
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.tables.operations import operation
 from ..atom_places import atom_places
 from ..half_here import Half, half_here
@@ -28,17 +29,27 @@ _RAISED = ("fp32", "set_opt_dtype")
 """Policies under which autocast casts a 16-bit operand to float32 itself."""
 
 
+class Origin(Enum):
+    """What makes an operand 16-bit."""
+
+    CAST = "cast"
+    """A cast: it is for certain."""
+    CHOSEN = "chosen"
+    """A dtype that the project chooses at run time."""
+    AUTOCAST = "autocast"
+    """A region that is open around it."""
+
+
 @dataclass(frozen=True, slots=True)
 class HalfOperand:
     """An operand that is, or can be, 16-bit."""
 
     node: ast.expr
     dtypes: frozenset[Dtype]
-    origin: str
-    """``cast``: for certain; ``chosen``: by a dtype that the project chooses at run time; ``autocast``: under it."""
+    origin: Origin
     why: tuple[Place, ...]
     symbol: str = ""
-    """For ``chosen``: what decides."""
+    """For a dtype that is chosen: what decides."""
 
 
 def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
@@ -95,7 +106,7 @@ def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | N
     certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)
     symbol = next((atom.symbol for atom in guilty if atom.role is Role.EXPRESSION), "")
     autocast = all(atom.made is Made.AUTOCAST or atom.role is Role.AUTOCAST for atom in guilty)
-    origin = "autocast" if autocast else "cast" if certain else "chosen"
+    origin = Origin.AUTOCAST if autocast else Origin.CAST if certain else Origin.CHOSEN
     return HalfOperand(node, dtypes, origin, atom_places(project, guilty), symbol)
 
 
@@ -115,7 +126,7 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     if not is_in_forward(project, item.module, item.node):
         return None
     half = half_here(project, item.module, node) or _handed_over(project, item, node)
-    return HalfOperand(node, half.dtypes, "cast" if half.certain else "autocast", half.why) if half else None
+    return HalfOperand(node, half.dtypes, Origin.CAST if half.certain else Origin.AUTOCAST, half.why) if half else None
 
 
 def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | None:
@@ -130,8 +141,7 @@ def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | 
     for call, argument in _applied(module, owner.node.name, function, name):
         half = half_here(project, module, argument)
         if half is not None:
-            document = module.document
-            place = Place(document.path, document.span(call), f"{owner.node.name} is applied to it here")
+            place = module.place(call, f"{owner.node.name} is applied to it here")
             return Half(half.dtypes, half.certain, (*half.why, place))
     return None
 

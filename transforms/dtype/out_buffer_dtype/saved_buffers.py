@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from ....codemod.flow.autograd import Passes, differ, input_of
 from ....codemod.flow.frame import Product
-from ....codemod.flow.lattice import Kind, Role, Value
+from ....codemod.flow.lattice import Atom, Kind, Role, Value
 from ....codemod.model import Operation, ReplaceExpression
 from ....codemod.purpose.runs import runs_around
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
+from ....codemod.torch.tables.operations import keeps_dtype
 from ..custom_functions import CustomFunction
 from ..function_passes import passes_of
 
@@ -44,13 +45,18 @@ def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch
         return
     seen: set[ast.AST] = set()
     mixed: list[Mismatch] = []
+    reused: list[Atom | None] = []
     for product in passes.backward.record.products.values():
         if product.target is None or asks_for_dtype(function.module, product.node):
             continue
         found = _reused(function, passes, product) or _dequantized(function, product)
         if found is None:
-            mixed += _mixed(function, product)
-        elif found.node not in seen:
+            # A reused buffer that a product was written into has the dtype of that product, or the run ended there.
+            mixed += _mixed(function, product) if product.target[1].only not in reused else ()
+            continue
+        if not product.in_place:
+            reused.append(product.target[1].only)
+        if found.node not in seen:
             seen.add(found.node)
             yield found
     if mixed:
@@ -129,8 +135,7 @@ def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
         return _Buffer(node, node.body, node.test) if none else None
     if not isinstance(node, ast.Name):
         return None
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-    value = bindings[0].value if len(bindings) == 1 else None
+    value = only_value(module, node)
     return _buffer(module, value) if isinstance(value, ast.IfExp) else _Buffer(node, node, None)
 
 
@@ -156,7 +161,7 @@ def _named(node: ast.expr) -> ast.Name | None:
     """``df`` of ``df``, ``df.t()``, ``df.T``: a name whose dtype is that of the expression."""
     while True:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
-            if node.func.attr not in ("t", "transpose", "view", "reshape", "contiguous", "flatten"):
+            if not keeps_dtype(node.func.attr):
                 return None
             node = node.func.value
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
@@ -203,8 +208,7 @@ def _dequantized(function: CustomFunction, product: Product) -> Mismatch | None:
 
 def _unpacked(function: CustomFunction, value: Value) -> ast.Call | None:
     """The call in backward that unpacked a quantized weight."""
-    atom = value.only
-    source = atom.source if atom is not None and atom.role is Role.QUANTIZED else None
+    source = next((atom.source for atom in value.atoms if atom.role is Role.QUANTIZED), None)
     inside = source is not None and function.backward in function.module.ancestors(source.node)
     return source.node if source is not None and inside and isinstance(source.node, ast.Call) else None
 

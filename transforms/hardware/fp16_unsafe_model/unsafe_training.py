@@ -11,18 +11,18 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
+from ....codemod.torch.api import FABRIC, LOADERS, TRAINER
 from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16
-from ....codemod.torch.weights import LOADERS, cast_dtype
-from ...trainer.trainer_precision import Compute
-from ...trainer.training_runs import Run, training_runs
+from ....codemod.torch.weights import cast_dtype
+from ....codemod.trainers.reading.precision import Compute
+from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from .fp16_danger import goes_to, other_precision
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
 HALF_WORDS = ("float16", "fp16", "half()", "autocast", "16")
-LIGHTNING = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer", "lightning.Fabric")
 IN_HALF = (16, "16", "16-mixed")
 ONLY_FP16 = ("fp16_full_eval", "fp16_opt_level", "fp16_backend", "half_precision_backend")
 """Arguments that lose their sense, or raise, without ``fp16``."""
@@ -41,9 +41,9 @@ class Checkpoint:
 def unsafe_training(project: Project) -> Iterator[Draft]:
     """Trainers, autocast loops and plain casts; each load is reported once."""
     seen: set[ast.Call] = set()
-    for run in training_runs(project) if _names_any(project) else ():
+    for run in trained_loads(project) if _names_any(project) else ():
         checkpoint = checkpoint_at(project, run.load.module, run.load.call)
-        plain = run.precision.compute is Compute.FP16 and not run.load.quantised and not run.load.unsloth
+        plain = run.precision.compute is Compute.FP16 and not run.load.quantized and not run.load.unsloth
         if checkpoint is not None and plain and checkpoint.call not in seen:
             seen.add(checkpoint.call)
             yield _of_run(project, run, checkpoint)
@@ -88,7 +88,7 @@ def _may_load(text: str) -> bool:
 # --- trainers that are told fp16 --------------------------------------------------------------------------------------
 
 
-def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Draft:
+def _of_run(project: Project, run: TrainedLoad, checkpoint: Checkpoint) -> Draft:
     precision = run.precision
     node = precision.node or precision.call
     evidence = [checkpoint.module.place(checkpoint.call, f"{checkpoint.model} is loaded")]
@@ -101,7 +101,7 @@ def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Draft:
     return Draft.at(precision.module, node, message(checkpoint), tuple(evidence), [fix])
 
 
-def _moves(project: Project, run: Run, goal: str) -> Iterator[Edit]:
+def _moves(project: Project, run: TrainedLoad, goal: str) -> Iterator[Edit]:
     module, call, node = run.precision.module, run.precision.call, run.precision.node
     span = module.document.span(call)
     keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
@@ -187,7 +187,7 @@ def _lightning(project: Project, module: ModuleNames) -> tuple[ast.expr, str] | 
         for call in module.calls_by_name.get(name, []):
             node = next((item.value for item in call.keywords if item.arg == "precision"), None)
             half = isinstance(node, ast.Constant) and not isinstance(node.value, bool) and node.value in IN_HALF
-            if half and node is not None and resolve(project, module, call.func) in LIGHTNING:
+            if half and node is not None and resolve(project, module, call.func) in (*TRAINER, *FABRIC):
                 return node, "Lightning computes in float16"
     return None
 

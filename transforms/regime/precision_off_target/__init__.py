@@ -13,10 +13,14 @@ they meet, or silently computes in two precisions.
 ## Fix
 
 `move` [safe]: the declaration is respelled in its own vocabulary: `dtype=` of an autocast region, the value of a
-setting that the project's own code takes for the target, the argument of a trainer. What the user asked for with the
+setting that the project's own code uses for the target, the argument of a trainer. What the user asked for with the
 target changes with it: range, digits, memory and speed; the message says how. The ordinary rules then clean up: a
 scaler that bfloat16 does not need, one that float16 lacks, `.numpy()` of bfloat16 tensors. Some declarations are
 reported without a fix: kernels compiled for float16 only, switches that are off and have no value to write.
+
+`move` [unsafe]: the same where not all of it is known. Nothing is seen to read a file or to define a flag: no launch
+line names the file, no code loads it, no parser defines the option, and it is not what the trainer's own program reads.
+Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
 `--to portable` lets the machine choose: each module gets one constant, `USE_BF16`, and computes in bfloat16 where that
 is native, else in float16 with a GradScaler that is switched on for float16 only. A test of the hardware that the

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, EditRefused, Place, SetArgument
-from ....codemod.purpose.regions import function_scope
+from ....codemod.model import Edit, EditRefused, Place
+from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import dtype_scenarios
+from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, takes_dtype
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
 from ....codemod.trainers.writing.knobs import Knob
@@ -24,10 +24,8 @@ from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
 
-HALVES = (BF16, FP16)
 DEFAULTS = ("parameter", "argument")
 """Where a truth value is left: what a caller passes decides, and a switch that is off is not flipped."""
-FIRST_DTYPE = "1.10"
 """The first torch whose autocast takes ``dtype=``."""
 
 
@@ -44,7 +42,8 @@ def moves(project: Project) -> Iterator[Move]:
             document = item.module.document
             message = (
                 f"this region always computes in {' or '.join(sorted(_names(values)))}, whatever the training step "
-                f"does; the target is {project.target}; left to you: a dtype written into model code may be meant"
+                f"does; the target is {project.target}; not changed automatically: the dtype is hard-coded in the "
+                "model and may be intentional"
             )
             yield Move(document.path, document.span(item.node), message)
 
@@ -111,7 +110,7 @@ def _knob_moves(
         message += f"; it has to be {value!r}, by hand: {refusal}"
         yield Move(source.path, source.span, message, evidence=evidence)
         return
-    effect = f"{value!r} is what the project's own code takes for {wanted.name}; {EFFECTS[project.target or '']}"
+    effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
     yield Move(source.path, source.span, message, effect, (edit,), evidence)
 
 
@@ -132,11 +131,11 @@ def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kerne
         return
     tested = half_asked_by(project, autocast, wanted)
     if tested:
-        message += f"; left to you: {tested} switches it on for another dtype only"
+        message += f"; not changed automatically: {tested} switches it on for another dtype only"
         yield Move(document.path, span, message, evidence=evidence)
         return
     effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
-    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence)
+    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence, unproved(project, region))
 
 
 def _dtype_edits(region: TrainingRegion, wanted: Dtype) -> tuple[Edit, ...]:
@@ -182,7 +181,7 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         document = region.module.document
         if _is_for_half_only(project, region):
             return
-        edit = Edit(document.path, SetArgument(document.span(region.autocast.call), "enabled", "False"))
+        edit = region.module.set_argument(region.autocast.call, "enabled", "False")
         message = f"{says(region)}; the target is fp32"
         effect = f"switch the region off; {EFFECTS['fp32']}"
         yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,))
@@ -221,14 +220,13 @@ def _switched_off(project: Project, region: TrainingRegion, switches: list[Switc
 
 
 def _place(region: TrainingRegion, message: str) -> Place:
-    document = region.module.document
-    return Place(document.path, document.span(region.autocast.node), message)
+    return region.module.place(region.autocast.node, message)
 
 
 def says(region: TrainingRegion) -> str:
     dtype = region.dtype
     if dtype is None:
-        return "this region computes in a dtype that is not told here"
+        return "this region computes in a dtype that is not stated here"
     how = " (autocast's default on CUDA)" if region.autocast.dtype_node is None else ""
     return f"this region computes in {dtype.name}{how}"
 
@@ -254,8 +252,16 @@ def off_places(switches: tuple[Switch, ...]) -> tuple[Place, ...]:
 def pin_places(project: Project, region: TrainingRegion) -> tuple[Place, ...]:
     """Where the project promises to run with a torch whose autocast takes no dtype."""
     versions = allowed(project, "torch", region.module.document.path) if region.autocast.dtype_node is None else None
-    pin = versions.pin_below(FIRST_DTYPE) if versions is not None else None
-    return (Place(pin.place.path, pin.place.span, f"autocast takes dtype= from torch {FIRST_DTYPE} on"),) if pin else ()
+    pin = versions.pin_below(DTYPE_SINCE) if versions is not None else None
+    return (pin.place.saying(f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
+
+
+def unproved(project: Project, region: TrainingRegion) -> str:
+    """Why giving the region a dtype may stop a run; empty where every torch that the project allows takes it."""
+    if region.autocast.dtype_node is not None or takes_dtype(project, region.autocast):
+        return ""
+    since = f"takes dtype= from torch {DTYPE_SINCE} on"
+    return f"{region.autocast.api} {since}, and no manifest here excludes older releases"
 
 
 def of_kernel(kernel: Place) -> str:

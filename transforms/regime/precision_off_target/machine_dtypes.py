@@ -7,12 +7,11 @@ import ast
 from ....codemod.model import Edit, EditRefused
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, FP16, Constant, Dtype
+from ....codemod.torch.dtypes import BF16, FP16, HALVES, Constant, Dtype
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.machine_choice import Question, question
 
-HALVES = (BF16, FP16)
 WORDS = tuple(dtype.name for dtype in HALVES)
 
 
@@ -50,4 +49,4 @@ def _literal_at(project: Project, source: Source) -> tuple[ModuleNames, ast.expr
         for node in module.nodes:
             if isinstance(node, ast.expr) and document.span(node) == source.span:
                 return module, node
-    raise EditRefused(f"{source.key} is written where nothing can ask the machine")
+    raise EditRefused(f"{source.key} is written where the machine cannot be queried")

@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.regions import EVALUATION_NAMES, Region, entry_givens, function_scope, regions_beside
+from ....codemod.purpose.regions import Region, entry_givens
+from ....codemod.purpose.steps import alternatives, function_scope, is_crowded, says_evaluation
 from ....codemod.purpose.training import reached_modules, training_modules
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import exclusive
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import (
     Autocast,
@@ -26,9 +27,6 @@ from ....codemod.trainers.writing.knobs import Knob, knobs_of
 
 FORMS = ("with", "decorator", "value", "partial")
 ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}
-MAX_OTHERS = 100
-"""In a function with more regions each counts as one of several, and is compared with the first ones only."""
-TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +71,8 @@ def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
         if not _is_plain(item) or is_float32_island(project, item):
             continue
         if item.module in trained:
-            if not _is_nested_on_purpose(item):
+            # An explicit dtype inside another region is chosen for what stands in it.
+            if item.dtype_node is None or not any(True for _ in regions_around(project, item.module, item.node)):
                 yield item
         elif item.dtype_node is None and _is_model_code(project, item):
             yield item
@@ -103,9 +102,8 @@ def _is_model_code(project: Project, item: Autocast) -> bool:
 
 def _evaluates(item: Autocast) -> bool:
     """In a file that does not train itself: whether the region serves inference."""
-    function = function_scope(item.module, item.node).node
-    name = getattr(function, "name", "").lower()
-    if isinstance(function, ast.Module) or any(name.startswith(word) for word in EVALUATION_NAMES):
+    scope = function_scope(item.module, item.node)
+    if isinstance(scope.node, ast.Module) or says_evaluation(scope):
         return not _decorates(item)
     return runs_without_gradients(item) or _holds_only_inference(item)
 
@@ -115,35 +113,14 @@ def _decorates(item: Autocast) -> bool:
     holder = next((parent for parent in item.module.ancestors(item.node) if isinstance(parent, ast.stmt)), None)
     if not isinstance(holder, ast.FunctionDef | ast.AsyncFunctionDef) or item.form != "decorator":
         return False
-    return not any(holder.name.lower().startswith(word) for word in EVALUATION_NAMES)
+    return not says_evaluation(item.module.scopes[holder])
 
 
 def _holds_only_inference(item: Autocast) -> bool:
     """``with autocast(): with torch.no_grad(): ...``"""
     block = item.module.statement_of(item.node)
-    if not isinstance(block, ast.With | ast.AsyncWith) or len(block.body) != 1:
-        return False
-    return is_without_gradients(item.module, block.body[0]) or _opens_no_grad(item.module, block.body[0])
-
-
-def _opens_no_grad(module: ModuleNames, statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.With | ast.AsyncWith) or not statement.body:
-        return False
-    return is_without_gradients(module, statement.body[0])
-
-
-def _is_nested_on_purpose(item: Autocast) -> bool:
-    """An explicit dtype inside another region: chosen for what stands in it."""
-    if item.dtype_node is None:
-        return False
-    others = [call for call in item.module.calls_by_name.get("autocast", []) if call is not item.node]
-    for parent in item.module.ancestors(item.node):
-        opened = [entry.context_expr for entry in parent.items] if isinstance(parent, ast.With | ast.AsyncWith) else []
-        if any(context in others for context in opened):
-            return True
-        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            return False
-    return False
+    inner = block.body[0] if isinstance(block, ast.With | ast.AsyncWith) and len(block.body) == 1 else None
+    return isinstance(inner, ast.With | ast.AsyncWith) and is_without_gradients(item.module, inner.body[0])
 
 
 def _described(project: Project, item: Autocast) -> TrainingRegion:
@@ -151,9 +128,8 @@ def _described(project: Project, item: Autocast) -> TrainingRegion:
     alternative = _is_alternative(project, item, {scenario.value for scenario in scenarios})
     chosen = scenarios
     if alternative:
-        given = entry_givens(project, Region(item, scenarios))
-        chosen = tuple(scenario.under(*given) for scenario in scenarios)
-        chosen = (*chosen, *(more for other in _others(project, item) for more in _entered_with(project, other)))
+        regions = (item, *alternatives(project, item))
+        chosen = tuple(scenario for region in regions for scenario in _entered_with(project, region))
     return TrainingRegion(item, scenarios, alternative, knobs_of(project, item.module, chosen, item.dtype_node))
 
 
@@ -163,25 +139,13 @@ def _entered_with(project: Project, item: Autocast) -> tuple[Scenario, ...]:
     return tuple(scenario.under(*given) for scenario in scenarios)
 
 
-def _others(project: Project, item: Autocast) -> Iterator[Autocast]:
-    """The regions that the code enters instead of this one."""
-    for other in regions_beside(project, item)[:MAX_OTHERS]:
-        if other.node is item.node:
-            continue
-        if _share_table(item.module, item.node, other.node) or exclusive(item.module, other.node, item.node):
-            yield other
-
-
-def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool:
-    mine = {parent for parent in module.ancestors(first) if isinstance(parent, TABLES)}
-    return any(parent in mine for parent in module.ancestors(second))
-
-
 def _is_alternative(project: Project, item: Autocast, values: set[Constant]) -> bool:
     """Whether the code enters another region of another dtype instead, or this one for one precision only."""
-    if len(regions_beside(project, item)) > MAX_OTHERS:
+    if is_crowded(project, item):
         return True
-    if any({found.value for found in dtype_scenarios(project, other)} != values for other in _others(project, item)):
+    if any(
+        {found.value for found in dtype_scenarios(project, other)} != values for other in alternatives(project, item)
+    ):
         return True
     for given in entry_givens(project, Region(item, (Scenario(FP16),))):
         if given.equal and any(isinstance(as_dtype(value), Dtype) for value in given.values):

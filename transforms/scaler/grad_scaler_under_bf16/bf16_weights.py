@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
-from ....codemod.model import Edit, Fix, Place
+from ....codemod.model import Applicability, Edit, Fix, Place
 from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import takes_dtype
 from ....codemod.torch.dtypes import BF16, FP16
 from ....codemod.torch.half_models import HalfModel, half_model_of
+from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.disable_scaler import with_condition
 from ....codemod.torch.scaler_edits.drop_scaler import fix as drop
-from ....codemod.torch.scaler_edits.half_condition import torch_name
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
 
@@ -48,11 +50,13 @@ def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
     if any(item.dtype_node is not None or item.call is None or not item.understood for item in half):
         return []
     edits = [
-        item.module.set_argument(item.node, "dtype", f"{torch_name(scaler)}.bfloat16")
+        item.module.set_argument(item.node, "dtype", f"{torch_at(item.module, item.node) or 'torch'}.bfloat16")
         for item in half
         if item.module is scaler.module
     ]
-    return _disabled(project, scaler, edits) if len(edits) == len(half) else []
+    level = Applicability.safe_if(all(takes_dtype(project, item) for item in half))
+    found = _disabled(project, scaler, edits) if len(edits) == len(half) else []
+    return [replace(fix, applicability=level) for fix in found]
 
 
 def _disabled(project: Project, scaler: Scaler, more: list[Edit]) -> list[Fix]:

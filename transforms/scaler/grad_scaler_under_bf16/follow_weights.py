@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
-from ....codemod.model import Edit, Fix
+from ....codemod.model import Applicability, Edit, Fix
 from ....codemod.purpose.regimes import Regime
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.names import attribute_chain
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island
+from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island, takes_dtype
+from ....codemod.torch.imported import torch_for
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.disable_scaler import with_condition
 from ....codemod.torch.scalers import Scaler
@@ -20,9 +22,11 @@ def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoic
     if not can_disable(project, scaler) or len(weights.given.values) != 1:
         return []
     setting, value = weights.given.text, f'"{weights.given.values[0]}"'
-    dtype = f"torch.bfloat16 if {setting} == {value} else torch.float16"
-    edits = [edit for item in _same_switch(project, regime, weights) for edit in _with_dtype(item, dtype)]
-    return [with_condition(scaler, f"({setting} != {value})", edits)]
+    dtype = f"{{torch}}.bfloat16 if {setting} == {value} else {{torch}}.float16"
+    regions = _same_switch(project, regime, weights)
+    edits = [edit for item in regions for edit in _with_dtype(item, dtype)]
+    level = Applicability.safe_if(all(takes_dtype(project, item) for item in regions))
+    return [replace(with_condition(scaler, f"({setting} != {value})", edits), applicability=level)]
 
 
 def _same_switch(project: Project, regime: Regime, weights: WeightChoice) -> list[Autocast]:
@@ -46,11 +50,5 @@ def _sees_setting(item: Autocast, weights: WeightChoice) -> bool:
 def _with_dtype(item: Autocast, dtype: str) -> list[Edit]:
     if item.call is None:
         return []
-    edits = [item.module.set_argument(item.call, "dtype", dtype)]
-    if not _binds_torch(item.module):
-        edits.append(item.module.add_import("import torch"))
-    return edits
-
-
-def _binds_torch(module: ModuleNames) -> bool:
-    return any(item.qualified == "torch" for item in module.module_scope.bindings.get("torch", []))
+    torch = torch_for(item.module, item.call)
+    return [item.module.set_argument(item.call, "dtype", dtype.format(torch=torch[0])), *torch[1]] if torch else []

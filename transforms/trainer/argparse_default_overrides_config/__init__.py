@@ -40,12 +40,13 @@ from ....codemod.model import Applicability, Finding, Fix, Place, Rule
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.imports import connected_modules, imported_modules
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.options import Option
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
-from ....codemod.trainers.reading.command_options import DeclaredOption, declared_options
+from ....codemod.torch.api import ACCELERATOR
+from ....codemod.trainers.reading.command_options import declared_options
 from .launch_precisions import PRECISIONS, Stated, stated_for
 
-CLASSES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 HARMLESS = ("print", "info", "debug", "warning", "log")
 """Calls that only show a value."""
 
@@ -56,7 +57,7 @@ class Forwarded:
 
     module: ModuleNames
     value: ast.Attribute
-    option: DeclaredOption
+    option: Option
     default: str | None
 
 
@@ -79,7 +80,7 @@ def check(project: Project) -> Iterator[Finding]:
 def _forwarded(project: Project, module: ModuleNames) -> Iterator[Forwarded]:
     for call in module.calls_by_name.get("Accelerator", []):
         value = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
-        if not isinstance(value, ast.Attribute) or resolve(project, module, call.func) not in CLASSES:
+        if not isinstance(value, ast.Attribute) or resolve(project, module, call.func) not in ACCELERATOR:
             continue
         options = declared_options(project, module, value.attr)
         if len(options) == 1 and len(attribute_chain(value) or ()) == 2:
@@ -88,7 +89,7 @@ def _forwarded(project: Project, module: ModuleNames) -> Iterator[Forwarded]:
                 yield Forwarded(module, value, options[0], default)
 
 
-def _default(option: DeclaredOption) -> str | None:
+def _default(option: Option) -> str | None:
     """The default; "?" for one that is not written down, or is not used."""
     if isinstance(option.node, ast.Call) and any(item.arg in ("required", "action") for item in option.node.keywords):
         return "?"
@@ -172,7 +173,7 @@ def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
 def _overridden(forwarded: Forwarded, stated: Stated, tests: list[Read], others: list[Place]) -> Finding:
     option, default = forwarded.option, forwarded.default
     message = f'{option.name} is "{default}" unless it is given, which beats the {stated.precision} asked of accelerate'
-    passed = forwarded.module.place(forwarded.value, "handed to the Accelerator")
+    passed = forwarded.module.place(forwarded.value, "passed to the Accelerator")
     at = option.node if option.default is None else option.default
     return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
 

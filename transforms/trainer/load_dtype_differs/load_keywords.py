@@ -9,22 +9,19 @@ from ....codemod.model import Draft, Edit, Fix
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.releases.pins import VersionRange, allowed
 from ....codemod.source.project import Project
-from ..loads import LOADERS
+from ....codemod.torch.api import LOADERS
 
 SINCE = "4.56.0"
 
 
 def unknown_keywords(project: Project) -> Iterator[Draft]:
-    versions = allowed(project, "transformers")
-    if versions is None or versions.may_reach(SINCE):
-        return
     for document in project.python_documents(LOADERS, where=lambda text: "transformers" in text and "dtype" in text):
-        near = allowed(project, "transformers", document.path) or versions
-        if near.may_reach(SINCE):
+        versions = allowed(project, "transformers", document.path)
+        if versions is None or versions.may_reach(SINCE):
             continue
         module = names_of(project, document)
         for call in _of_transformers(project, module):
-            yield from _at(module, call, near)
+            yield from _at(module, call, versions)
 
 
 def _of_transformers(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
@@ -43,7 +40,9 @@ def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator
     keyword = next((item for item in call.keywords if item.arg == "dtype"), None)
     if keyword is None or _spans_rows(call) or any(item.arg in (None, "torch_dtype") for item in call.keywords):
         return
-    fix = Fix.safe("old-keyword", "pass torch_dtype, which this transformers knows", _renamed(module, call, keyword))
+    fix = Fix.safe(
+        "old-keyword", "pass torch_dtype, which this transformers release accepts", _renamed(module, call, keyword)
+    )
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
     )

@@ -1,0 +1,191 @@
+"""What each command takes: one field per option, from which the command line is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, TypeVar, get_type_hints
+
+import typer
+
+from .options import (
+    AllowDirty,
+    AuditFormat,
+    AuditFormatOption,
+    BaselineOption,
+    CheckFormat,
+    CheckFormatOption,
+    Color,
+    ColorOption,
+    DiffBase,
+    Exclude,
+    Folders,
+    Ignore,
+    Isolated,
+    MigrateFormat,
+    MigrateFormatOption,
+    Output,
+    Paths,
+    ProfileOption,
+    Quiet,
+    Regime,
+    RegimeOption,
+    Reports,
+    Select,
+    Statistics,
+    StdinFilename,
+    Verbose,
+    file,
+    flag,
+)
+
+STDIN = Path("-")
+
+
+class Request:
+    """What every command that reads a project is asked; an option that a command does not have keeps this value."""
+
+    paths: Sequence[Path]
+    exclude: Sequence[str] | None = None
+    profile: Path | None = None
+    probe: bool = False
+    to: Regime = Regime.AUTO
+    select: str | None = None
+    ignore: str = ""
+    baseline: Path | None = None
+    write_baseline: Path | None = None
+    diff_base: str | None = None
+    stdin_filename: Path | None = None
+    isolated: bool = False
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether one file is read from standard input."""
+        return STDIN in self.paths
+
+
+@dataclass(frozen=True)
+class CheckRequest(Request):
+    """``precfix check``."""
+
+    paths: Paths
+    select: Select = None
+    ignore: Ignore = ""
+    exclude: Exclude = None
+    profile: ProfileOption = None
+    diff_base: DiffBase = None
+    baseline: BaselineOption = None
+    write_baseline: Annotated[Path | None, file("Write all present findings to this file, and exit with 0.")] = None
+    add_ignore: Annotated[
+        bool, flag("Write a `# precfix: ignore[CODE]` comment for every finding.", "--add-ignore")
+    ] = False
+    reason: Annotated[str, typer.Option(help="With --add-ignore: the reason to write.", metavar="TEXT")] = ""
+    allow_dirty: AllowDirty = False
+    stdin_filename: StdinFilename = None
+    isolated: Isolated = False
+    output_format: CheckFormatOption = CheckFormat.TEXT
+    output: Output = None
+    reports: Reports = None
+    statistics: Statistics = False
+    show_fixes: Annotated[bool, flag("Show the diff of each finding's fix.", "--show-fixes")] = False
+    exit_zero: Annotated[bool, flag("Exit with 0 even if there are findings.", "--exit-zero")] = False
+    quiet: Quiet = False
+    verbose: Verbose = False
+    color: ColorOption = Color.AUTO
+
+
+@dataclass(frozen=True)
+class MigrateRequest(Request):
+    """``precfix migrate``."""
+
+    paths: Paths
+    dry_run: Annotated[bool, flag("Change nothing; print the diff.", "--dry-run")] = False
+    to: RegimeOption = Regime.AUTO
+    unsafe_fixes: Annotated[
+        bool | None,
+        typer.Option(
+            "--unsafe-fixes/--no-unsafe-fixes",
+            help="Also apply fixes that may change numerics, memory or speed.  [default: the settings, else no]",
+            show_default=False,
+        ),
+    ] = None
+    fix: Annotated[list[str] | None, typer.Option("--fix", help="Use this alternative.", metavar="CODE=NAME")] = None
+    interactive: Annotated[bool, flag("Ask before each fix.", "--interactive", "-i")] = False
+    patch: Annotated[Path | None, typer.Option(help="Write the diff to this file; change nothing else.")] = None
+    allow_dirty: AllowDirty = False
+    select: Select = None
+    ignore: Ignore = ""
+    exclude: Exclude = None
+    profile: ProfileOption = None
+    probe: Annotated[bool, flag("Probe this machine first, and repair for it.", "--probe")] = False
+    diff_base: DiffBase = None
+    baseline: BaselineOption = None
+    stdin_filename: StdinFilename = None
+    isolated: Isolated = False
+    output_format: MigrateFormatOption = None
+    output: Output = None
+    reports: Reports = None
+    statistics: Statistics = False
+    show_fixes: Annotated[bool, flag("List every fix on a line of its own.", "--show-fixes")] = False
+    quiet: Quiet = False
+    verbose: Verbose = False
+    color: ColorOption = Color.AUTO
+
+    @property
+    def preview(self) -> bool:
+        """Whether nothing is written to the project."""
+        return self.dry_run or self.patch is not None
+
+    @property
+    def chosen_format(self) -> MigrateFormat:
+        """The format asked for, else the diff of a dry run, else text."""
+        shows_diff = self.dry_run and self.patch is None
+        return self.output_format or (MigrateFormat.DIFF if shows_diff else MigrateFormat.TEXT)
+
+
+@dataclass(frozen=True)
+class AuditRequest(Request):
+    """``precfix audit``."""
+
+    paths: Folders
+    exclude: Exclude = None
+    profile: ProfileOption = None
+    isolated: Isolated = False
+    output_format: AuditFormatOption = AuditFormat.TEXT
+    output: Output = None
+    color: ColorOption = Color.AUTO
+
+
+Asked = TypeVar("Asked", bound=Request)
+
+
+def taking(kind: type[Asked], run: Callable[[Asked], int]) -> Callable[..., None]:
+    """A command for typer whose options are the fields of ``kind``; its help is the docstring of ``run``."""
+
+    def command(**given: object) -> None:
+        raise typer.Exit(run(kind(**given)))
+
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [each.replace(annotation=hints[each.name]) for each in inspect.signature(kind).parameters.values()]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__doc__ = run.__doc__
+    return command
+
+
+def words_of(request: Request, names: Sequence[str]) -> list[str]:
+    """The options called ``names`` as they are typed, where they differ from their defaults; PATHs first."""
+    words = [str(path) for path in request.paths]
+    defaults = {each.name: each.default for each in fields(request)}  # type: ignore[arg-type]
+    for name in names:
+        value, typed = getattr(request, name), f"--{name.replace('_', '-')}"
+        if value and value != defaults[name]:
+            each = value if isinstance(value, list) else [value]
+            words += [typed] if value is True else [word for item in each for word in (typed, _typed(item))]
+    return words
+
+
+def _typed(item: object) -> str:
+    return str(item.value if isinstance(item, Regime) else item)

@@ -1,0 +1,71 @@
+"""Items that the project's own data code puts into a batch as float32 masks, told by how they are made."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..python.bindings import reaching
+from ..python.names import ModuleNames, names_of
+from ..source.project import Project
+from ..torch.tables.libraries import TO_TENSOR
+from ..torch.tables.operations import keeps_dtype
+from .lattice import Source
+
+CONSTANT = ("zeros", "ones")
+"""Factories of masks that say the same everywhere."""
+MAX_STEPS = 6
+"""How many names and moves lie between a mask and the item: data code is short."""
+
+
+def stored_mask(project: Project, key: str) -> Source | None:
+    """Where the item ``key`` is made: a comparison that is cast to float32, zeros or ones, an image's ``ToTensor``."""
+    return project.memo(_search, key)
+
+
+def _search(project: Project, key: str) -> Source | None:
+    for document in project.python_documents((f'"{key}"', f"'{key}'")):
+        module = names_of(project, document)
+        for value in _stored(module, key):
+            maker = _maker(module, value)
+            if maker is not None:
+                return Source(document.path, maker, f"{key} is made in float32 here, whatever the model computes in")
+    return None
+
+
+def _stored(module: ModuleNames, key: str) -> Iterator[ast.expr]:
+    """The values of ``{key: value}`` and ``item[key] = value``."""
+    for node in module.nodes:
+        if isinstance(node, ast.Dict):
+            names = [item.value if isinstance(item, ast.Constant) else None for item in node.keys]
+            yield from (value for name, value in zip(names, node.values, strict=True) if name == key)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            index = node.targets[0].slice
+            if isinstance(index, ast.Constant) and index.value == key:
+                yield node.value
+
+
+def _maker(module: ModuleNames, node: ast.expr, step: int = 0) -> ast.expr | None:
+    """The expression that makes a mask, behind names and what keeps a dtype."""
+    if step > MAX_STEPS:
+        return None
+    if isinstance(node, ast.Name):
+        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        return _maker(module, value, step + 1) if value is not None else None
+    if not isinstance(node, ast.Call) or any(item.arg in ("dtype", None) for item in node.keywords):
+        return None
+    if isinstance(node.func, ast.Call):
+        return node if module.qualified(node.func.func) in TO_TENSOR else None
+    name = module.qualified(node.func) or ""
+    if name.startswith("torch."):
+        return node if name.rpartition(".")[2] in CONSTANT else None
+    if not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr == "float":
+        return node if isinstance(node.func.value, ast.Compare) else None
+    return _maker(module, node.func.value, step + 1) if _keeps_dtype(node, node.func.attr) else None
+
+
+def _keeps_dtype(node: ast.Call, name: str) -> bool:
+    return keeps_dtype(name) or (name == "to" and not node.args)

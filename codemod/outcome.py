@@ -1,0 +1,139 @@
+"""What a run says as data: declarations and runs of the ledger, what was skipped or silenced, changes, the report.
+
+Like `model`, frozen and free of imports beyond the standard library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from .model import Finding, Fix, Rule, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One place that states a precision: which framework's key or call, which role, which value."""
+
+    path: str
+    span: Span
+    framework: str
+    """A framework's id, or ``torch`` for plain code."""
+    key: str
+    role: str
+    value: str
+    """As written; for what is decided at run time the expression or the alternatives."""
+    regime: str = ""
+    """The regime that it asks for by itself; empty for most roles."""
+    condition: str = ""
+    """What must hold for it to count (``enabled=args.amp``); empty: nothing that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A declaration as a part of one run."""
+
+    declaration: Declaration
+    link: str
+    """How its place belongs to the run."""
+    status: str
+    """``wins``, ``overridden``, ``contradicts``, or empty: it stands beside the others."""
+    note: str = ""
+    """By what it is overridden, which rule contradicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One way a project is started, and what every place says about it."""
+
+    title: str
+    path: str
+    row: int
+    regime: str
+    """What runs; ``unknown`` where no place says it."""
+    effective: tuple[tuple[str, str], ...]
+    """Role -> the value that counts."""
+    entries: tuple[RunEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was not read or not edited, a rule that failed, a fix that was refused: one reason each."""
+
+    path: str
+    reason: str
+
+
+class Silence(str, Enum):
+    """Why a finding does not count."""
+
+    COMMENT = "comment"
+    """A ``# precfix: ignore[...]`` in the file."""
+    SETTINGS = "settings"
+    """``per-file-ignores``."""
+    BASELINE = "baseline"
+    """It is in the baseline file: known, and not to be repaired now."""
+    UNCHANGED = "unchanged"
+    """No line it speaks of has changed since ``--diff-base``."""
+
+
+UNUSED_SUPPRESSION = "PF002"
+"""The rule about comments that silence nothing; its fixes wait until everything else has settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A finding that somebody has said not to count, and how."""
+
+    finding: Finding
+    by: Silence
+    reason: str = ""
+    """What the comment gives as its reason; empty when it gives none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screened:
+    """Findings, parted into those that count and those that do not."""
+
+    findings: tuple[Finding, ...]
+    silenced: tuple[Silenced, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The regime to arrive at, and which source said so (flag, settings, profile, the project itself)."""
+
+    regime: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file before and after, as bytes."""
+
+    path: str
+    before: bytes
+    after: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run found, what it would change, and everything it could not do."""
+
+    target: Target
+    findings: tuple[Finding, ...]
+    """What was found in the project as it is on disk."""
+    remaining: tuple[Finding, ...] = ()
+    """What is still found after the changes."""
+    changes: tuple[FileChange, ...] = ()
+    applied: tuple[tuple[Finding, Fix], ...] = ()
+    """The findings whose fix is part of ``changes``, with the fix that was chosen."""
+    skipped: tuple[Skipped, ...] = ()
+    files_seen: int = 0
+    files_parsed: int = 0
+    failed_rules: tuple[Skipped, ...] = field(default=())
+    """Rules that raised: ``path`` is the rule's code. Exit code 3 when nothing else is wrong."""
+    silenced: tuple[Silenced, ...] = ()
+    """What was found on disk and does not count, by comments, settings, a baseline or ``--diff-base``."""
+    rules: tuple[Rule, ...] = ()
+    """The rules that ran."""

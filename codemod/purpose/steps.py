@@ -1,0 +1,152 @@
+"""What an autocast region is for: a training step or an evaluation, on its own or one of several to pick from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
+from ..python.paths import exclusive, name_parts
+from ..source.project import Project
+from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
+
+EVALUATION_NAMES = ("eval", "valid", "test", "infer", "predict", "sample", "generate")
+"""How the names of functions begin that evaluate, or words in them after an underscore."""
+CONTEXT_WORDS = frozenset({"amp", "precision", "context", "ctx", "half", "fp16", "bf16"})
+"""Words in the names of contexts, and of functions that make them, that may open an autocast region."""
+MAX_OTHERS = 100
+"""In a function with more regions all count as picked from: comparing each with each takes too long, and nobody wrote
+it."""
+TABLES = (ast.Dict, ast.List, ast.Tuple, ast.Lambda)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entered:
+    """A ``with`` statement that enters an autocast made in place, or kept in a variable or attribute."""
+
+    autocast: Autocast
+    block: ast.With | ast.AsyncWith
+    context: ast.expr
+    """What is entered: ``torch.autocast(...)``, ``ctx``, ``self.amp_context()``."""
+
+
+def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
+    """The function (or module) that ``node`` runs in; lambdas and class bodies belong to it."""
+    return module.scope_of(node).function
+
+
+def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
+    """Whether the function that ``node`` runs in calls something called ``name``: ``backward`` in a training step."""
+    scope = function_scope(module, node)
+    return any(function_scope(module, call) is scope for call in module.calls_by_name.get(name, []))
+
+
+def trains(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether ``node`` belongs to a training step that its own function runs."""
+    return calls_beside(module, node, "backward") and not is_without_gradients(module, node)
+
+
+def says_evaluation(scope: Scope) -> bool:
+    """Whether a function is called like one that evaluates."""
+    name = getattr(scope.node, "name", "").lower()
+    return any(name.startswith(word) or f"_{word}" in name for word in EVALUATION_NAMES) and "train" not in name
+
+
+def is_evaluation(item: Autocast) -> bool:
+    """Whether a region evaluates: no gradients, or a function that is called so."""
+    return runs_without_gradients(item) or says_evaluation(function_scope(item.module, item.node))
+
+
+def contexts_around(module: ModuleNames, node: ast.AST) -> Iterator[ast.expr]:
+    """What is entered around ``node`` in its function, innermost first, then the function's decorators."""
+    below = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.With | ast.AsyncWith):
+            outer = parent.items[: parent.items.index(below)] if isinstance(below, ast.withitem) else parent.items
+            yield from (item.context_expr for item in reversed(outer))
+        elif isinstance(parent, FunctionNode):
+            yield from parent.decorator_list if below not in parent.decorator_list else ()
+            return
+        below = parent
+
+
+def may_be_autocast(context: ast.expr) -> bool:
+    """Whether the names in what is entered speak of autocast, or leave it open."""
+    parts = name_parts(context)
+    return not CONTEXT_WORDS.isdisjoint(parts) or any("autocast" in part for part in parts)
+
+
+def is_in_context(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a ``with`` or decorator around ``node`` enters autocast, or may."""
+    return any(map(may_be_autocast, contexts_around(module, node)))
+
+
+def regions_beside(project: Project, item: Autocast) -> Sequence[Autocast]:
+    """All regions of the function (or of the top level of the file) that holds ``item``, itself as well."""
+    return project.memo(_by_function, item.module)[function_scope(item.module, item.node)]
+
+
+def _by_function(project: Project, module: ModuleNames) -> dict[Scope, list[Autocast]]:
+    found: dict[Scope, list[Autocast]] = {}
+    for item in autocasts_in(project, module):
+        found.setdefault(function_scope(module, item.node), []).append(item)
+    return found
+
+
+def is_crowded(project: Project, item: Autocast) -> bool:
+    """Whether a function has too many regions to tell which the code picks from."""
+    return len(regions_beside(project, item)) > MAX_OTHERS
+
+
+def alternatives(project: Project, item: Autocast) -> Iterator[Autocast]:
+    """The regions that the code can enter instead: other branches, other entries of a table."""
+    for other in regions_beside(project, item)[:MAX_OTHERS]:
+        if other.node is not item.node and (
+            _share_table(item.module, item.node, other.node) or exclusive(item.module, other.node, item.node)
+        ):
+            yield other
+
+
+def _share_table(module: ModuleNames, first: ast.expr, second: ast.expr) -> bool:
+    mine = {parent for parent in module.ancestors(first) if isinstance(parent, TABLES)}
+    return any(parent in mine for parent in module.ancestors(second))
+
+
+def entered(autocast: Autocast) -> Iterator[Entered]:
+    """The ``with`` statements of its file that enter an autocast."""
+    module, made = autocast.module, autocast.node
+    while isinstance(choice := module.parents[made], ast.IfExp):
+        made = choice
+    statement = module.statement_of(made)
+    if isinstance(statement, ast.With | ast.AsyncWith) and isinstance(choice, ast.withitem):
+        yield Entered(autocast, statement, made)
+    target = _target(statement) if autocast.form in ("value", "partial") else None
+    for node in module.nodes if target is not None else ():
+        if target is not None and isinstance(node, ast.With | ast.AsyncWith):
+            contexts = (item.context_expr for item in node.items)
+            yield from (
+                Entered(autocast, node, context)
+                for context in contexts
+                if _enters(module, context, target, autocast.form)
+            )
+
+
+def _target(statement: ast.stmt) -> ast.expr | None:
+    """The variable or attribute that keeps the context."""
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return None
+    chain = attribute_chain(statement.targets[0])
+    return statement.targets[0] if chain is not None and (len(chain) == 1 or chain[0] == "self") else None
+
+
+def _enters(module: ModuleNames, context: ast.expr, target: ast.expr, form: str) -> bool:
+    if form == "partial":
+        if not isinstance(context, ast.Call):
+            return False
+        context = context.func
+    if attribute_chain(context) != attribute_chain(target):
+        return False
+    if isinstance(target, ast.Name):
+        return module.scope_of(context).lookup(target.id) is module.scope_of(target).lookup(target.id)
+    return module.scope_of(context).enclosing_class is module.scope_of(target).enclosing_class

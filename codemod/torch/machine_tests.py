@@ -1,0 +1,59 @@
+"""Whether an expression is decided by a test of the hardware: ``is_bf16_supported()``, ``get_device_capability()``."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from ..python.functions import called_function, returns_of
+from ..python.names import Binding, ModuleNames, definition_of
+from ..source.project import Project
+
+MAX_HOPS = 3
+"""Names and functions between an expression and such a test; projects wrap the test once or twice."""
+
+_ASKS_FOR_BF16 = re.compile(r"bf(loat)?16_(gpu_)?(supported|available)|device_capability")
+_ASKS_MACHINE = re.compile(rf"{_ASKS_FOR_BF16.pattern}|is_available")
+
+
+def asks_machine(project: Project, module: ModuleNames, node: ast.AST, for_bf16: bool = False) -> bool:
+    """Whether an expression, or what its names stand for, is decided by a test of the hardware.
+
+    ``for_bf16``: by one that tells whether there is bfloat16, not only whether there is a device.
+    """
+    return _Asker(project, _ASKS_FOR_BF16 if for_bf16 else _ASKS_MACHINE).asks(module, node, 0)
+
+
+class _Asker:
+    """Looks for words of such tests through names and functions of the project."""
+
+    def __init__(self, project: Project, words: re.Pattern[str]) -> None:
+        self._project = project
+        self._words = words
+
+    def asks(self, module: ModuleNames, node: ast.AST, hops: int) -> bool:
+        """Whether anything in ``node`` does."""
+        return any(self._one(module, item, hops) for item in ast.walk(node))
+
+    def _one(self, module: ModuleNames, node: ast.AST, hops: int) -> bool:
+        if isinstance(node, ast.Attribute):
+            return self._words.search(node.attr) is not None
+        if isinstance(node, ast.Name):
+            bindings = module.scope_of(node).lookup(node.id) if hops < MAX_HOPS else []
+            known = self._words.search(node.id) is not None
+            return known or any(self._binding(module, node, item, hops) for item in bindings)
+        if isinstance(node, ast.Call) and hops < MAX_HOPS:
+            target = called_function(self._project, module, node)
+            values = (
+                [item.value for item in returns_of(target.node) if item.value is not None] if target is not None else []
+            )
+            return target is not None and any(self.asks(target.module, value, hops + 1) for value in values)
+        return False
+
+    def _binding(self, module: ModuleNames, name: ast.Name, binding: Binding, hops: int) -> bool:
+        if binding.kind != "import":
+            return binding.value is not None and self.asks(module, binding.value, hops + 1)
+        found = definition_of(self._project, module, name)
+        bindings = found[0].module_scope.lookup(found[1]) if found is not None else []
+        values = [item.value for item in bindings if item.value is not None]
+        return found is not None and any(self.asks(found[0], value, hops + 1) for value in values)

@@ -1,0 +1,115 @@
+"""Whether something is known to read a file or to define a flag: marks only say whose a text looks like.
+
+A reader is a launch line that names the file, code that loads it, the framework's own launcher where it reads a file of
+this name unasked, the framework's own program, or a parser of the project that defines the option.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...python.names import ModuleNames, names_of
+from ...source.documents import FileKind
+from ...source.project import Project
+from .command_options import declared_options
+from .recognition import is_file_named, runs_program
+from .runs import LAUNCHING, UNNAMED, Run, runs_of
+from .scopes import Scope
+
+PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
+"""Calls that define a framework's own options in the project's parser (transformers, trl, Lightning, DeepSpeed)."""
+INSTRUCTIONS = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT, FileKind.YAML)
+"""Files that hold launch lines: scripts, read-mes, makefiles, workflows."""
+CONFIG_NAMES = ("config_name", "config_path")
+"""Keywords with which Hydra names a file without its ending, and a folder of files."""
+
+
+def reader_is_known(project: Project, scope: Scope) -> bool:
+    """Whether a run certainly reads ``scope``; code always is read where it runs."""
+    if scope.kind in ("call", "mapping"):
+        return True
+    if any(is_file_named(scope.path, pattern) for pattern in scope.framework.recognize.unasked):
+        return True
+    if scope.kind == "command":
+        return _is_parsed(project, scope)
+    named = any(_names(project, run, scope) for run in runs_of(project))
+    return named or _is_loaded(project, scope) or _is_started(project, scope)
+
+
+def _names(project: Project, run: Run, scope: Scope) -> bool:
+    """Whether a run that somebody starts brings the scope along."""
+    started = run.is_launched or bool(run.modules)
+    return started and any(member.scope is scope and member.link != UNNAMED for member in run.members)
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def _is_loaded(project: Project, scope: Scope) -> bool:
+    """Whether code names the scope's file."""
+    documents = project.python_documents((_stem(scope.path),))
+    return any(_is_named_in(names_of(project, document), scope.path) for document in documents)
+
+
+def _is_started(project: Project, scope: Scope) -> bool:
+    """Whether instructions or a script start a run with the scope's file."""
+    for document in (item for kind in INSTRUCTIONS for item in project.documents(kind, (_stem(scope.path),))):
+        lines = document.text.replace("\\\n", " ").splitlines()
+        if document.path != scope.path and any(_starts_with(scope, line.split()) for line in lines):
+            return True
+    return False
+
+
+def _starts_with(scope: Scope, words: list[str]) -> bool:
+    named = any(_is_path_of(word.rpartition("=")[2].strip("`'\""), scope.path) for word in words)
+    launched = any(word.strip("`$") in LAUNCHING for word in words) or runs_program(scope.framework, words)
+    return named and launched
+
+
+def _is_path_of(word: str, path: str) -> bool:
+    word = word.removeprefix("./")
+    return bool(word) and (word == path or path.endswith(f"/{word}") or word.endswith(f"/{path}"))
+
+
+def _is_named_in(module: ModuleNames, path: str) -> bool:
+    for node in module.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_path_of(node.value, path):
+            return True
+        if isinstance(node, ast.keyword) and node.arg in CONFIG_NAMES and isinstance(node.value, ast.Constant):
+            word = str(node.value.value)
+            if word == _stem(path) or f"/{word.rpartition('/')[2]}/" in f"/{path}":
+                return True
+    return False
+
+
+# --- flags ------------------------------------------------------------------------------------------------------------
+
+
+def _is_parsed(project: Project, scope: Scope) -> bool:
+    """Whether the program behind a command line defines the flags: a launcher, the framework's program, or a parser."""
+    if scope.title in scope.framework.recognize.launchers:
+        return True
+    if scope.command is not None and runs_program(scope.framework, scope.command.words):
+        return True
+    modules = list(_modules_behind(project, scope))
+    if any(name in module.calls_by_name for module in modules for name in PARSERS) or _is_configured(modules):
+        return True
+    names = {setting.name.lstrip("-").replace("-", "_") for setting in scope.settings}
+    return bool(modules) and all(declared_options(project, modules[0], name) for name in names)
+
+
+def _modules_behind(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+    paths = [run.modules for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    for document in project.python_documents_at(dict.fromkeys(path for modules in paths for path in modules)):
+        yield names_of(project, document)
+
+
+def _is_configured(modules: list[ModuleNames]) -> bool:
+    """Whether Hydra reads the command line: it takes every key of its files as an option."""
+    bindings = (item for module in modules for found in module.module_scope.bindings.values() for item in found)
+    return any((item.qualified or "").partition(".")[0] == "hydra" for item in bindings)
