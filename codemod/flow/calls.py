@@ -39,7 +39,7 @@ def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[
             frame.record.saved[node] = tuple(given)
         return NUMBER_VALUE
     value = _called(frame, node, name, receiver, positional, named)
-    if not value.atoms and name in DEQUANTIZERS and all(item.kind is not Kind.DTYPE for item in given):
+    if not value.atoms and name.startswith(DEQUANTIZERS) and all(item.kind is not Kind.DTYPE for item in given):
         source = frame.source(node, f"{name} gives the dtype that the quantization remembers")
         return Value(Kind.TENSOR, (Atom(symbol="quantized", role=Role.QUANTIZED, can_be_half=False, source=source),))
     return of_gradient(value, [*given, *([receiver] if receiver is not None else [])])

@@ -17,12 +17,14 @@ from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.halves import speaks_of_half_weights
+from ..torch.tables.kernels import WITHOUT_KERNELS
 from ..torch.tables.libraries import FLOAT32_TABLES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
 from .lattice import Kind, Made
+from .operation_calls import WATCHED
 from .prepared import named_as_prepared
 from .stored import stored_mask
 
@@ -32,13 +34,10 @@ MAKERS = (
 )  # fmt: skip
 """Names whose calls (or reads) make it worth to follow a function."""
 ASKED = (
-    "numpy", "asarray", "array", "masked_fill", "masked_fill_", "interpolate", "quantile", "cdist", "stft",
-    "istft", "rfft", "irfft", "fft", "ifft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "svd", "inv",
-    "pinv", "qr", "eigh", "cholesky", "solve", "det", "slogdet", "lstsq", "lstm", "gru", "rnn", "histc",
-    "scaled_dot_product_attention", "nanquantile", "pdist", "ctc_loss", "polar", "complex", "view_as_complex",
-    "inverse", "pinverse", "hfft", "ihfft", "svdvals", "eigvals", "eigvalsh", "matrix_rank", "cond", "logdet",
-    "cholesky_inverse",
+    *WATCHED, *{name.rpartition(".")[2] for name in WITHOUT_KERNELS},
+    "scaled_dot_product_attention", "masked_fill", "masked_fill_", "lstm", "gru", "rnn",
 )  # fmt: skip
+"""Operations that rules ask about: what is watched, what lacks 16-bit kernels, what never promotes."""
 JOINS = ("cat", "concat", "concatenate", "stack")
 MAX_CALLERS = 3
 """How far a float32 value, or weights, are followed to callers."""

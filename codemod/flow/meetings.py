@@ -31,7 +31,7 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
     for item, value in tensors:
         _branches(frame, node, operation, mix, item, value)
     if operation in JOINS:
-        _mask_among_latents(frame, node, operation, mix, listed)
+        _raw_mask_joined(frame, node, operation, mix, listed)
     for index, (first_node, first) in enumerate(tensors):
         for second_node, second in tensors[index + 1 :]:
             _pair(frame, node, operation, mix, (first_node, first), (second_node, second), met)
@@ -57,18 +57,18 @@ def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.
                 record(frame, node, operation, mix, Operand(item, found[0]), Operand(item, found[1]), said(found[1]))
 
 
-def _mask_among_latents(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
-    """A mask that the data code made in float32 is put beside latents, which have the dtype of training."""
+def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, operands: Sequence[NodeValue]) -> None:
+    """A mask that the data code made in float32 is put beside tensors of the dtype of training."""
     masks = [(item, atom) for item, value in operands if (atom := _stored_mask(frame, value)) is not None]
     others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
     if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):
         return
-    neighbour, value = others[0]
+    neighbor, value = others[0]
     if any(atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES) for atom in value.atoms):
         return
-    text = f"{ast.unparse(neighbour)[:60]} has the dtype that the model is trained in"
-    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbour, text))
-    record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbour, meant), dtype_of(neighbour))
+    text = f"{ast.unparse(neighbor)[:60]} has the dtype that the model is trained in"
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbor, text))
+    record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbor, meant), dtype_of(neighbor))
 
 
 def _stored_mask(frame: Frame, value: Value) -> Atom | None:

@@ -51,7 +51,7 @@ def on_module(
         if part is not None and part.kind is Kind.MODULE:
             atoms = receiver.atoms if part.atoms == (frame.analysis.own_weights(detail),) else part.atoms
             return forward(frame, node, part.with_atoms(atoms), positional, named)
-        return UNKNOWN_VALUE
+        return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
     part = attribute_value(frame, receiver, name)
@@ -113,7 +113,7 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward")
         if target is None:
-            return UNKNOWN_VALUE
+            return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)
         return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import reduce
 
 from ..torch.dtypes import FP32
+from .attributes import OUTPUT_ATTRIBUTES
 from .contexts import entered
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started
@@ -87,7 +88,7 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value:
             found = each
         elif value.items is not None and len(value.items) == len(target.elts):
             found = value.items[index]
-        elif value.kind is Kind.TENSOR and index == 0 and value.label == "output":
+        elif value.label == "output" and (index == 0 or getattr(item, "id", "") in OUTPUT_ATTRIBUTES):
             found = value
         elif value.kind is Kind.NUMBER:
             found = NUMBER_VALUE

@@ -25,7 +25,7 @@ LONGEST_LINE = 500
 _MEANING = {
     Applicability.SAFE: "same numerics, or it removes a certain crash",
     Applicability.UNSAFE: "**numerics, memory or speed may change**",
-    Applicability.DISPLAY_ONLY: "to be made by hand",
+    Applicability.DISPLAY_ONLY: "to be changed by hand",
 }
 
 
@@ -47,7 +47,7 @@ class Advice:
 def to_markdown(report: Report, places: Places, advice: Advice | None = None, *, limit: int = LIMIT) -> str:
     """At most ``limit`` characters (sensible from 4,000 on) of Markdown, UTF-8 when written to a file.
 
-    ``migrate``: numbers and target; by file each fix with what it changes in behaviour, its findings and the evidence;
+    ``migrate``: numbers and target; by file each fix with what it changes in behavior, its findings and the evidence;
     findings that stay, and why; skipped files and failed rules; commands; the diff, folded. ``check``: the same
     without changes, each finding with the fixes there are. What does not fit is left out, and its number is told.
     Text of the project is shown as it is: it holds no markup, links, mentions or HTML. Findings are placed in the files
@@ -226,7 +226,7 @@ def _commands(report: Report, advice: Advice) -> str:
     lines = ["### What to type", ""]
     if commands := [*_to_type(report, advice)]:
         lines += [fenced("\n".join(commands), "sh"), ""]
-    silence = "To keep a finding as it is, write a comment on its row:"
+    silence = "To suppress a finding, write a comment on its line:"
     if left := sorted({finding.code for finding in _still_there(report)}):
         lines.append(f"{silence} {code(f'# precfix: ignore[{left[0]}] reason')}")
     return "\n".join(lines).rstrip() if len(lines) > 2 else ""

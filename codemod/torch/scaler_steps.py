@@ -13,8 +13,6 @@ from ..source.project import Project
 from .clipping import calls_within
 from .scalers import Scaler, Use
 
-STEP_KINDS = ("scale", "unscale_", "step", "update")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalerStep:
@@ -37,7 +35,7 @@ class ScalerStep:
         return None if isinstance(first, ast.Starred) else first
 
     def text_of_optimizer(self, call: ast.Call) -> str:
-        """The source of ``optimizer(call)``, normalised; "" when there is none."""
+        """The source of ``optimizer(call)``, normalized; "" when there is none."""
         node = self.optimizer(call)
         return ast.unparse(node) if node is not None else ""
 

@@ -10,8 +10,8 @@ from ...python.names import ModuleNames
 from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...releases.pins import allowed
 from ...source.project import Project
-from ...torch.imported import torch_for
 from ..clipping import clips_of
+from ..imported import torch_for
 from ..unscaled_steps import LossStep
 
 AMP_SINCE = "2.3"
@@ -81,7 +81,7 @@ def _is_plain(step: LossStep, asked: bool) -> bool:
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else None
     free = not any(NAME in scope.bindings for scope in (module.module_scope, module.scope_of(step.backward)))
     reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(step.function))
-    bf16 = "bfloat16" in module.document.text or "bf16" in module.document.text.lower()
+    bf16 = module.mentions("bfloat16", "bf16")
     return statements and isinstance(loss, ast.Name) and free and not reads and (asked or not bf16)
 
 

@@ -77,9 +77,9 @@ TOKEN_IDS = ("input_ids", "token_ids", "decoder_input_ids", "prompt_ids", "gener
 """Under these names tokenizers, collators and ``generate`` of transformers hold int64 ids."""
 COUNTS = {"num_train_timesteps": 1000, "vocab_size": 30522}
 """How large a configuration's count is by default: schedulers of diffusers, BERT's vocabulary (the smallest in use)."""
-DEQUANTIZERS = ("dequantize_4bit", "dequantize_blockwise", "fast_dequantize", "dequantize")
-"""Functions that turn a packed weight back into numbers, in the dtype that the quantization remembers: bitsandbytes'
-``functional`` (``quant_state.dtype``), and what wraps it."""
+DEQUANTIZERS = ("dequantize", "fast_dequantize")
+"""How the names of functions begin that turn a packed weight back into numbers, in the dtype that the quantization
+remembers: ``functional`` of bitsandbytes (``quant_state.dtype``), and what wraps it."""
 
 
 def library_object(name: str) -> LibraryObject | None:

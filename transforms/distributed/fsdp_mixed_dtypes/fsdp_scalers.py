@@ -24,7 +24,7 @@ IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScal
 def scaler_clashes(project: Project) -> Iterator[Draft]:
     """The plain scalers whose own function, or the file around it, shards the model."""
     for scaler in scalers(project):
-        if not _is_plain(scaler) or any("ShardedGradScaler" in item.document.text for item in scaler.modules):
+        if not _is_plain(scaler) or any(item.mentions("shardedgradscaler") for item in scaler.modules):
             continue
         wrap = _wrap(project, scaler)
         if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":
@@ -32,7 +32,7 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
                 scaler.module,
                 scaler.call,
                 "a plain GradScaler with FSDP1: each rank looks for inf in its own shard only, so one may skip a step "
-                "and lower its scale while the others go on",
+                "and lower its scale while the others continue",
                 (scaler.module.place(wrap, "the model is sharded by FullyShardedDataParallel here"),),
                 [_fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None],
             )
@@ -102,7 +102,7 @@ def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
     operations.append(scaler.module.add_import(IMPORT))
     operations += _unused_import(scaler)
     return Fix.unsafe(
-        "sharded", "make a ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
+        "sharded", "use ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
     )
 
 

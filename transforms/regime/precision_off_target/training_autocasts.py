@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.purpose.entered import regions_around
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import Region, entry_givens
 from ....codemod.purpose.steps import alternatives, function_scope, is_crowded, says_evaluation
@@ -70,7 +71,8 @@ def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
         if not _is_plain(item) or is_float32_island(project, item):
             continue
         if item.module in trained:
-            if not _is_nested_on_purpose(item):
+            # An explicit dtype inside another region is chosen for what stands in it.
+            if item.dtype_node is None or not any(True for _ in regions_around(project, item.module, item.node)):
                 yield item
         elif item.dtype_node is None and _is_model_code(project, item):
             yield item
@@ -117,29 +119,8 @@ def _decorates(item: Autocast) -> bool:
 def _holds_only_inference(item: Autocast) -> bool:
     """``with autocast(): with torch.no_grad(): ...``"""
     block = item.module.statement_of(item.node)
-    if not isinstance(block, ast.With | ast.AsyncWith) or len(block.body) != 1:
-        return False
-    return is_without_gradients(item.module, block.body[0]) or _opens_no_grad(item.module, block.body[0])
-
-
-def _opens_no_grad(module: ModuleNames, statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.With | ast.AsyncWith) or not statement.body:
-        return False
-    return is_without_gradients(module, statement.body[0])
-
-
-def _is_nested_on_purpose(item: Autocast) -> bool:
-    """An explicit dtype inside another region: chosen for what stands in it."""
-    if item.dtype_node is None:
-        return False
-    others = [call for call in item.module.calls_by_name.get("autocast", []) if call is not item.node]
-    for parent in item.module.ancestors(item.node):
-        opened = [entry.context_expr for entry in parent.items] if isinstance(parent, ast.With | ast.AsyncWith) else []
-        if any(context in others for context in opened):
-            return True
-        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
-            return False
-    return False
+    inner = block.body[0] if isinstance(block, ast.With | ast.AsyncWith) and len(block.body) == 1 else None
+    return isinstance(inner, ast.With | ast.AsyncWith) and is_without_gradients(item.module, inner.body[0])
 
 
 def _described(project: Project, item: Autocast) -> TrainingRegion:
@@ -147,9 +128,8 @@ def _described(project: Project, item: Autocast) -> TrainingRegion:
     alternative = _is_alternative(project, item, {scenario.value for scenario in scenarios})
     chosen = scenarios
     if alternative:
-        given = entry_givens(project, Region(item, scenarios))
-        chosen = tuple(scenario.under(*given) for scenario in scenarios)
-        chosen = (*chosen, *(more for other in alternatives(project, item) for more in _entered_with(project, other)))
+        regions = (item, *alternatives(project, item))
+        chosen = tuple(scenario for region in regions for scenario in _entered_with(project, region))
     return TrainingRegion(item, scenarios, alternative, knobs_of(project, item.module, chosen, item.dtype_node))
 
 

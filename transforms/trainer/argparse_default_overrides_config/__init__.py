@@ -40,10 +40,11 @@ from ....codemod.model import Applicability, Finding, Fix, Place, Rule
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.imports import connected_modules
 from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.options import Option
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.trainers.framework import Key
-from ....codemod.trainers.reading.command_options import DeclaredOption, declared_options
+from ....codemod.trainers.reading.command_options import declared_options
 from ....codemod.trainers.reading.declarations import calls_of
 from ....codemod.trainers.reading.scopes import Scope, Setting
 from .launch_precisions import stated_for, value_of
@@ -59,7 +60,7 @@ class Forwarded:
     module: ModuleNames
     value: ast.Attribute
     key: Key
-    option: DeclaredOption
+    option: Option
     default: str | None
 
 
@@ -91,7 +92,7 @@ def _forwarded(project: Project, scope: Scope) -> Forwarded | None:
     return Forwarded(module, value, setting.key, options[0], default) if setting.key.accepts(default or "no") else None
 
 
-def _default(option: DeclaredOption) -> str | None:
+def _default(option: Option) -> str | None:
     """The default; "?" for one that is not written down, or is not used."""
     if isinstance(option.node, ast.Call) and any(item.arg in ("required", "action") for item in option.node.keywords):
         return "?"
@@ -169,7 +170,7 @@ def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
 def _overridden(forwarded: Forwarded, stated: Setting, tests: list[Read], others: list[Place]) -> Finding:
     option, default = forwarded.option, forwarded.default
     message = f'{option.name} is "{default}" unless it is given, which beats the {value_of(stated)} asked of accelerate'
-    passed = forwarded.module.place(forwarded.value, "handed to the Accelerator")
+    passed = forwarded.module.place(forwarded.value, "passed to the Accelerator")
     at = option.node if option.default is None else option.default
     return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
 

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
+from ....codemod.trainers.reading.loads import Load
 from ....codemod.trainers.reading.precision import Compute
-from ..loads import Load
-from ..training_runs import RECAST, training_runs
+from ....codemod.trainers.reading.trained_loads import may_recast, names_in, trained_loads
 
 LOWERING = (
     "autocast",
-    "Accelerator",
+    "accelerator",
     "accelerate",
     "deepspeed",
-    "FullyShardedDataParallel",
+    "fullyshardeddataparallel",
     "fully_shard",
     "set_default_dtype",
     "set_default_tensor_type",
-    "Trainer",
-    "Fabric",
+    "trainer",
+    "fabric",
     "precision",
 )
-"""Words of files in which something may let a float32 model compute in 16 bits."""
+"""Parts of names in files in which something may let a float32 model compute in 16 bits."""
 LAUNCHED = ("accelerate", "fsdp", "deepspeed", "zero2", "zero3", "ds_config")
 """Parts of the names of files that set a trainer's precision from outside."""
 RUNS = ("generate", "forward", "encode", "chat")
@@ -68,14 +68,13 @@ def _is_device(node: ast.expr) -> bool:
 
 def first_float32_use(project: Project, load: Load) -> Use | None:
     """Where the loaded model runs with nothing around that could lower its dtype; None when that is not certain."""
-    runs = [run for run in training_runs(project) if run.load.call is load.call]
+    runs = [run for run in trained_loads(project) if run.load.call is load.call]
     if runs:
         run = runs[0]
         plain = run.precision.compute is Compute.FP32 and not run.precision.partitioned and not run.recast
         outside = any(word in path.lower() for path in project.paths for word in LAUNCHED)
         return Use(run.module, run.trainer, "the trainer computes in float32") if plain and not outside else None
-    text = load.module.document.text
-    if any(word in text for word in LOWERING):
+    if load.module.mentions(*LOWERING):
         return None
     return _first_call(load.module, load.call)
 
@@ -89,8 +88,8 @@ def _first_call(module: ModuleNames, load: ast.Call) -> Use | None:
         return None
     name = ast.unparse(target)
     mentions = list(_mentions(module, name))
-    texts = [ast.unparse(module.statement_of(node)) for node in mentions if module.statement_of(node) is not statement]
-    if any(word in text for text in texts for word in (*RECAST, "dtype", "float16")):
+    others = [other for node in mentions if (other := module.statement_of(node)) is not statement]
+    if any(may_recast(other) or any("dtype" in name for name in names_in(other)) for other in others):
         return None
     for node in mentions:
         parent = module.parents.get(node)

@@ -1,0 +1,127 @@
+"""Loads of pretrained weights: in which dtype, and by which library."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...python.keywords import Keywords, entries_of, keywords_of
+from ...python.names import ModuleNames, attribute_chain, resolve
+from ...source.project import Project
+from ...torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
+from ...torch.dtype_values import constants_of
+from ...torch.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
+
+SENTENCE_MODELS = ("SentenceTransformer", "CrossEncoder", "SparseEncoder")
+SENTENCE_TABLES = ("model_kwargs", "automodel_args", "model_args")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """A call that loads a model."""
+
+    module: ModuleNames
+    call: ast.Call
+    given: Keywords
+    node: ast.expr | None
+    """What says the dtype; None where nothing does."""
+    dtypes: frozenset[Dtype]
+    """What that can be; empty when it is absent, None, ``"auto"`` or not known."""
+    unsloth: bool
+    sentence: bool
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the weights are integers, or may be."""
+        named = [self.given.values.get(key) for key in QUANTIZED_KEYS]
+        return not self.given.complete or any(not _is_off(node) for node in named if node is not None)
+
+
+def load_at(project: Project, module: ModuleNames, call: ast.Call) -> Load | None:
+    """The load that ``call`` is, or None."""
+    qualified = resolve(project, module, call.func) or ""
+    if qualified.startswith("sentence_transformers.") and qualified.rpartition(".")[2] in SENTENCE_MODELS:
+        given = _inside(module, keywords_of(module, call))
+        return _load(project, module, call, given, sentence=True)
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in LOADERS:
+        return None
+    chain = attribute_chain(call.func) or []
+    unsloth = qualified.startswith("unsloth.") and chain[-2:-1] != []
+    return _load(project, module, call, keywords_of(module, call), unsloth=unsloth)
+
+
+def is_of_transformers(project: Project, load: Load) -> bool:
+    """Whether the class that loads is one of the transformers package."""
+    return (resolve(project, load.module, load.call.func) or "").startswith("transformers.")
+
+
+def initial_load(project: Project, module: ModuleNames, arguments: ast.Call, model: ast.expr) -> Load | None:
+    """The load that a TRL trainer does itself: ``SFTTrainer("name", args=SFTConfig(model_init_kwargs={...}))``."""
+    if not _is_text(module, model):
+        return None
+    table = keywords_of(module, arguments).values.get("model_init_kwargs")
+    entries = entries_of(module, table) if table is not None else None
+    return _load(project, module, arguments, Keywords(entries, True)) if entries is not None else None
+
+
+def _is_text(module: ModuleNames, node: ast.expr) -> bool:
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        return len(bindings) == 1 and isinstance(bindings[0].value, ast.Constant)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _inside(module: ModuleNames, given: Keywords) -> Keywords:
+    """The arguments that a sentence-transformers model hands to the model it loads."""
+    for name in SENTENCE_TABLES:
+        table = given.values.get(name)
+        if table is not None:
+            entries = entries_of(module, table)
+            return Keywords(entries or {}, entries is not None)
+    return Keywords({}, given.complete)
+
+
+def _load(
+    project: Project,
+    module: ModuleNames,
+    call: ast.Call,
+    given: Keywords,
+    *,
+    unsloth: bool = False,
+    sentence: bool = False,
+) -> Load:
+    node = next((given.values[key] for key in LOAD_KEYS if key in given.values), None)
+    dtypes = dtypes_of(project, module, node) if node is not None else frozenset()
+    return Load(module, call, given, node, dtypes, unsloth, sentence)
+
+
+def dtypes_of(project: Project, module: ModuleNames, node: ast.expr) -> frozenset[Dtype]:
+    """The dtypes that ``node`` can be; empty when it can be anything else."""
+    found = {as_dtype(value) for value in constants_of(project, module, node)}
+    dtypes = frozenset(item for item in found if isinstance(item, Dtype))
+    return dtypes if len(dtypes) == len(found) and dtypes <= {BF16, FP16, FP32, FP64} else frozenset()
+
+
+def literal_of(module: ModuleNames, node: ast.expr) -> ast.expr | None:
+    """The place where a dtype is written out: ``node``, or the only value of the variable that it is."""
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        return literal_of(module, value) if value is not None and not isinstance(value, ast.Name) else None
+    if isinstance(node, ast.Attribute):
+        return node if module.qualified(node.value) == "torch" else None
+    return node if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def loads_in(project: Project, module: ModuleNames) -> Iterator[Load]:
+    """The loads that stand in one file as calls."""
+    for name in (*LOADERS, *SENTENCE_MODELS):
+        for call in module.calls_by_name.get(name, []):
+            load = load_at(project, module, call)
+            if load is not None:
+                yield load

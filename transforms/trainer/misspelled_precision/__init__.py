@@ -1,0 +1,64 @@
+"""A precision is misspelled, or given as a value that is not read the way it is written.
+
+## What goes wrong
+
+`module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
+'mix_precision'`, `'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no
+error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, and
+`train(args.bf16, args.fp16)` runs the other precision.
+
+## Why
+
+Names of precisions are spelled differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
+`torch.bfloat16` and `torch.float16`. argparse calls `bool` with the text of the command line, and every text but the
+empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a text first, so `False` becomes
+`"False"`, which it does not know.
+
+## Fix
+
+`spelling` [safe]: the right name, where what stands there now certainly raises (a name that PyTorch, a library's class
+or the project's own options do not have) or where the new value means the same.
+
+`spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file,
+a string for a truth value, `type=bool` (the project's own `str2bool`
+where the file has one, else a function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on
+existing command lines keeps working).
+
+`swap` [unsafe]: the two arguments change places.
+
+## Not flagged
+
+Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
+formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
+same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` of click, typer,
+jsonargparse and of parsers that are told how to read it; `mixed_precision: no` in YAML, which is PF505; tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Rule
+from ....codemod.source.project import Project
+from .boolean_flags import wrong_truth_values
+from .misspelled_keywords import unknown_keywords
+from .misspelled_torch_names import misspelled_torch_names
+from .misspelled_words import misspelled_words
+from .swapped_flags import swapped_flags
+
+KINDS = (
+    misspelled_torch_names,
+    misspelled_words,
+    unknown_keywords,
+    wrong_truth_values,
+    swapped_flags,
+)
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for kind in KINDS:
+        for slip in kind(project):
+            yield rule.found(*slip)
+
+
+rule = Rule.of("PF406", check)

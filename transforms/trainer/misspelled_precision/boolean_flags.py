@@ -1,0 +1,198 @@
+"""Truth values that do not say what they seem to: ``type=bool``, ``"False"``, ``Accelerator(mixed_precision=True)``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Applicability, Draft, Fix
+from ....codemod.purpose.files import is_test
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.scopes import attribute_chain
+from ....codemod.source.project import Project
+from ....codemod.torch.api import ACCELERATOR
+from .slips import SPELLING
+
+FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
+"""A command-line switch with one of these words in its name is about precision."""
+NO_WORD = '("", "0", "false", "no", "off")'
+SWITCHES = ("fp16", "bf16", "tf32", "fp16_full_eval", "bf16_full_eval")
+PARSERS_THAT_READ_BOOLS = ("jsonargparse", "tap", "click", "typer", "absl", "fire", "simple_parsing")
+"""With these a ``bool`` is read from its name."""
+SWITCH_ACTIONS = ("store_true", "store_false")
+
+
+def wrong_truth_values(project: Project) -> Iterator[Draft]:
+    """Every place where a precision is switched by a value that is not read as it is written."""
+    yield from _bool_as_type(project)
+    yield from _strings(project)
+    yield from _booleans_for_accelerate(project)
+
+
+# --- add_argument("--fp16", type=bool) --------------------------------------------------------------------------------
+
+
+def _bool_as_type(project: Project) -> Iterator[Draft]:
+    for document in project.python_documents((*FLAG_WORDS, "precision"), where=_may_pass_bool):
+        module = names_of(project, document)
+        for call in module.calls_by_name.get("add_argument", []):
+            given = {item.arg: item.value for item in call.keywords}
+            flag = _precision_flag(call)
+            kind = given.get("type")
+            if flag is None or not isinstance(kind, ast.Name) or kind.id != "bool" or "action" in given:
+                continue
+            if not module.scope_of(kind).lookup("bool") and _is_argparse(project, module, call):
+                yield _bool_slip(module, call, kind, flag)
+
+
+def _may_pass_bool(text: str) -> bool:
+    return "add_argument" in text and ("type=bool" in text or "type = bool" in text)
+
+
+def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -> Draft:
+    name = next((word for word in ("str2bool", "str_to_bool", "strtobool") if module.module_scope.lookup(word)), None)
+    text = name if name is not None else f"lambda text: text.lower() not in {NO_WORD}"
+    operation = module.set_argument(call, "type", text)
+    changes = f"read the words false, no, off and 0 as False; {flag} False switches it off"
+    fix = Fix.unsafe(SPELLING, changes, operation)
+    message = f'argparse reads {flag} False as True: bool("False") is True because any non-empty string is truthy'
+    return Draft.at(module, kind, message, fixes=[fix])
+
+
+def _precision_flag(call: ast.Call) -> str | None:
+    """The switch for a precision that the call declares; a name like ``--half_window`` is none."""
+    for item in reversed(call.args):
+        if isinstance(item, ast.Constant) and isinstance(item.value, str):
+            words = item.value.lower().lstrip("-").replace("-", "_").split("_")
+            if "half" in words and words not in (["half"], ["use", "half"], ["half", "precision"]):
+                words.remove("half")
+            if ("precision" in words and "mixed" in words) or not set(FLAG_WORDS).isdisjoint(words):
+                return item.value
+    return None
+
+
+def _is_argparse(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    roots = {
+        (item.qualified or "").partition(".")[0]
+        for group in module.module_scope.bindings.values()
+        for item in group
+        if item.kind == "import"
+    }
+    if not roots.isdisjoint(PARSERS_THAT_READ_BOOLS) or _teaches_bool(project):
+        return False
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    owner = module.scope_of(call).enclosing_class
+    if isinstance(receiver, ast.Name) and receiver.id == "self" and owner is not None:
+        bases = owner.node.bases if isinstance(owner.node, ast.ClassDef) else []
+        return "add_argument" not in owner.bindings and any(
+            module.qualified(base) == "argparse.ArgumentParser" for base in bases
+        )
+    return receiver is not None and module.qualified(receiver) is None
+
+
+def _teaches_bool(project: Project) -> bool:
+    """Whether a parser of the project is told how to read ``bool`` (``parser.register("type", bool, ...)``), or is a
+    class of its own that has its own ``add_argument``."""
+    return project.fact(_own_parsers)
+
+
+def _own_parsers(project: Project) -> bool:
+    def says(text: str) -> bool:
+        return "def add_argument(" in text or 'register("type", bool' in text or "register('type', bool" in text
+
+    return bool(project.python_paths(("add_argument", "register"), says))
+
+
+# --- TrainingArguments(bf16="False") ----------------------------------------------------------------------------------
+
+
+def _strings(project: Project) -> Iterator[Draft]:
+    for document in project.python_documents(("fp16", "bf16", "autocast", "gradscaler"), where=_may_quote_booleans):
+        module = names_of(project, document)
+        if is_test(document.path):
+            continue
+        for call in module.calls:
+            for item in call.keywords:
+                word = item.value.value if isinstance(item.value, ast.Constant) else None
+                quoted = isinstance(word, str) and word.lower() in ("true", "false")
+                if quoted and _takes_bool(project, module, call, item):
+                    yield _string_slip(module, item, str(word))
+
+
+def _may_quote_booleans(text: str) -> bool:
+    return any(f"={quote}{word}{quote}" in text for quote in "\"'" for word in ("True", "False", "true", "false"))
+
+
+def _takes_bool(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> bool:
+    qualified = resolve(project, module, call.func) or ""
+    if item.arg == "enabled":
+        return qualified.startswith("torch.") and qualified.rpartition(".")[2] in ("autocast", "GradScaler")
+    return item.arg in SWITCHES and (_is_arguments(qualified) or _inherits(project, module, call.func))
+
+
+def _is_arguments(qualified: str) -> bool:
+    root, _, name = qualified.partition(".")
+    name = name.rpartition(".")[2]
+    return root in ("transformers", "trl") and name.endswith(("TrainingArguments", "Config"))
+
+
+def _inherits(project: Project, module: ModuleNames, func: ast.expr) -> bool:
+    found = class_of(project, module, func)
+    if found is None or not isinstance(found[1].node, ast.ClassDef):
+        return False
+    return any(_is_arguments(resolve(project, found[0], base) or "") for base in found[1].node.bases)
+
+
+def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Draft:
+    right = word.capitalize()
+    message = f"{item.arg}={word!r} is a string, and any non-empty string is truthy"
+    changes = "nothing changes in the run" if right == "True" else f"{item.arg} is switched off from now on"
+    operation = module.replace(item.value, right)
+    fix = Fix.of(SPELLING, Applicability.safe_if(right == "True"), f"write {right}; {changes}", operation)
+    return Draft.at(module, item.value, message, fixes=[fix])
+
+
+# --- Accelerator(mixed_precision=True) --------------------------------------------------------------------------------
+
+
+def _booleans_for_accelerate(project: Project) -> Iterator[Draft]:
+    documents = project.python_documents(
+        ("mixed_precision",), where=lambda text: "Accelerator" in text and "mixed_precision" in text
+    )
+    for document in documents:
+        module = names_of(project, document)
+        for call in module.calls_by_name.get("Accelerator", []):
+            value = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
+            if value is None or resolve(project, module, call.func) not in ACCELERATOR or is_test(document.path):
+                continue
+            if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+                yield _boolean_slip(module, value, value.value)
+            else:
+                yield from _switch_slip(module, value)
+
+
+def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Draft:
+    message = f"accelerate does not accept mixed_precision {on} (ValueError): it must be 'no', 'fp16', 'bf16' or 'fp8'"
+    operation = module.replace(value, '"no"')
+    fixes = [] if on else [Fix.safe(SPELLING, 'write "no"', operation)]
+    return Draft.at(module, value, message, fixes=fixes)
+
+
+def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Draft]:
+    """``mixed_precision=args.fp16`` where ``--fp16`` is a switch."""
+    chain = attribute_chain(value)
+    if chain is None or len(chain) != 2 or chain[1] not in ("fp16", "bf16", "fp8"):
+        return
+    stores = module.attribute_stores.get(chain[1], [])
+    for call in module.calls_by_name.get("add_argument", []):
+        flags = [item.value for item in call.args if isinstance(item, ast.Constant)]
+        action = next((item.value for item in call.keywords if item.arg == "action"), None)
+        is_switch = isinstance(action, ast.Constant) and action.value in SWITCH_ACTIONS
+        if f"--{chain[1]}" in flags and is_switch and not stores:
+            text = ast.unparse(value)
+            message = f"{text} is True or False, which accelerate does not accept as mixed_precision (ValueError)"
+            operation = module.replace(value, f'"{chain[1]}" if {text} else "no"')
+            fix = Fix.safe(SPELLING, f'"{chain[1]}" where the switch is given, else "no"', operation)
+            yield Draft.at(module, value, message, [module.place(call, "the switch")], [fix])
+            return

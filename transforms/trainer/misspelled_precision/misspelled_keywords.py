@@ -1,0 +1,158 @@
+"""Keywords for a precision that the called class or function does not have: each is a ``TypeError``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.model import Draft, Fix
+from ....codemod.purpose.files import is_test
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import ModuleNames, Scope, names_of, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.api import PRECISION_KEYWORDS, TRAINER
+from .misspellings import respelled
+from .slips import SPELLING
+
+CLASSES = {
+    **{name: (keyword,) for name, keyword in PRECISION_KEYWORDS.items()},
+    **dict.fromkeys(TRAINER, ("precision",)),
+    "transformers.TrainingArguments": ("fp16", "bf16"),
+    "transformers.Seq2SeqTrainingArguments": ("fp16", "bf16"),
+    "trl.SFTConfig": ("fp16", "bf16"),
+    "trl.DPOConfig": ("fp16", "bf16"),
+}
+"""Classes that take no other keywords for the precision, none through ``**kwargs``, and those they take."""
+MEANT = {
+    "mixed_precision": ("precision", "mix_precision", "mixedprecision", "mixed_prec", "mixed_precison"),
+    "precision": ("percision",),
+    "bf16": ("bf_16", "bfp16", "bfloat16", "b_f16"),
+    "fp16": ("fp_16", "float16", "f16"),
+}
+"""Right keyword -> what people write for it, beside slips of the hand."""
+WORDS = frozenset({"fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "amp", "autocast", "tf32"})
+CALLED = ("Accelerator(", "Fabric(", "Trainer(", "Config(", "Arguments(", "Args(", "Settings(", "Options(", "Plugin(")
+"""Ends of the names of classes that hold settings; a file without any is not read."""
+MAX_BASES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """What the project's own class takes, and where that is written."""
+
+    module: ModuleNames
+    node: ast.AST
+    names: frozenset[str]
+
+
+def unknown_keywords(project: Project) -> Iterator[Draft]:
+    """Keywords for a precision that nothing accepts."""
+    for document in project.python_documents(("precision", "fp16", "bf16", "float16"), where=_may_call):
+        module = names_of(project, document)
+        if is_test(document.path):
+            continue
+        for call in module.calls:
+            for item in call.keywords:
+                if item.arg is not None and _is_about_precision(item.arg):
+                    yield from _of_library(project, module, call, item)
+                    yield from _of_project(project, module, call, item)
+
+
+def _may_call(text: str) -> bool:
+    return any(name in text for name in CALLED)
+
+
+def _is_about_precision(name: str) -> bool:
+    meant = respelled(name) or name
+    return not WORDS.isdisjoint(meant.lower().split("_")) or any(name in wrong for wrong in MEANT.values())
+
+
+def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Draft]:
+    qualified = resolve(project, module, call.func)
+    taken = CLASSES.get(qualified or "", ())
+    name = item.arg or ""
+    if qualified is None or name in taken:
+        return
+    for right in taken:
+        if respelled(name) == right or name in MEANT[right]:
+            what = qualified.rpartition(".")[2]
+            yield _slip(module, call, item, right, f"{what} has no keyword {name} (TypeError); did you mean {right}?")
+
+
+def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
+    fixes = []
+    if not any(other.arg in (right, None) for other in call.keywords):
+        value = module.source(item.value)
+        edits = module.remove_argument(call, item.arg or ""), module.set_argument(call, right, value)
+        fixes.append(Fix.safe(SPELLING, f"pass {right}=", *edits))
+    return Draft.at(module, item, message, fixes=fixes)
+
+
+# --- the project's own dataclasses ------------------------------------------------------------------------------------
+
+
+def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Draft]:
+    name = item.arg or ""
+    if isinstance(call.func, ast.Name | ast.Attribute) and not _is_class_like(call.func):
+        return
+    accepted = _accepted(project, module, call.func)
+    if accepted is None or name in accepted.names:
+        return
+    near = [other for other in accepted.names if respelled(name) == other]
+    what = ast.unparse(call.func)
+    message = f"{what} has no field {name} (TypeError)"
+    place = accepted.module.place(accepted.node, f"the fields of {what}")
+    if len(near) == 1:
+        slip = _slip(module, call, item, near[0], f"{message}; did you mean {near[0]}?")
+        yield slip._replace(evidence=(place,))
+    else:
+        yield Draft.at(module, item, message, [place])
+
+
+def _is_class_like(func: ast.expr) -> bool:
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    return name[:1].isupper()
+
+
+def _accepted(project: Project, module: ModuleNames, func: ast.expr) -> _Accepted | None:
+    """The fields of a dataclass of the project whose bases are all dataclasses of the project."""
+    found = class_of(project, module, func)
+    if found is None:
+        return None
+    names = _fields(project, *found, hops=0)
+    return _Accepted(found[0], found[1].node, names) if names is not None else None
+
+
+def _fields(project: Project, module: ModuleNames, owner: Scope, hops: int) -> frozenset[str] | None:
+    node = owner.node
+    if not isinstance(node, ast.ClassDef) or hops > MAX_BASES or node.keywords:
+        return None
+    if not _is_dataclass(module, node) or {"__init__", "__new__"} & set(owner.bindings):
+        return None
+    declared = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+    names = {target.id for target in declared if isinstance(target, ast.Name)}
+    for base in node.bases:
+        found = class_of(project, module, base)
+        inherited = _fields(project, *found, hops=hops + 1) if found is not None else None
+        if inherited is None:
+            return None
+        names |= inherited
+    if any(not isinstance(item, SIMPLE) for item in node.body):
+        return None
+    return frozenset(names)
+
+
+SIMPLE = (ast.AnnAssign, ast.Expr, ast.FunctionDef, ast.AsyncFunctionDef, ast.Assign, ast.Pass)
+"""Statements of a class body that add no field unseen."""
+
+
+def _is_dataclass(module: ModuleNames, node: ast.ClassDef) -> bool:
+    if len(node.decorator_list) != 1:
+        return False
+    decorator = node.decorator_list[0]
+    if isinstance(decorator, ast.Call):
+        if any(item.arg == "init" for item in decorator.keywords):
+            return False
+        decorator = decorator.func
+    return module.qualified(decorator) == "dataclasses.dataclass"

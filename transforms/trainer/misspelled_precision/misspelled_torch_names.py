@@ -1,0 +1,117 @@
+"""Names of PyTorch that do not exist: ``torch.bloat16``, ``torch.bf16``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Draft, Fix
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.documents import Document
+from ....codemod.source.project import Project
+from .misspellings import DTYPES, paths_with_slips, slips
+from .slips import SPELLING, renamed_attribute, respelled_string
+
+SHORT = {
+    "bf16": "bfloat16",
+    "bfp16": "bfloat16",
+    "bfloat": "bfloat16",
+    "b_float16": "bfloat16",
+    "bfloat_16": "bfloat16",
+    "fp16": "float16",
+    "float_16": "float16",
+    "half16": "float16",
+    "fp32": "float32",
+    "float_32": "float32",
+    "fp64": "float64",
+    "float_64": "float64",
+}
+"""Names that other libraries use and PyTorch (2.13) does not have."""
+
+
+def misspelled_torch_names(project: Project) -> Iterator[Draft]:
+    """Every read of a dtype by a name that PyTorch has never had."""
+    if project.python_path("torch") is not None:
+        return
+    short = project.python_paths(("torch.", "getattr"), _reads_short_name)
+    for document in project.python_documents_at(sorted({*short, *paths_with_slips(project)})):
+        module = names_of(project, document)
+        for node in module.nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                meant = _meant(node.attr)
+                if meant is not None and _is_torch(module, node.value) and _raises(project, module, node, node.attr):
+                    fix = Fix.safe(SPELLING, f"read torch.{meant}", renamed_attribute(module, node, meant))
+                    yield Draft.at(module, node, _message(node.attr, meant), fixes=[fix])
+            elif isinstance(node, ast.Call):
+                yield from _by_string(project, module, node)
+
+
+def _message(name: str, meant: str) -> str:
+    return f"torch has no {name} (AttributeError); did you mean torch.{meant}?"
+
+
+def _reads_short_name(text: str) -> bool:
+    """Whether the file holds one of the names behind ``torch.``, or in quotes beside it: only then is it parsed."""
+    lowered = text.lower()
+    return any(f"torch.{name}" in lowered or f'torch, "{name}' in lowered for name in (*SHORT, *DTYPES))
+
+
+def _meant(name: str) -> str | None:
+    """The dtype a name stands for that PyTorch does not have under it."""
+    lowered = name.lower()
+    if name in DTYPES:
+        return None
+    found = SHORT.get(lowered) or slips().get(lowered) or (lowered if lowered in DTYPES else None)
+    return found if found != "precision" else None
+
+
+def _is_torch(module: ModuleNames, node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and module.qualified(node) == "torch" and not module.is_ambiguous(node)
+
+
+def _by_string(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
+    """``getattr(torch, "bloat16")``, without a default."""
+    if not isinstance(call.func, ast.Name) or call.func.id != "getattr" or len(call.args) != 2 or call.keywords:
+        return
+    name = call.args[1]
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or not _is_torch(module, call.args[0]):
+        return
+    meant = _meant(name.value)
+    if meant is None or not _raises(project, module, call, name.value):
+        return
+    operation = respelled_string(module, name, name.value, meant)
+    fixes = [Fix.safe(SPELLING, f"read torch.{meant}", operation)] if operation is not None else []
+    yield Draft.at(module, name, _message(name.value, meant), fixes=fixes)
+
+
+def _raises(project: Project, module: ModuleNames, node: ast.AST, name: str) -> bool:
+    """Whether nothing makes room for the name: no test, no ``except``, no assignment to ``torch.<name>``."""
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try) and parent.handlers and _is_in(module, node, parent.body, parent):
+            return False
+    for test in ("hasattr", "getattr", "setattr"):
+        calls = [call for call in module.calls_by_name.get(test, []) if call is not node]
+        if any(len(call.args) > 1 and _says(call.args[1], name) for call in calls):
+            return False
+    return not any(_assigns(names_of(project, other), name) for other in _mentioning(project, name))
+
+
+def _mentioning(project: Project, name: str) -> Iterator[Document]:
+    return project.python_documents((name,), where=lambda text: f"torch.{name} =" in text or f"torch.{name}=" in text)
+
+
+def _assigns(module: ModuleNames, name: str) -> bool:
+    return any(receiver == ["torch"] for receiver, _, _ in module.attribute_stores.get(name, []))
+
+
+def _is_in(module: ModuleNames, node: ast.AST, body: list[ast.stmt], block: ast.AST) -> bool:
+    child = node
+    for parent in module.ancestors(node):
+        if parent is block:
+            return child in body
+        child = parent
+    return False
+
+
+def _says(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == name
