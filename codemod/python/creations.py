@@ -14,7 +14,8 @@ from ..source.project import Project
 from ..torch.api import ADAPTER_CLASSES, LOADERS, MODEL_WRAPPERS, SAME_MODULE
 from .functions import called_function
 from .names import Binding, ModuleNames, attribute_chain
-from .trace import Bound, Domain, Gap, Step, Trace, trace
+from .trace import Domain, Trace, trace
+from .trace_steps import Bound, Gap, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ..source.documents import Document
+from ..source.module_paths import absolute_module
 from ..source.parsing import Unparsable
 from ..source.project import Project
 from .editing import Editable
@@ -36,7 +37,6 @@ __all__ = [
     "FunctionNode",
     "ModuleNames",
     "Scope",
-    "absolute_module",
     "attribute_chain",
     "definition_named",
     "definition_of",
@@ -345,12 +345,3 @@ def project_module(project: Project, module_name: str, importer: str = "") -> Do
     except Unparsable:
         return None
     return document
-
-
-def absolute_module(path: str, module: str | None, level: int) -> str:
-    """Dotted module of ``from <level dots><module> import``, seen from the file ``path``; root-relative."""
-    if not level:
-        return module or ""
-    package = path.removesuffix(".py").split("/")[:-1]
-    package = package[: len(package) - (level - 1)] if level > 1 else package
-    return ".".join([*package, *([module] if module else [])])
