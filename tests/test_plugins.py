@@ -51,10 +51,10 @@ with torch.autocast("cuda", dtype=torch.bfloat16):
 """
 FIXED = SOURCE.replace("start=1024", "start=1024, enabled=False")
 RULE = '''"""{title}"""
-from precfix.codemod.model import Rule, Span
+from precfix.codemod.model import Place, Rule, Span
 def check(project):
     for document in project.python_documents():
-        yield rule.finding("found", document.path, Span(1, 1, 1, 1))
+        yield rule.found(Place(document.path, Span(1, 1, 1, 1), "found"))
 rule = Rule({code!r}, {name!r}, __doc__, check)
 '''
 

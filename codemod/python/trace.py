@@ -32,8 +32,6 @@ from .trace_steps import Bound, Chosen, Declared, Defaulted, Gap, LookedUp, Pass
 
 V = TypeVar("V", bound=Hashable)
 
-# --- what is asked ----------------------------------------------------------------------------------------------------
-
 
 def _as_they_are(_trace: Trace[V], _step: Step, values: Iterable[V]) -> Iterable[V]:
     return values

@@ -1,4 +1,7 @@
-"""The steps from an expression to what it can be, and why a way ends."""
+"""The steps on the way from an expression to what it can be, as `trace` takes them, and why a way can end.
+
+A domain reads them on the way back: a branch adds a condition, a parameter says that a literal is an argument.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,6 @@ class Gap(Enum):
     MORE_CALLERS = "a parameter that others than the known callers may fill"
     OPTION = "an option that accepts more than is written down"
     LIMIT = "more to look at than a limit allows"
-
-
-# --- steps on the way -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -77,12 +77,10 @@ def _finding(project: Project, run: Run, weaker: Member, winner: Member, fixed: 
     )
     if weaker.rank == 2 or winner.rank == 2:
         message += ", unless the trainer puts its variables first"
-    return rule.finding(
-        f"{message} [{_kind(weaker, winner)}]",
-        place.path,
-        place.span,
-        evidence=[place, stronger, Place(run.place.path, run.place.span, "both are parts of this launch")],
-        fixes=_fixes(project, weaker, winner) if fixed else (),
+    return rule.found(
+        place.saying(f"{message} [{_kind(weaker, winner)}]"),
+        [place, stronger, run.place.saying("both are parts of this launch")],
+        _fixes(project, weaker, winner) if fixed else (),
     )
 
 
