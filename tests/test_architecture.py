@@ -239,7 +239,7 @@ NOT_PYTHON = {
     "codemod/trainers/writing/handed_values.py": "tests of shell scripts",
     "codemod/trainers/writing/moves.py": "names of checkpoints",
     "codemod/trainers/writing/text_editing.py": "numbers in configuration files",
-    "transforms/trainer/misspelt_precision/misspellings.py": "one word",
+    "transforms/trainer/misspelled_precision/misspellings.py": "one word",
 }
 """Modules of facts and rules that match something else than Python source with regular expressions, and what."""
 
