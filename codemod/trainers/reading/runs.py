@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,8 +27,6 @@ from .scopes import Scope
 
 LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
 CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
-_BASE = re.compile(r"\$(\w+|\{\w+\})/(?=.*/)")
-"""``${ROOT}/tools/train.py``: what a variable at the beginning stands for is the folder of a checkout."""
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
 UNNAMED = "no launch line names it"
@@ -183,7 +180,9 @@ class _Resolver:
 
     def _found(self, near: str, word: str) -> str | None:
         """The project's file that a word on a command line (or in a file) names."""
-        word = _BASE.sub("", word, count=1)
+        base, _, inner = word.partition("/")
+        if base.startswith("$") and "/" in inner:  # ${ROOT}/tools/train.py: the folder of a checkout
+            word = inner
         if not word or "$" in word or word.startswith("/"):
             return None
         for base in (posixpath.dirname(near), ""):
