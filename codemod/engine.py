@@ -171,7 +171,7 @@ def _require_python(document: Document, text: str) -> None:
         try:
             parse_python(text)
         except Unparsable as error:
-            raise EditRefused(f"{document.path} would not be Python: {error}") from error
+            raise EditRefused(f"{document.path} would not be valid Python: {error}") from error
 
 
 def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:

@@ -178,7 +178,7 @@ def of_exit(code: int, last_words: str = "") -> Failure:
     except ValueError:
         name = f"signal {-code}"
     kind, sentence = SIGNALS.get(name, ("signal", "the system ended it"))
-    return Failure(kind, f"it died of {name}: {sentence}", words)
+    return Failure(kind, f"it was killed by {name}: {sentence}", words)
 
 
 def timed_out(seconds: float) -> Failure:

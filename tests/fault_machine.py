@@ -279,7 +279,7 @@ def _look(root: Path, new: dict[str, bytes], result: Result, what: str) -> None:
             result.wrong.append(f"{what}: {name} is neither old nor new")
             result.lost += len(old)
     text = _finish(_command(root, "undo"), (0, 2))
-    if "if that is not so, delete" in text:
+    if "if it is not, delete" in text:
         result.told += 1
         (root / ".precfix/lock").unlink()
         text = _finish(_command(root, "undo"), (0, 2))

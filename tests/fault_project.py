@@ -195,7 +195,7 @@ def undo_as_told(box: Sandbox, result: Result, what: str) -> None:
             message = str(error)
         if "nothing to undo" in message:
             return
-        if "if that is not so, delete" not in message or "\n" in message:
+        if "if it is not, delete" not in message or "\n" in message:
             result.wrong.append(f"{what}: undo was refused: {message}")
             return
         result.told += 1

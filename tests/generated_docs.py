@@ -8,7 +8,6 @@ from pathlib import Path
 from precfix.codemod.model import Rule
 from precfix.codemod.outcome import Target
 from precfix.codemod.report.audit_report import show_audit
-from precfix.codemod.report.manual import manual_page, markdown_table, rules_table
 from precfix.codemod.report.text import plain
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.reading.auditing import ledger_of
@@ -16,6 +15,7 @@ from precfix.codemod.trainers.reading.declared import SOURCE, declared_regime
 from precfix.transforms.frameworks import load_frameworks
 
 from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
+from .manual_pages import manual_page, markdown_table, rules_table
 
 BEGIN, END = "<!-- {}: written by python -m tests.regenerate -->", "<!-- end of {} -->"
 GENERATED = "<!-- Written by python -m tests.regenerate from the rule's docstring and its fixtures; do not edit. -->\n"

@@ -146,7 +146,7 @@ def test_links(project: Path) -> None:
     (project / "in.py").symlink_to("a.py")
     for path in ("out.py", "outdir/outside.py", "dead.py", "loop.py"):
         refused(project, (*CHANGES, FileChange(path, b"o", b"x")), path)
-    refused(project, (*CHANGES, FileChange("in.py", b"a = 1\r\n", b"other")), "are one file")
+    refused(project, (*CHANGES, FileChange("in.py", b"a = 1\r\n", b"other")), "are the same file")
     apply(project, [FileChange("in.py", b"a = 1\r\n", b"a = 2\r\n")], allow_dirty=False)
     assert (project / "in.py").is_symlink()
     assert state(project)[0] == "new"
@@ -358,7 +358,7 @@ def test_a_disk_that_is_full_also_for_the_way_back(project: Path, monkeypatch: p
         real(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(UsageError, match=r"'a\.py' could not be set back; run precfix undo"):
+    with pytest.raises(UsageError, match=r"'a\.py' could not be restored; run precfix undo"):
         apply(project, CHANGES, allow_dirty=True)
     monkeypatch.undo()
     assert state(project) == ["new", "old", "old"]
@@ -548,7 +548,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(project: Path) -> None:
 )
 def test_a_lock_that_is_held_or_unclear_stops_everything(project: Path, text: str) -> None:
     path = lock(project, text)
-    with pytest.raises(UsageError, match="is writing to this project; if that is not so, delete"):
+    with pytest.raises(UsageError, match="is writing to this project; if it is not, delete"):
         apply(project, CHANGES, allow_dirty=True)
     assert state(project) == ["old"] * 3
     assert path.read_text() == text

@@ -20,7 +20,7 @@ FULL = Path("/dev/full")
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    return write_tree(tmp_path / "project", {"train.py": SOURCE})
+    return write_tree(tmp_path / "project", {"train.py": SOURCE, "requirements.txt": "torch>=2.4\n"})
 
 
 def precfix(*arguments: object, redirect: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.model import Rule
-from precfix.codemod.report.manual import REQUIRED_SECTIONS, fixes_of, manual_of, rules_table, sections_of
+from precfix.codemod.report.manual import fixes_of, manual_of, sections_of
 
 from .fixture_cases import REPOSITORY, all_rules, cases
 from .generated_docs import generated_docs
+from .manual_pages import REQUIRED_SECTIONS, rules_table
 
 RULES = pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")

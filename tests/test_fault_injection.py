@@ -98,7 +98,7 @@ def test_a_file_edited_before_the_way_back_keeps_its_journal(box: Sandbox) -> No
         return call.run()
 
     outcome = in_child(box.apply, fault)
-    assert "'a.py' could not be set back; run precfix undo" in outcome.message
+    assert "'a.py' could not be restored; run precfix undo" in outcome.message
     assert (box.root / "a.py").read_bytes() == b"my work"
     assert box.words()[1:] == ["old"] * 4
     assert len(list((box.root / ".precfix/journal").glob("0*/before.bin"))) == 1

@@ -12,7 +12,6 @@ from precfix.codemod.flow.lattice import (
     INT64,
     MAX_ATOMS,
     NUMBER_VALUE,
-    UNKNOWN_TENSOR,
     UNKNOWN_VALUE,
     Atom,
     Kind,
@@ -20,13 +19,13 @@ from precfix.codemod.flow.lattice import (
     Role,
     Value,
     clash,
-    concrete,
     join,
     named_by,
 )
 from precfix.codemod.flow.promotion import promote
 from precfix.codemod.torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
+UNKNOWN_TENSOR = Value(Kind.TENSOR)
 NODE = ast.Name("x", ast.Load())
 DTYPES = (BOOL, INT64, FP16, BF16, FP32, FP64)
 WEIGHTS = Atom(symbol="weights of m.py:Net", role=Role.WEIGHTS)
@@ -37,7 +36,7 @@ DATA = Atom(symbol="batch:batch['x']", role=Role.DATA)
 
 
 def tensor(*atoms: Atom | Dtype, scalar: bool = False) -> Value:
-    found = tuple(atom if isinstance(atom, Atom) else concrete(atom) for atom in atoms)
+    found = tuple(atom if isinstance(atom, Atom) else Atom(atom) for atom in atoms)
     return Value(Kind.TENSOR, found, scalar=scalar)
 
 
@@ -132,8 +131,7 @@ FOLLOWED = Atom(symbol="x.dtype", role=Role.EXPRESSION, made=Made.FOLLOWED)
 
 @pytest.mark.parametrize(
     ("odd", "meant"),
-    [(concrete(FP32), meant) for meant in (concrete(BF16), concrete(FP16), STATED, WEIGHTS, GIVEN, FOLLOWED)]
-    + [(DATA, STATED)],
+    [(Atom(FP32), meant) for meant in (Atom(BF16), Atom(FP16), STATED, WEIGHTS, GIVEN, FOLLOWED)] + [(DATA, STATED)],
 )
 def test_what_clashes(odd: Atom, meant: Atom) -> None:
     assert clash(odd, meant) == (odd, meant)
@@ -143,11 +141,11 @@ def test_what_clashes(odd: Atom, meant: Atom) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (concrete(FP32), concrete(FP32)),
-        (concrete(FP32), WIDE_WEIGHTS),
-        (concrete(FP32), DATA),
-        (concrete(INT64), STATED),
-        (concrete(BOOL), concrete(BF16)),
+        (Atom(FP32), Atom(FP32)),
+        (Atom(FP32), WIDE_WEIGHTS),
+        (Atom(FP32), DATA),
+        (Atom(INT64), STATED),
+        (Atom(BOOL), Atom(BF16)),
         (DATA, FOLLOWED),
         (DATA, WEIGHTS),
         (STATED, WEIGHTS),
@@ -162,4 +160,4 @@ def test_what_does_not_clash(one: Atom, other: Atom) -> None:
 
 def test_named_dtypes() -> None:
     chosen = Atom(symbol="d", role=Role.EXPRESSION, candidates=frozenset({BF16, FP16}))
-    assert named_by([chosen, concrete(FP32)]) == {BF16, FP16, FP32}
+    assert named_by([chosen, Atom(FP32)]) == {BF16, FP16, FP32}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from precfix.codemod.model import Finding, Rule
-from precfix.codemod.report.manual import fixes_of, manual_of, manual_page, markdown_table, rules_table, sections_of
+from precfix.codemod.report.manual import fixes_of, manual_of, sections_of
 from precfix.codemod.source.project import Project
+
+from .manual_pages import manual_page, markdown_table, rules_table
 
 DOCS = """Two words | disagree.
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.plugins.testing import try_rule
-from precfix.codemod.report.manual import REQUIRED_SECTIONS, sections_of
+from precfix.codemod.report.manual import sections_of
 
 from . import new_rule
+from .manual_pages import REQUIRED_SECTIONS
 
 MODULE = "precfix.transforms.dtype.some_mistake"
 

@@ -31,7 +31,7 @@ def train(model, optimizer, batches, limit: Optional[int] = None):
     \"\"\"caf\N{LATIN SMALL LETTER E WITH ACUTE}\"\"\"
     scaler = torch.amp.GradScaler("cuda")
     for x in batches:  # one epoch
-        with torch.cuda.amp.autocast(dtype=torch.bfloat16):
+        with torch.amp.autocast("cuda", dtype=torch.bfloat16):
             loss = model(x).mean()
         # scaled
         scaler.scale(loss).backward()
@@ -42,7 +42,6 @@ def train(model, optimizer, batches, limit: Optional[int] = None):
 """
 EDITS = (
     ('    scaler = torch.amp.GradScaler("cuda")\n', ""),
-    ("torch.cuda.amp.autocast(dtype", 'torch.amp.autocast("cuda", dtype'),
     ("scaler.scale(loss).backward()", "loss.backward()"),
     ("scaler.step(optimizer)", "optimizer.step()"),
     ("        scaler.update()\n", ""),
@@ -451,7 +450,8 @@ def test_a_dirty_tree_is_refused(run: Command, tmp_path: Path) -> None:
 def test_fixes_that_meet_are_all_carried_out_and_comments_stay(run: Command, tmp_path: Path) -> None:
     """fixit drops the inner of two nested fixes; PaConvert loses every comment."""
     text = LOOP.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
-    project = write_files(tmp_path, {"train.py": text.encode()})
+    text = text.replace('torch.amp.autocast("cuda", dtype', "torch.cuda.amp.autocast(dtype")
+    project = write_files(tmp_path, {"train.py": text.encode(), "requirements.txt": b"torch>=2.4\n"})
     result = run("migrate", project)
     assert (result.code, (project / "train.py").read_text()) == (0, AFTER)
     assert "# one epoch" in AFTER

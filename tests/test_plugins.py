@@ -51,10 +51,10 @@ with torch.autocast("cuda", dtype=torch.bfloat16):
 """
 FIXED = SOURCE.replace("start=1024", "start=1024, enabled=False")
 RULE = '''"""{title}"""
-from precfix.codemod.model import Rule, Span
+from precfix.codemod.model import Place, Rule, Span
 def check(project):
     for document in project.python_documents():
-        yield rule.finding("found", document.path, Span(1, 1, 1, 1))
+        yield rule.found(Place(document.path, Span(1, 1, 1, 1), "found"))
 rule = Rule({code!r}, {name!r}, __doc__, check)
 '''
 
@@ -198,8 +198,11 @@ BROKEN_MODULES = {
     "a code that is no text": (rule_text("A").replace("Rule('A'", "Rule(17"), "code, name, docs and url are strings"),
     "a wrong name": (rule_text("ACME001", "A_Rule"), "name 'A_Rule' is not lower-case words"),
     "no manual": (rule_text("ACME001", title=""), "its docs do not begin with a title line"),
-    "no check": (rule_text("ACME001").replace("check)", "None)"), "its check cannot be called"),
-    "a wrong url": (rule_text("ACME001").replace("check)", "check, 'see wiki')"), "url 'see wiki' is no web address"),
+    "no check": (rule_text("ACME001").replace("check)", "None)"), "its check is not callable"),
+    "a wrong url": (
+        rule_text("ACME001").replace("check)", "check, 'see wiki')"),
+        "url 'see wiki' is not a web address",
+    ),
 }
 
 
@@ -289,7 +292,7 @@ def test_a_plugin_in_the_project_is_not_loaded(tmp_path: Path, monkeypatch: pyte
     loaded = load_from(monkeypatch, site, scanned=tmp_path)
     assert loaded.rules == ()
     assert [problem.path for problem in loaded.problems] == ["evil-rules"]
-    assert "it lies in the scanned project" in loaded.problems[0].reason
+    assert "it is in the scanned project" in loaded.problems[0].reason
     assert not (site / "executed").exists()
 
 
@@ -389,15 +392,15 @@ GARBAGE: Mapping[str, tuple[object, str]] = {
     "far below": (finding(span=Span(1, 1, 99, 1)), "a.py has no place 1:1 to 99:1"),
     "far right": (finding(span=Span(1, 1, 1, 99)), "a.py has no place"),
     "backwards": (finding(span=Span(1, 4, 1, 2)), "a.py has no place"),
-    "outside": (finding(path="../a.py"), "'../a.py' is no file that was read"),
-    "absolute": (finding(path="/etc/passwd"), "'/etc/passwd' is no file that was read"),
+    "outside": (finding(path="../a.py"), "'../a.py' is not a file that was read"),
+    "absolute": (finding(path="/etc/passwd"), "'/etc/passwd' is not a file that was read"),
     "a list of evidence": (finding(evidence=[]), ".evidence is of type list, not a tuple"),
-    "evidence outside": (finding(evidence=(Place("b.py", HERE, "m"),)), "evidence: 'b.py' is no file"),
+    "evidence outside": (finding(evidence=(Place("b.py", HERE, "m"),)), "evidence: 'b.py' is not a file"),
     "no fixes": (finding(fixes=None), ".fixes is None"),
     "a word for a level": (finding(fixes=(Fix("it", "m", "safe", ()),)), "not Applicability"),  # type: ignore[arg-type]
     "no operation": (fixed("x = 1"), ".fixes[0].edits[0].operation is of type str"),  # type: ignore[arg-type]
-    "an edit outside": (fixed(ReplaceText(0, 1, "x"), path="../b.py"), "fix 'it': '../b.py' is no file"),
-    "an edit of no file": (fixed(AddImport("import os"), path="new.py"), "'new.py' is no file"),
+    "an edit outside": (fixed(ReplaceText(0, 1, "x"), path="../b.py"), "fix 'it': '../b.py' is not a file"),
+    "an edit of no file": (fixed(AddImport("import os"), path="new.py"), "'new.py' is not a file"),
     "a text edit backwards": (fixed(ReplaceText(4, 0, "x")), "a.py has no characters 4 to 0"),
     "a text edit too far": (fixed(ReplaceText(0, 999, "x")), "a.py has no characters 0 to 999"),
     "an edit at row -1": (fixed(RemoveStatement(Span(-1, 1, 1, 5))), "a.py has no place -1:1"),
@@ -440,7 +443,7 @@ def test_text_edits_must_leave_python_that_parses(tmp_path: Path) -> None:
     rule = Rule("ACME001", "a-rule", "A rule.", lambda project: [broken])
     report = engine.migrate(open_tree(tmp_path, {"a.py": "name\n"}), [rule], TARGET)
     assert report.changes == ()
-    assert "would not be Python" in report.skipped[0].reason
+    assert "would not be valid Python" in report.skipped[0].reason
 
 
 def test_a_trial_shows_what_a_rule_does() -> None:

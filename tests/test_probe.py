@@ -148,7 +148,7 @@ def test_a_device_that_is_not_there(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("--require", "bf61"), "one of bf16, fp16"),
-        (("--require", ","), "needs a word"),
+        (("--require", ","), "needs a value"),
         (("--device", "gpu"), "write all, cpu, mps, cuda:0"),
         (("--device", "cuda:0; rm"), "write all, cpu, mps, cuda:0"),
         (("--save", "/no/such/folder/p.json"), "there is no folder"),

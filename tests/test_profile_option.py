@@ -113,7 +113,7 @@ def test_a_broken_profile_is_one_line(
     assert "precfix-profile.json" in done.err
     done = precfix(capfd, monkeypatch, "migrate", project, "--profile", T4, "--probe")
     assert (done.code, done.out) == (2, "")
-    assert "exclude each other" in done.err
+    assert "cannot be combined" in done.err
     assert precfix(capfd, monkeypatch, "check", project, "--profile", "").code == 2
     assert precfix(capfd, monkeypatch, "check", project, "--profile", project / "none.json").code == 2
 

@@ -142,7 +142,7 @@ def test_migrate_in_full() -> None:
         "precfix migrate . --unsafe-fixes  # writes these changes\n"
         "```\n"
         "\n"
-        "To keep a finding as it is, write a comment on its row: `# precfix: ignore[PF101] reason`\n"
+        "To suppress a finding, write a comment on its line: `# precfix: ignore[PF101] reason`\n"
         "\n"
         "<details>\n"
         "<summary>Diff of 2 files</summary>\n"

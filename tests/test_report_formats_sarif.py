@@ -134,7 +134,7 @@ def test_suppressions(validator: Any) -> None:
     said = [(each["kind"], each["justification"]) for result in results for each in result["suppressions"]]
     assert sorted(said) == [
         ("external", "it is in the baseline"),
-        ("external", "no line it speaks of has changed"),
+        ("external", "none of its lines has changed"),
         ("external", "per-file-ignores in the settings"),
         ("inSource", "on purpose"),
     ]

@@ -116,12 +116,12 @@ PROGRAMS = {
         "import torch\nfrom torch.cpu.amp import autocast, GradScaler\ninside(autocast())\nscaler_facts(GradScaler())",
         'from torch.amp import autocast, GradScaler\ninside(autocast("cpu"))\nscaler_facts(GradScaler("cpu"))',
     ),
-    "keywords handed on": (
+    "keywords passed on": (
         "import torch\ndef make(**kw):\n    return torch.cuda.amp.autocast(**kw), torch.cuda.amp.GradScaler(**kw)\n"
         "show(make(enabled=False)[0])",
         'torch.amp.autocast("cuda", **kw), torch.amp.GradScaler("cuda", **kw)',
     ),
-    "arguments of a scaler handed on": (
+    "arguments of a scaler passed on": (
         "import torch\ndef make(*a, **kw):\n    return torch.cuda.amp.GradScaler(*a, **kw)\nscaler_facts(make(8.0))",
         'torch.amp.GradScaler("cuda", *a, **kw)',
     ),
@@ -350,17 +350,17 @@ def test_silent(tmp_path: Path, name: str) -> None:
 
 
 NOT_REWRITTEN = {
-    "handed on": ("import torch\namp_autocast = torch.cuda.amp.autocast\nwith amp_autocast(): pass\n", "handed on"),
+    "passed on": ("import torch\namp_autocast = torch.cuda.amp.autocast\nwith amp_autocast(): pass\n", "passed on"),
     "chosen": (
         "import torch\nfrom contextlib import nullcontext\nc = torch.cuda.amp.autocast if 1 else nullcontext\n",
-        "handed",
+        "passed on",
     ),
     "star arguments": ("import torch\ndef f(*a): return torch.cuda.amp.autocast(*a)\n", "*args"),
-    "told apart": (
+    "distinguished": (
         "import torch\ns = torch.cuda.amp.GradScaler()\nassert isinstance(s, torch.cuda.amp.GradScaler)\n",
-        "told apart",
+        "distinguished",
     ),
-    "a key": ("import torch\nHOOKS[torch.cuda.amp.GradScaler] = 1\ns = torch.cuda.amp.GradScaler()\n", "told apart"),
+    "a key": ("import torch\nHOOKS[torch.cuda.amp.GradScaler] = 1\ns = torch.cuda.amp.GradScaler()\n", "distinguished"),
     "replaced": ("import torch\ntorch.cuda.amp.autocast = mine\nwith torch.cuda.amp.autocast(): pass\n", "replaces"),
     "guarded import": (
         "try:\n    from torch.cuda.amp import GradScaler\nexcept ImportError:\n    pass\ns = GradScaler()\n",
@@ -378,11 +378,11 @@ NOT_REWRITTEN = {
         "import torch\nfrom functools import partial\nc = partial(torch.cuda.amp.autocast)\nwith c(False): pass\n",
         "positional",
     ),
-    "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "offers"),
+    "offered": ("from torch.cuda.amp import autocast\n__all__ = ['autocast']\nwith autocast(): pass\n", "exports"),
     "f-string": ("import torch\nprint(f'{torch.cuda.amp.GradScaler()}')\n", "f-string"),
     "comment in an import": (
         "from torch.cuda.amp import (\n    GradScaler,  # c\n)\ns = GradScaler()\n",
-        "comments stand inside",
+        "contains comments",
     ),
     "torch is something else": (
         "from torch import cuda\ndef f(torch): return cuda.amp.GradScaler()\n",
@@ -391,7 +391,7 @@ NOT_REWRITTEN = {
     "comment in parentheses": ("import torch\ns = torch.cuda.amp.GradScaler(  # c\n)\n", "comment"),
     "old side of an old test": (
         'import torch\nif torch.__version__ >= "1.6":\n    c = torch.cuda.amp.autocast\n',
-        "handed on",
+        "passed on",
     ),
 }
 

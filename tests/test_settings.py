@@ -102,7 +102,7 @@ def test_settings_beyond_the_repository_do_not_count(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ('targett = "fp32"\n', "did you mean target?"),
-        ('target = "half"\n', "it is one of bf16-mixed"),
+        ('target = "half"\n', "it must be one of bf16-mixed"),
         ("frameworks = 3\n", "a list of file names"),
         ('frameworks = ["../other.yaml"]\n', "leads out of"),
         ("target = \n", "not TOML"),
@@ -130,6 +130,7 @@ def test_a_table_of_the_projects_own_trainer_is_used(
             "pyproject.toml": '[tool.precfix]\nframeworks = ["tools/ours.yaml"]\n',
             "tools/ours.yaml": TABLE,
             "conf/run.yaml": "train:\n  amp_dtype: bfloat16  # fast\n  lr: 1\n",
+            "README.md": "python train.py conf/run.yaml\n",
         },
     )
     done = precfix(capfd, monkeypatch, "check", tmp_path)
@@ -173,21 +174,21 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("target = ['fp32']", "target is ['fp32']; did you mean fp32?"),
-        ("target = '" + "x" * 100_000 + "'", "it is one of"),
+        ("target = '" + "x" * 100_000 + "'", "it must be one of"),
         ("exclude = ['../" + "x" * 100_000 + "']", "matches no file"),
         ("x" * 100_000 + " = 1", "unknown setting"),
         ("target = 'bf16-mixd'", "did you mean bf16-mixed?"),
-        ("target = ''", "it is one of"),
-        ("profile = 3", "profile is a file name"),
-        ("profile = ''", "profile is a file name"),
+        ("target = ''", "it must be one of"),
+        ("profile = 3", "profile must be a file name"),
+        ("profile = ''", "profile must be a file name"),
         ("profile = '/etc/passwd'", "leads out of"),
         ("profile = '../x.json'", "leads out of"),
-        ('profile = "a\\u0000b"', "is no file"),
-        ("baseline = ['a']", "baseline is a file name"),
+        ('profile = "a\\u0000b"', "is not a file"),
+        ("baseline = ['a']", "baseline must be a file name"),
         ("frameworks = 'a.yaml'", "a list of file names"),
         ("select = 'PF1'", "a list of rules"),
         ("select = [1]", "a list of rules"),
-        ("ignore = ['']", "an empty text, which would mean every rule"),
+        ("ignore = ['']", "an empty string, which would mean every rule"),
         ("extend-select = {a = 1}", "a list of rules"),
         ("extend-ignore = true", "a list of rules"),
         ("fixable = 'ALL'", "a list of rules"),
@@ -198,8 +199,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ("exclude = ['../other']", "matches no file"),
         ("exclude = ['./old']", "matches no file"),
         ("exclude = ['[']", "matches no file"),
-        ("per-file-ignores = ['a.py']", "is a table, such as"),
-        ("per-file-ignores = {'a.py' = 'PF1'}", "per-file-ignores: 'a.py' is a list of rules"),
+        ("per-file-ignores = ['a.py']", "must be a table, such as"),
+        ("per-file-ignores = {'a.py' = 'PF1'}", "per-file-ignores: 'a.py' must be a list of rules"),
         ("per-file-ignores = {'!a.py' = ['PF1']}", "not by '!a.py'"),
         ("per-file-ignores = {'' = ['PF1']}", "matches no file"),
         ("unsafe-fixes = 'yes'", "true or false"),
@@ -208,8 +209,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         ("extend-unsafe-fixes = 'PF1'", "a list of rules"),
         ("fix = ['PF101=drop']", "a table of rules and fixes"),
         ("fix = {PF101 = ['drop']}", "a table of rules and fixes"),
-        ("extend = ['a']", "extend is a file name"),
-        ("extend = 'none.toml'", "which is no file"),
+        ("extend = ['a']", "extend must be a file name"),
+        ("extend = 'none.toml'", "which is not a file"),
         ("exclude = [" + "'a'," * 1001 + "]", "more than 1000 entries"),
         ("frameworks = [" + "'a'," * 101 + "]", "more than 100 entries"),
         ("a" + ".a" * 300 + " = 1", "not TOML: a key with more than 200 parts"),
@@ -280,10 +281,10 @@ def test_extending_a_pyproject_takes_its_table(tmp_path: Path) -> None:
 
 def test_circles_and_long_chains_of_extend_end(tmp_path: Path) -> None:
     write_tree(tmp_path, {"precfix.toml": "extend = 'b.toml'\n", "b.toml": "extend = 'precfix.toml'\n"})
-    with pytest.raises(UsageError, match="leads in a circle"):
+    with pytest.raises(UsageError, match="circular extend"):
         settings_of(tmp_path)
     (tmp_path / "precfix.toml").write_text("extend = 'precfix.toml'\n")
-    with pytest.raises(UsageError, match="leads in a circle"):
+    with pytest.raises(UsageError, match="circular extend"):
         settings_of(tmp_path)
     names = ["precfix.toml", *(f"c{number}.toml" for number in range(MAX_EXTENDED + 1))]
     for name, following in itertools.pairwise(names):

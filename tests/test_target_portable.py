@@ -126,7 +126,7 @@ def test_without_a_plain_place_for_a_scaler_nothing_is_written(tmp_path: Path) -
     """
     texts, report = portable(tmp_path, {"train.py": source})
     assert not texts
-    assert any("no plain place" in message for message in messages(report))
+    assert any("no simple place" in message for message in messages(report))
 
 
 def test_region_and_scaler_in_two_files(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def _targets(home: Path, changes: Sequence[FileChange]) -> list[_Target]:
         target = _Target(file.relative_to(home).as_posix(), file, change, _unchanged(file, change))
         other = found.setdefault(file, target)
         if other.change.after != change.after:
-            raise UsageError(f"{other.change.path!r} and {change.path!r} are one file; nothing was written")
+            raise UsageError(f"{other.change.path!r} and {change.path!r} are the same file; nothing was written")
     return list(found.values())
 
 
@@ -149,7 +149,7 @@ def _roll_back(home: Path, journal: Journal, targets: Sequence[_Target], replace
         except (OSError, UsageError):
             stuck.append(targets[index].path)
     if stuck:
-        raise UsageError(f"writing failed, and {_listed(stuck)} could not be set back; run precfix undo")
+        raise UsageError(f"writing failed, and {_listed(stuck)} could not be restored; run precfix undo")
     with suppress(OSError):  # a journal too many does no harm: undo finds old bytes, and what could not be removed
         _remove_temporaries(home, journal)
         journals.forget(journal)
@@ -192,7 +192,7 @@ def undo(root: Path, *, force: bool = False) -> tuple[str, ...]:
             journals.forget(journal)
             return restored
     except OSError as error:
-        raise UsageError(f"undo stopped, run it again when this is mended: {failure(error)}") from error
+        raise UsageError(f"undo failed; fix this and run it again: {failure(error)}") from error
 
 
 def _restore(home: Path, journal: Journal, force: bool) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ def _refuse_other(home: Path, path: str, present: tuple[bytes, Attributes] | Non
     if present is not None:
         refuse_changed(home, path, *present)
     elif os.path.lexists(unlinked_place(home, path)):
-        raise UsageError(f"{path!r} has come back; nothing was written over it, run undo again")
+        raise UsageError(f"{path!r} exists again and was not overwritten; run undo again")
 
 
 def _for_removed(file: Path, entry: Entry) -> Attributes:

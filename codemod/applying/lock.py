@@ -116,4 +116,4 @@ def _is_alive(pid: int) -> bool:
 
 
 def _busy(path: Path, holder: str) -> UsageError:
-    return UsageError(f"{holder} is writing to this project; if that is not so, delete {str(path)!r}")
+    return UsageError(f"{holder} is writing to this project; if it is not, delete {str(path)!r}")

@@ -58,9 +58,9 @@ def run_check(request: CheckRequest) -> int:
 
 def _check_combination(request: CheckRequest) -> None:
     if request.reason and not request.add_ignore:
-        raise UsageError("--reason goes with --add-ignore")
+        raise UsageError("--reason requires --add-ignore")
     if request.add_ignore and request.write_baseline is not None:
-        raise UsageError("--add-ignore and --write-baseline exclude each other")
+        raise UsageError("--add-ignore and --write-baseline cannot be combined")
     if request.is_stdin and (request.add_ignore or request.write_baseline is not None):
         raise UsageError("neither --add-ignore nor --write-baseline works on standard input")
     if (request.add_ignore or request.write_baseline is not None) and _has_result(request):
@@ -104,7 +104,7 @@ def _tell_of_outdated(opened: Opened) -> None:
     if baseline is not None and outdated:
         print(
             f"precfix: {outdated} of the findings in {str(baseline.path)!r} no longer occur;"
-            " --write-baseline writes it anew",
+            " --write-baseline rewrites it",
             file=sys.stderr,
         )
 

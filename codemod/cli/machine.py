@@ -38,7 +38,7 @@ def machine_of(project: Project, given: Path | None, probe: bool = False) -> Kno
     Raises UsageError when a profile cannot be read, when the probe fails, and when both are asked for.
     """
     if given is not None and probe:
-        raise UsageError("--profile and --probe exclude each other")
+        raise UsageError("--profile and --probe cannot be combined")
     if given is not None:
         return KnownMachine(load(given), f"the profile {str(given)!r}")
     if probe:

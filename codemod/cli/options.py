@@ -94,7 +94,7 @@ def word_of(kind: type[Word]) -> Callable[[str], Word]:
         if text in words:
             return kind(text)
         close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it is one of {', '.join(words)}"
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
         raise typer.BadParameter(f"{text!r} is not known; {hint}")
 
     read.__name__ = kind.__name__

@@ -83,7 +83,7 @@ def reports_of(items: Sequence[str] | None, known: Iterable[str]) -> tuple[Writt
         if not equals or not name:
             raise UsageError(f"--report {item!r}: write FORMAT=FILE, for example sarif=precfix.sarif")
         if chosen not in formats:
-            raise UsageError(f"--report {item!r}: the format is one of {', '.join(formats)}")
+            raise UsageError(f"--report {item!r}: the format must be one of {', '.join(formats)}")
         found.append((chosen, Path(name)))
     return tuple(found)
 
@@ -216,16 +216,16 @@ def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
 
 
 def check_distinct(files: Iterable[Path | None]) -> None:
-    """Raise UsageError when two results would go to one file, or to a file called ``-``."""
+    """Raise UsageError when two results would be written to one file, or to a file called ``-``."""
     seen: set[Path] = set()
     for file in files:
         if file is None:
             continue
         if str(file) == "-":
-            raise UsageError("no result goes to '-': leave the option out, and it is written to standard output")
+            raise UsageError("'-' is not supported here; omit the option to write to standard output")
         real = file.resolve()
         if real in seen:
-            raise UsageError(f"two results would go to {str(file)!r}")
+            raise UsageError(f"two results would be written to {str(file)!r}")
         seen.add(real)
 
 

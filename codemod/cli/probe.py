@@ -74,9 +74,9 @@ def _requirements(given: list[str]) -> list[str]:
     wanted = [word.strip().lower() for each in given for word in each.split(",") if word.strip()]
     for word in wanted:
         if word not in REQUIREMENTS:
-            raise UsageError(f"--require {word!r}: one of {', '.join(REQUIREMENTS)}")
+            raise UsageError(f"--require {word!r}: must be one of {', '.join(REQUIREMENTS)}")
     if given and not wanted:
-        raise UsageError("--require needs a word: " + ", ".join(REQUIREMENTS))
+        raise UsageError("--require needs a value: " + ", ".join(REQUIREMENTS))
     return list(dict.fromkeys(wanted))
 
 

@@ -97,7 +97,7 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     if request.is_stdin:
         return _from_stdin(request)
     if request.stdin_filename is not None:
-        raise UsageError("--stdin-filename goes with - as the only PATH")
+        raise UsageError("--stdin-filename requires '-' as the only PATH")
     root = root_of(request.paths)
     at_root = Settings() if request.isolated else settings_of(root)
     left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
@@ -117,10 +117,10 @@ def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
     from ..source.project import Project
 
     if len(request.paths) > 1:
-        raise UsageError("- is the only PATH, or none")
+        raise UsageError("'-' cannot be combined with other paths")
     given = request.stdin_filename or Path(STDIN_NAME)
     if not given.name or given.name == ".." or "\0" in str(given) or given.is_dir():
-        raise UsageError(f"--stdin-filename {str(given)!r} is no file name")
+        raise UsageError(f"--stdin-filename {str(given)!r} is not a valid file name")
     folder = given.parent.resolve()
     project = Project.of_data(folder, given.name, _standard_input(given.name))
     return project, SettingsTree(Settings() if request.isolated else settings_of(folder))

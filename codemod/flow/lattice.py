@@ -188,7 +188,6 @@ NUMBER_VALUE = Value(Kind.NUMBER)
 ARRAY_VALUE = Value(Kind.ARRAY)
 BOOL_TENSOR = Value(Kind.TENSOR, (Atom(BOOL),))
 INT_TENSOR = Value(Kind.TENSOR, (Atom(INT64),))
-UNKNOWN_TENSOR = Value(Kind.TENSOR)
 
 
 def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
@@ -197,11 +196,6 @@ def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
     for atom in atoms:
         found |= {atom.dtype} if atom.dtype is not None else atom.candidates
     return frozenset(found)
-
-
-def concrete(dtype: Dtype, made: Made = Made.PLAIN, source: Source | None = None) -> Atom:
-    """The atom of a dtype that is written down."""
-    return Atom(dtype, made=made, source=source)
 
 
 def join(first: Value, second: Value) -> Value:

@@ -53,7 +53,7 @@ class ShellText:
         """Write ``value`` over the present one; a bare flag gets it as its next word."""
         found = self._found[entry.index]
         if entry.style == "block":
-            raise EditRefused("the value is an array or stands on several lines")
+            raise EditRefused("the value is an array or spans several lines")
         written = _as_text(value, entry)
         if entry.kind == "flag" and found.start == found.key_end:
             return self._set_bare(found, written)
@@ -79,7 +79,7 @@ class ShellText:
             return self._insert_flag(self._found[anchor.index], key, value)
         if key.startswith("-"):
             if anchor is None or anchor.kind != "flag":
-                raise EditRefused("a flag can only be added behind another flag")
+                raise EditRefused("a flag can only be added after another flag")
             return self._insert_flag(self._found[anchor.index], key, value)
         if anchor is None:
             return self._append_line(key, value)
@@ -233,7 +233,7 @@ class ShellText:
 
     def _append_line(self, key: str, value: Scalar) -> ReplaceText:
         if self._dialect not in {"shell", "env"}:
-            raise EditRefused("there is no assignment to stand behind")
+            raise EditRefused("there is no assignment to insert after")
         newline, size = newline_of(self._text), len(self._text)
         gap = "" if not self._text or self._text.endswith("\n") else newline
         written = self._quoted(_as_text(value, None), "plain", "")

@@ -91,7 +91,7 @@ def spell_key(key: str) -> str:
 def _basic(value: str) -> str:
     written = json.dumps(value, ensure_ascii=False)
     if not _printable(value.replace("\n", "").replace("\t", "")):
-        raise EditRefused("the text has characters that TOML cannot hold")
+        raise EditRefused("the string has characters that TOML cannot hold")
     return written
 
 

@@ -101,5 +101,5 @@ def _escaped(char: str) -> str:
     if char.isprintable():
         return char
     if "\ud800" <= char <= "\udfff":
-        raise EditRefused("the text has characters that no file can hold")
+        raise EditRefused("the string has characters that no file can hold")
     return f"\\x{ord(char):02x}" if char <= "\xff" else f"\\U{ord(char):08x}"

@@ -125,7 +125,7 @@ class YamlText(TreeText):
         while at and self._text[at - 1] in " \t":
             at -= 1
         if not at or self._text[at - 1] != "-":
-            raise EditRefused("the dash of the list item stands on another line")
+            raise EditRefused("the dash of the list item is on another line")
         return at - 1
 
     def _is_explicit(self, node: Node) -> bool:
@@ -145,7 +145,7 @@ class YamlText(TreeText):
         end = line_end(self._text, offset, YAML_BREAKS)
         rest = self._text[offset:end]
         if rest.strip(" \t") and not rest.lstrip(" \t").startswith("#"):
-            raise EditRefused("something else stands on the same line")
+            raise EditRefused("something else is on the same line")
         return end
 
     def _deeper_comments(self, end: int, column: int) -> int:
@@ -174,7 +174,7 @@ class YamlText(TreeText):
         if node.parent is not None and node.parent.container == "mapping":
             between = self._text[node.key_end : node.start]
             if ":" not in between:
-                raise EditRefused("the key has no ':' to put a value behind")
+                raise EditRefused("the key has no ':' to put a value after")
 
     def _keeps_anchors(self, node: Node) -> None:
         below = {id(part) for part in node.inner()}

@@ -16,14 +16,14 @@ from .answers import LEAVE, Answer, Answers
 from .terminal import Terminal
 
 HELP = {
-    "y": "carry this fix out",
-    "n": "leave this one as it is",
-    "a": "carry this fix out, here and for all further findings of this rule with the same fix",
-    "d": "leave this one and all further ones of this rule",
+    "y": "apply this fix",
+    "n": "skip this fix",
+    "a": "apply this fix here and to all further findings of this rule that offer it",
+    "d": "skip this one and all further ones of this rule",
     "e": "show the evidence with its code",
     "m": "show the whole diff",
-    "1": "look at another fix of the list by its number; y then takes it",
-    "q": "stop asking: what was accepted is kept, all else is left as it is",
+    "1": "show another fix by its number; y then applies it",
+    "q": "stop asking: accepted fixes are applied, everything else is left unchanged",
     "?": "this help; Ctrl-C ends precfix at once and nothing is written",
 }
 _WORDS = {"yes": "y", "no": "n", "all": "a", "evidence": "e", "more": "m", "quit": "q", "help": "?", "h": "?"}

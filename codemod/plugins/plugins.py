@@ -82,7 +82,7 @@ def with_plugins(own: Iterable[Rule], scanned: Iterable[Path] = ()) -> Loaded:
     guarded = real_paths([*map(str, scanned), *_current_folder()])
     found = declaring(GROUP, guarded)
     for each in found.refused:
-        reason = "not loaded, for it lies in the scanned project or the current folder; install it, or leave it out of "
+        reason = "not loaded because it is in the scanned project or current folder; install it, or leave it out of "
         collected.refuse(each, f"{reason}sys.path (PYTHONPATH)")
     for each in found.installed:
         with redirect_stdout(sys.stderr), _not_importing_from(guarded, editable_folder(each)):
@@ -170,6 +170,6 @@ _FLAWS: tuple[tuple[Callable[[Rule], bool], str], ...] = (
     (lambda rule: rule.code.startswith("PF"), "code {0.code!r}: PF belongs to precfix itself"),
     (lambda rule: not _NAME.fullmatch(rule.name), "{0.code}: name {0.name!r} is not lower-case words joined by dashes"),
     (lambda rule: not rule.title.strip(), "{0.code}: its docs do not begin with a title line"),
-    (lambda rule: bool(rule.url) and not _URL.fullmatch(rule.url), "{0.code}: url {0.url!r} is no web address"),
-    (lambda rule: not callable(rule.check), "{0.code}: its check cannot be called"),
+    (lambda rule: bool(rule.url) and not _URL.fullmatch(rule.url), "{0.code}: url {0.url!r} is not a web address"),
+    (lambda rule: not callable(rule.check), "{0.code}: its check is not callable"),
 )

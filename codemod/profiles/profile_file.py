@@ -199,7 +199,7 @@ class _Reader:
         listed = value if isinstance(value, list) else []
         for each in listed:
             if not isinstance(each, str):
-                raise _Malformed(f"{self.path(key)} holds {_short(each)}, not a text")
+                raise _Malformed(f"{self.path(key)} holds {_short(each)}, not a string")
         return tuple(listed)
 
     def mapping(self, key: str) -> dict[str, Json]:

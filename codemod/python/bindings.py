@@ -19,14 +19,9 @@ def default_of(binding: Binding) -> ast.expr | None:
     return with_default.get(binding.name)
 
 
-def attribute_assignments(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.expr, ast.stmt]]:
-    """Every ``self.<name> = value`` in the class and ``<name> = value`` in its body, with its statement."""
-    stores = self_stores(module, owner, name)
-    return [(value, statement) for value, statement in stores if value is not None]
-
-
 def self_stores(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.expr | None, ast.stmt]]:
-    """Like `attribute_assignments`, with the stores whose value no single expression gives (unpacking, loops)."""
+    """Every ``self.<name> = value`` in the class and ``<name> = value`` in its body, with its statement; the value is
+    None where no single expression gives it (unpacking, loops)."""
     return [
         (value, statement)
         for receiver, value, statement in module.attribute_stores.get(name, [])
@@ -37,31 +32,50 @@ def self_stores(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.
 def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list[Binding]:
     """The bindings of a name that may be seen at ``use``: those before the last one that certainly runs are dropped.
 
-    Only bindings of the using function are ordered by position; those of outer scopes are all kept.
+    Only bindings of the using function are ordered by position; those of outer scopes are all kept. What stands below
+    ``use`` in a loop around it is seen in the next round.
     """
-    scope = module.scope_of(use)
-    line = getattr(use, "lineno", 0)
-    if not bindings or bindings[0].scope is not scope:
+    if not bindings or bindings[0].scope is not module.scope_of(use):
         return bindings
-    before = [item for item in bindings if _last_line(item.node) < line or item.kind == "parameter"]
-    candidates = before or bindings
-    holders = set(module.ancestors(use))
-    certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in holders]
-    if not certain:
-        return candidates
-    last = max(certain, key=lambda item: 0 if item.kind == "parameter" else getattr(item.node, "lineno", 0))
-    start = 0 if last.kind == "parameter" else getattr(last.node, "lineno", 0)
-    return [
-        item
-        for item in candidates
-        if item is last or (item.kind != "parameter" and getattr(item.node, "lineno", 0) > start)
-    ]
+    line, around = getattr(use, "lineno", 0), set(module.ancestors(use))
+    candidates = [item for item in bindings if _line(item) < line]
+    certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in around]
+    last = max(certain, key=_line, default=None)
+    start = _line(last) if last is not None else -1
+    kept = [item for item in candidates if item is last or _line(item) > start]
+    repeated = {loop for loop in around if isinstance(loop, LOOPS) and (last is None or not _holds(module, loop, last))}
+    later = [item for item in bindings if _line(item) >= line and not repeated.isdisjoint(module.ancestors(item.node))]
+    return [*kept, *later] or bindings
 
 
-def _last_line(node: ast.AST) -> int:
-    """The line after which a name is bound: a use inside an assignment over several lines still sees the old value."""
-    line: int = getattr(node, "end_lineno" if isinstance(node, ast.Assign | ast.AnnAssign) else "lineno", None) or 0
-    return line
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def _line(binding: Binding) -> int:
+    """The line after which the name is bound: a use inside an assignment over several lines sees the old value."""
+    ends_late = isinstance(binding.node, ast.Assign | ast.AnnAssign)
+    line: int = getattr(binding.node, "end_lineno" if ends_late else "lineno", None) or 0
+    return 0 if binding.kind == "parameter" else line
+
+
+def _holds(module: ModuleNames, loop: ast.AST, binding: Binding) -> bool:
+    return loop is binding.node or loop in module.ancestors(binding.node)
+
+
+def values_at(module: ModuleNames, node: ast.expr) -> list[ast.expr | None]:
+    """What a name or an attribute of ``self`` is given, as far as ``node`` sees it; None: by no single one."""
+    if isinstance(node, ast.Name):
+        return [item.value for item in reaching(module, module.scope_of(node).lookup(node.id), node)]
+    chain, owner = attribute_chain(node), module.scope_of(node).enclosing_class
+    if chain is None or len(chain) != 2 or chain[0] != "self" or owner is None:
+        return []
+    return [value for value, _ in self_stores(module, owner, chain[1])]
+
+
+def only_value(module: ModuleNames, node: ast.expr) -> ast.expr | None:
+    """The one expression that a name or an attribute of ``self`` has its value from; None for anything else."""
+    values = values_at(module, node)
+    return values[0] if len(values) == 1 else None
 
 
 def position_in_targets(node: ast.AST, name: str) -> int | None:

@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ..model import Rule
 from ..trainers.framework import Action, Contradiction, Framework
 
-REQUIRED_SECTIONS = ("What goes wrong", "Why", "Fix", "Not flagged")
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _NAME = re.compile(r"`([a-z0-9-]+)`")
 _FIX_NAMES = re.compile(r"(`[a-z0-9-]+`(?:(?:,|,? and|,? or)\s+`[a-z0-9-]+`)*)\s+\[(safe|unsafe|display-only)\]")
-
-
-@dataclass(frozen=True, slots=True)
-class RuleRow:
-    """One line of the table of rules."""
-
-    code: str
-    name: str
-    title: str
-    fixes: tuple[tuple[str, str], ...]
-    """Name and applicability of each fix that the manual names."""
-
-
-def rules_table(rules: Iterable[Rule]) -> list[RuleRow]:
-    """The rules by code."""
-    ordered = sorted(rules, key=lambda rule: rule.code)
-    return [RuleRow(rule.code, rule.name, rule.title.rstrip("."), fixes_of(rule)) for rule in ordered]
 
 
 def fixes_of(rule: Rule) -> tuple[tuple[str, str], ...]:
@@ -77,27 +57,3 @@ def _action_text(action: Action) -> str:
         said += f" from {', '.join(action.only_from)}"
     conditions = " and ".join(condition.text for condition in action.conditions)
     return f"{said} if {conditions}" if conditions else said
-
-
-def manual_page(rule: Rule, example: str | None = None) -> str:
-    """`manual_of` with an example (a unified diff) after the section on the fix."""
-    text = manual_of(rule)
-    if example is None:
-        return text
-    section = f"## Example\n\n```diff\n{example.rstrip()}\n```\n\n"
-    head, heading, tail = text.partition("## Not flagged")
-    return head + section + heading + tail if heading else f"{text}\n{section.rstrip()}\n"
-
-
-def markdown_table(rows: Iterable[RuleRow], folder: str) -> str:
-    """The rules as a Markdown table whose names link to the pages in ``folder``."""
-    lines = ["| code | mistake | what is wrong | fixes |", "|---|---|---|---|"]
-    for row in rows:
-        fixes = ", ".join(f"`{name}` [{level}]" for name, level in row.fixes) or "reported only"
-        link = f"[{row.name}]({folder}{row.name}.md)"
-        lines.append(f"| {row.code} | {link} | {_cell(row.title)} | {fixes} |")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -25,7 +25,7 @@ LONGEST_LINE = 500
 _MEANING = {
     Applicability.SAFE: "same numerics, or it removes a certain crash",
     Applicability.UNSAFE: "**numerics, memory or speed may change**",
-    Applicability.DISPLAY_ONLY: "to be made by hand",
+    Applicability.DISPLAY_ONLY: "to be changed by hand",
 }
 
 
@@ -226,7 +226,7 @@ def _commands(report: Report, advice: Advice) -> str:
     lines = ["### What to type", ""]
     if commands := [*_to_type(report, advice)]:
         lines += [fenced("\n".join(commands), "sh"), ""]
-    silence = "To keep a finding as it is, write a comment on its row:"
+    silence = "To suppress a finding, write a comment on its line:"
     if left := sorted({finding.code for finding in _still_there(report)}):
         lines.append(f"{silence} {code(f'# precfix: ignore[{left[0]}] reason')}")
     return "\n".join(lines).rstrip() if len(lines) > 2 else ""

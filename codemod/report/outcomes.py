@@ -76,6 +76,6 @@ def silenced_by(each: Silenced) -> str:
         Silence.COMMENT: each.reason or "a comment in the file",
         Silence.SETTINGS: "per-file-ignores in the settings",
         Silence.BASELINE: "it is in the baseline",
-        Silence.UNCHANGED: "no line it speaks of has changed",
+        Silence.UNCHANGED: "none of its lines has changed",
     }
     return said[each.by]

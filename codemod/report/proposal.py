@@ -74,7 +74,7 @@ def _named(fix: Fix) -> OutputLine:
 def evidence_lines(finding: Finding, source_of: SourceOf) -> Iterator[OutputLine]:
     """The places that led to the finding, each with its code."""
     if not finding.evidence:
-        yield (("There is no evidence beside the place itself.", "text"),)
+        yield (("There is no evidence besides the place itself.", "text"),)
     for number, each in enumerate(finding.evidence, start=1):
         source = source_of(each.path)
         where = place(each.path, source, each.span.row, each.span.column)

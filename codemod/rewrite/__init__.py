@@ -66,7 +66,7 @@ def _verified(before: str, after: str) -> str:
     try:
         ast.parse(after)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EditRefused(f"the edited file would not be Python: {error}") from error
+        raise EditRefused(f"the edited file would not be valid Python: {error}") from error
     if after != before and not _compiles(after) and _compiles(before):
         raise EditRefused("the edited file would not compile")
     return after

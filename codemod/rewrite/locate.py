@@ -107,7 +107,7 @@ class Source:
         if isinstance(above, cst.SimpleStatementLine):
             above = self.parents[above]
         if not isinstance(above, cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite):
-            raise EditRefused("an elif is no statement of a block")
+            raise EditRefused("an elif is not a statement of a block")
         return above
 
     def around(self, span: Span) -> tuple[str, str]:

@@ -60,4 +60,4 @@ def parse_edited(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise EditRefused(f"the edited file would not be Python: {error}") from error
+        raise EditRefused(f"the edited file would not be valid Python: {error}") from error

@@ -161,7 +161,7 @@ class _Planner:
                 if inner.span == outer.span and isinstance(inner, ReplaceExpression):
                     raise EditRefused(f"the expression at {where(outer.span)} cannot be replaced by two others")
                 if not any(part.contains(inner.span) for part in kept):
-                    raise EditRefused(f"two edits of the expression at {where(outer.span)} exclude each other")
+                    raise EditRefused(f"two edits of the expression at {where(outer.span)} cannot be combined")
 
     # --- one operation ------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class _Planner:
         node = self.source.statement(operation.span)
         self.source.suite_of(node)
         if operation.where == "before" and self._must_be_first(node) and not self._is_removed(operation.span):
-            raise EditRefused(f"nothing may stand before the statement at {where(operation.span)}")
+            raise EditRefused(f"nothing may be inserted before the statement at {where(operation.span)}")
         self._touch(node)
         wishes = self.plan.before if operation.where == "before" else self.plan.after
         wishes.setdefault(node, []).append(operation.text)
@@ -264,7 +264,7 @@ class _Planner:
 
     def _set_argument(self, operation: SetArgument, node: cst.Call, plan: CallPlan) -> None:
         if not operation.name.isidentifier():
-            raise EditRefused(f"{operation.name!r} is no argument name")
+            raise EditRefused(f"{operation.name!r} is not an argument name")
         if plan.set.setdefault(operation.name, operation.value) != operation.value:
             raise EditRefused(f"{operation.name} of the call at {where(operation.span)} cannot have two values")
         present = next((arg for arg in node.args if arg.keyword and arg.keyword.value == operation.name), None)

@@ -163,7 +163,7 @@ class BlockWriter:
     def _under(self, header: str, inner: BlockWriter) -> Line:
         parsed = self.parse(f"{header}\n    pass\n")
         if len(parsed) != 1 or not hasattr(parsed[0], "body") or isinstance(parsed[0], cst.SimpleStatementLine):
-            raise EditRefused(f"{header!r} cannot stand over a block")
+            raise EditRefused(f"{header!r} cannot be the header of a block")
         block = cst.IndentedBlock(body=inner._body, footer=inner._pending)
         return parsed[0].with_changes(body=deepened(block) if isinstance(self.suite[0], cst.Module) else block)
 

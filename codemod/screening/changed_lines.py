@@ -191,7 +191,9 @@ def changed_since(root: Path, revision: str) -> ChangedLines:
         raise UsageError(f"--diff-base: {str(root)!r} is in no git repository")
     commit = _answer(git, top, "rev-parse", "-q", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     if not commit:
-        raise UsageError(f"--diff-base {revision!r}: git knows no such commit here (a shallow clone needs its history)")
+        raise UsageError(
+            f"--diff-base {revision!r}: git does not know this commit here (a shallow clone needs its history)"
+        )
     base = _answer(git, top, "merge-base", commit, "HEAD")
     if not base:
         raise UsageError(
@@ -205,5 +207,5 @@ def _answer(git: str, top: Path, *arguments: str) -> str:
     try:
         words = run_git(git, top, arguments, (0, 1, 128)).decode("ascii", "replace").split()
     except UsageError as error:
-        raise UsageError(f"--diff-base: git cannot be asked about {str(top)!r}") from error
+        raise UsageError(f"--diff-base: git cannot be queried about {str(top)!r}") from error
     return words[0] if len(words) == 1 else ""  # a range is several

@@ -112,7 +112,7 @@ class _Reader:
         bracket = text.startswith("[", at)
         if not found["colon"] or word not in ("ignore", "ignore-file"):
             similar = _similar(word, text[at:end], bool(found["colon"]))
-            wrong = f"{text[start : min(end, start + 60)]!r} says nothing to precfix"
+            wrong = f"{text[start : min(end, start + 60)]!r} is not a precfix directive"
             return self._malformed(start, end, word, wrong) if similar else None
         closed = text.find("]", at, end) if bracket else -1
         codes = tuple(each for each in re.split(r"[,\s]+", text[at + 1 : closed]) if each) if closed >= 0 else ()
@@ -123,7 +123,7 @@ class _Reader:
         if word == "ignore" and not bracket:
             return self._malformed(start, end, word, "it names no rule, and to hide everything hides too much")
         if word == "ignore-file" and not self.comment.alone:
-            return self._malformed(start, end, word, "a comment about the whole file stands on a line of its own")
+            return self._malformed(start, end, word, "a comment about the whole file must be on its own line")
         reason = text[closed + 1 if bracket else at : end].strip().lstrip(":-\u2013 \t")
         listed = (at + 1, closed) if bracket else (at, at)
         return self._made(start, end, codes, reason, word == "ignore-file", listed=listed)

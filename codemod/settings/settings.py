@@ -123,7 +123,7 @@ def _table(path: Path) -> Mapping[str, object] | None:
     table = tool.get("precfix") if isinstance(tool, dict) else None
     if table is None or isinstance(table, dict):
         return table
-    raise UsageError(f"{path}: [tool.precfix] is a table")
+    raise UsageError(f"{path}: [tool.precfix] must be a table")
 
 
 def _text(path: Path) -> str | None:
@@ -168,7 +168,7 @@ def _known_instead(path: Path, name: str, table: Mapping[str, object]) -> str:
     if isinstance(inner, dict) and not set(KNOWN).isdisjoint(inner):
         return "its keys go one level up"  # [tool.precfix.lint]
     if name == "tool" and path.name != "pyproject.toml":
-        return "here the keys stand at the top, without [tool.precfix]"
+        return "here the keys are at the top level, without [tool.precfix]"
     close = get_close_matches(name[:40].replace("_", "-").lower(), KNOWN, 1)
     return f"did you mean {close[0]}?" if close else f"there are {', '.join(KNOWN)}"
 
@@ -181,10 +181,10 @@ def _extended(path: Path, table: Mapping[str, object], extending: tuple[Path, ..
     other = _file(path, "extend", name, within=_repository_of(path.parent))
     chain = (*extending, path.resolve())
     if other in chain or len(chain) > MAX_EXTENDED:
-        raise UsageError(f"{path}: extend leads in a circle, or through more than {MAX_EXTENDED} files")
+        raise UsageError(f"{path}: circular extend, or one through more than {MAX_EXTENDED} files")
     found = _table(other)
     if found is None:
-        lack = "has no settings of precfix" if other.is_file() else "is no file"
+        lack = "has no settings of precfix" if other.is_file() else "is not a file"
         raise UsageError(f"{path}: extend names {_said(name)}, which {lack}")
     return _settings(other, found, chain)
 
@@ -200,13 +200,13 @@ def _repository_of(folder: Path) -> Path:
 def _file(path: Path, key: str, name: object, within: Path | None = None) -> Path:
     """A file that a settings file names; it lies in the same folder or below, or ``within`` the given one."""
     if not isinstance(name, str) or not name:
-        raise UsageError(f"{path}: {key} is a file name")
+        raise UsageError(f"{path}: {key} must be a file name")
     folder = path.parent.resolve()
     try:
         found = (folder / name).resolve()
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL character
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{path}: {key} names {_said(name)}, which is no file: {reason}") from error
+        raise UsageError(f"{path}: {key} names {_said(name)}, which is not a file: {reason}") from error
     home = within or folder
     if not found.is_relative_to(home):
         raise UsageError(f"{path}: {key} names {_said(name)}, which leads out of {home}")
@@ -221,7 +221,7 @@ def _files(path: Path, key: str, value: object) -> tuple[Path, ...]:
 
 def _texts(path: Path, key: str, value: object, what: str = "texts") -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise UsageError(f"{path}: {key} is a list of {what}")
+        raise UsageError(f"{path}: {key} must be a list of {what}")
     if len(value) > MAX_ITEMS:
         raise UsageError(f"{path}: {key} has more than {MAX_ITEMS} entries")
     return tuple(value)
@@ -230,7 +230,7 @@ def _texts(path: Path, key: str, value: object, what: str = "texts") -> tuple[st
 def _selectors(path: Path, key: str, value: object) -> tuple[str, ...]:
     found = _texts(path, key, value, "rules, such as PF101 or PF2")
     if any(not each.strip() for each in found):
-        raise UsageError(f"{path}: {key} holds an empty text, which would mean every rule")
+        raise UsageError(f"{path}: {key} holds an empty string, which would mean every rule")
     return tuple(each.strip() for each in found)
 
 
@@ -247,7 +247,7 @@ def _pattern(path: Path, key: str, text: str) -> PathPattern:
 
 def _per_file(path: Path, key: str, value: object) -> tuple[tuple[PathPattern, tuple[str, ...]], ...]:
     if not isinstance(value, dict) or len(value) > MAX_ITEMS:
-        raise UsageError(f'{path}: {key} is a table, such as {{"tests/**" = ["PF101"]}}')
+        raise UsageError(f'{path}: {key} must be a table, such as {{"tests/**" = ["PF101"]}}')
     if negated := [pattern for pattern in value if pattern.startswith("!")]:
         raise UsageError(f"{path}: {key} names files by what they match, not by {_said(negated[0])}")
     return tuple(
@@ -258,13 +258,13 @@ def _per_file(path: Path, key: str, value: object) -> tuple[tuple[PathPattern, t
 
 def _chosen(path: Path, key: str, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-        raise UsageError(f'{path}: {key} is a table of rules and fixes, such as {{PF101 = "disable"}}')
+        raise UsageError(f'{path}: {key} must be a table of rules and fixes, such as {{PF101 = "disable"}}')
     return tuple(value.items())
 
 
 def _flag(path: Path, key: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise UsageError(f"{path}: {key} is true or false")
+        raise UsageError(f"{path}: {key} must be true or false")
     return value
 
 
@@ -272,7 +272,7 @@ def _target(path: Path, key: str, value: object) -> str:
     if value not in TARGETS:
         text = str(value)[:40]
         close = [each for each in TARGETS if text and each.startswith(text)] or get_close_matches(text, TARGETS, 1)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it is one of {', '.join(TARGETS)}"
+        hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(TARGETS)}"
         raise UsageError(f"{path}: {key} is {_said(value)}; {hint}")
     return str(value)
 

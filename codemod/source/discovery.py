@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ..model import UsageError
-from ..outcome import Skipped
 from .documents import kind_of
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
 from .sourced import sourced_files
@@ -65,10 +64,6 @@ class Discovery:
     def skip(self, path: str, reason: str) -> None:
         """Record, once per path, why it is not read."""
         self.skipped.setdefault(path, reason)
-
-    def skipped_files(self) -> Iterator[Skipped]:
-        """What was left out, as report entries."""
-        return (Skipped(path, reason) for path, reason in self.skipped.items())
 
 
 LeaveOut: TypeAlias = Callable[[str, bool], bool]
@@ -245,7 +240,7 @@ class _Walker:
             target = os.path.realpath(entry.path, strict=True)
             mode = os.stat(target, follow_symlinks=False).st_mode
         except (OSError, ValueError):
-            self.found.skip(name, "symbolic link that leads nowhere")
+            self.found.skip(name, "symbolic link to a missing file")
             return
         if stat.S_ISDIR(mode):
             return

@@ -93,7 +93,7 @@ def _place_flaw(project: Project, what: str, path: str, span: Span) -> str:
 
 
 def _no_file(path: str) -> str:
-    return f"{path!r} is no file that was read in the project"
+    return f"{path!r} is not a file that was read in the project"
 
 
 def _span_flaw(document: Document, span: Span) -> str:

@@ -158,7 +158,7 @@ class Notebook:
             if masked.count(MARKER) != part.masked.count(MARKER) or _SENTINEL in masked:
                 raise EditRefused(f"cell {part.cell.number}: an IPython line would be lost")
             if not _is_python(masked) or mask_cell(new) != masked:
-                raise EditRefused(f"cell {part.cell.number} would no longer be Python")
+                raise EditRefused(f"cell {part.cell.number} would no longer be valid Python")
             if old != new:
                 pieces += (self.json_text[done : part.cell.start], self._respelled(part.cell, new))
                 done = part.cell.end
@@ -220,7 +220,7 @@ def _masked(cell: Cell) -> str | UnparsedCell | None:
     if not cell.text.strip():
         return None
     if _SENTINEL in cell.text or MARKER in cell.text:
-        return UnparsedCell(cell.number, 0, "holds a word that precfix keeps for itself")
+        return UnparsedCell(cell.number, 0, "holds a word that precfix reserves")
     masked = mask_cell(cell.text)
     if masked is None:
         return None

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames, attribute_chain, resolve
 from ..python.paths import guards
-from ..python.trace import Bound, Chosen, Domain, Gap, Returned, Step, Trace, trace
+from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Bound, Chosen, Gap, Returned, Step
 from ..source.project import Project
 from .api import ACCELERATOR, FABRIC, PARTIAL_STATE
 

@@ -10,8 +10,7 @@ from ..python.creations import only_call
 from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import exclusive, function_of, guard_facts, loops, position
 from ..source.project import Project
-from ..torch.api import LOAD_KEYS, LOADERS
-from .api import SAME_MODULE
+from .api import LOAD_KEYS, LOADERS, SAME_WEIGHTS
 from .dtype_values import constants_of
 from .dtypes import FP16, Dtype
 from .weights import cast_dtype
@@ -121,7 +120,7 @@ def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str
             return value if (assigned and not _is_copy(inner)) or ast.unparse(inner) == name else None
         if value.func.attr in LOADERS:
             return value if assigned and _loads(project, module, value, dtype) else None
-        if value.func.attr not in SAME_MODULE or cast_dtype(project, module, value) is not None:
+        if value.func.attr not in SAME_WEIGHTS or cast_dtype(project, module, value) is not None:
             return None
         value = value.func.value
     return None

@@ -13,8 +13,6 @@ from ..source.project import Project
 from .clipping import calls_within
 from .scalers import Scaler, Use
 
-STEP_KINDS = ("scale", "unscale_", "step", "update")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalerStep:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..python.bindings import attribute_assignments
+from ..python.bindings import values_at
 from ..python.functions import class_of
 from ..python.names import ModuleNames, attribute_chain
 from ..python.paths import calls_of, exclusive, function_of, position
@@ -102,14 +102,7 @@ def _steps(call: ast.Call) -> bool:
 def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether the optimizer is, or may be, an object of the project that scales by itself."""
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    scope = module.scope_of(call)
-    chain = attribute_chain(receiver) or [""]
-    values: list[ast.expr | None] = []
-    if isinstance(receiver, ast.Name):
-        values = [item.value for item in scope.lookup(receiver.id)]
-    elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
-        values = [value for value, _ in attribute_assignments(module, scope.enclosing_class, chain[1])]
-    made_here = [item for item in values if isinstance(item, ast.Call)]
+    made_here = [item for item in values_at(module, receiver) if isinstance(item, ast.Call)]
     if not made_here:
         return bool(scalers(project))
     return any(class_of(project, module, item.func) is not None for item in made_here)

@@ -15,7 +15,7 @@ from ..purpose.regimes import Regime
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames, Scope, attribute_chain, names_of
 from ..source.project import Project
-from ..torch.api import LOAD_KEYS, LOADERS
+from .api import LOAD_KEYS, LOADERS
 from .dtype_values import constants_of, scenarios_of
 from .dtypes import BF16, FP16, Dtype, Given, as_dtype
 from .scalers import Scaler

@@ -72,17 +72,15 @@ def _finding(project: Project, run: Run, weaker: Member, winner: Member, fixed: 
     by_default = all(setting is None for setting in winner.scope.regimes.values())
     how = "by its default" if by_default else f"at {stronger.path}:{stronger.span.row}"
     message = (
-        f"{weaker.scope.framework.title} is told {weaker.regime} here, and {winner.scope.framework.title} "
+        f"{weaker.scope.framework.title} is set to {weaker.regime} here, and {winner.scope.framework.title} "
         f"{winner.regime} {how}: {winner.regime} is what runs"
     )
     if weaker.rank == 2 or winner.rank == 2:
         message += ", unless the trainer puts its variables first"
-    return rule.finding(
-        f"{message} [{_kind(weaker, winner)}]",
-        place.path,
-        place.span,
-        evidence=[place, stronger, Place(run.place.path, run.place.span, "both are parts of this launch")],
-        fixes=_fixes(project, weaker, winner) if fixed else (),
+    return rule.found(
+        place.saying(f"{message} [{_kind(weaker, winner)}]"),
+        [place, stronger, run.place.saying("both are parts of this launch")],
+        _fixes(project, weaker, winner) if fixed else (),
     )
 
 
@@ -106,7 +104,7 @@ def _fixes(project: Project, weaker: Member, winner: Member) -> list[Fix]:
     """The weaker place follows the one that wins."""
     regime = project.target or winner.regime or ""
     change = change_of(project, weaker.scope, weaker.scope.framework.actions(regime) or ())
-    return [change.fix(FIX, Applicability.UNSAFE, ", as what wins says")] if change is not None else []
+    return [change.fix(FIX, Applicability.UNSAFE, ", to match what takes effect")] if change is not None else []
 
 
 rule = Rule.of("PF503", check)

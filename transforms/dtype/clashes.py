@@ -197,7 +197,7 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     mixture = meeting.odd.atom.mixture
     document = project.document(mixture.path) if mixture is not None else None
     if mixture is not None and document is not None:
-        place = Place(document.path, document.span(mixture.node), "here it widens what it meets")
+        place = Place(document.path, document.span(mixture.node), "here it promotes what it is combined with")
         places.setdefault((place.path, place.span.row, place.message), place)
     return tuple(places.values())
 

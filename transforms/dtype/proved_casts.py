@@ -120,9 +120,9 @@ def is_tensor(project: Project, meeting: Meeting) -> bool:
 
 
 def _is_layer(value: Value | None) -> bool:
-    """Whether a module takes nothing but tensors."""
+    """Whether a module takes nothing but tensors; the parts of encoders that are called by themselves are layers."""
     if value is None or not isinstance(value.detail, TorchLayer):
-        return False
+        return value is not None and isinstance(value.detail, LibraryModel) and bool(value.detail.part_of)
     return _is_layer(value.items[0]) if value.items else value.detail.name not in LISTS
 
 

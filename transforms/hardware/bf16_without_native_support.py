@@ -99,8 +99,8 @@ def _in_text(project: Project, scope: Scope, device: Device) -> Iterator[Finding
     setting = next((item for item in stating if item is not None), None)
     if setting is None:
         return
-    message = f"{scope.framework.title} is told to compute in bfloat16, but {device.label} {_lack(device)}"
-    yield rule.finding(message, scope.path, setting.place.span, (), _text_fixes(project, scope, device))
+    message = f"{scope.framework.title} is configured to compute in bfloat16, but {device.label} {_lack(device)}"
+    yield rule.found(setting.place.saying(message), fixes=_text_fixes(project, scope, device))
 
 
 def _text_fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:

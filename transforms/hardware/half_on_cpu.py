@@ -215,7 +215,7 @@ def _finding(module: ModuleNames, node: ast.expr, device: ast.expr, said: str, f
     return rule.at(
         module,
         node,
-        f"{said} although the code also runs on a CPU, where float16 fails or crawls",
+        f"{said} although the code also runs on a CPU, where float16 fails or is very slow",
         (module.place(device, "the CPU is chosen where there is no GPU"),),
         [fix],
     )

@@ -17,7 +17,7 @@ scaling saved (torch/amp/grad_scaler.py, `allow_fp16=False`). `Module.to` change
 
 `keep-dtype` [unsafe]: the dtype argument of the validation pipeline's `to` is dropped, so that the live weights keep
 theirs; the pipeline's speed and memory then follow them. A model that is cast to float16 before it is trained is
-reported: whether the cast goes, or the scaler and autocast do, is the owner's choice.
+reported: whether remove the cast or the scaler and autocast do, is the owner's choice.
 
 ## Not flagged
 
@@ -73,7 +73,7 @@ def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfM
         half,
         "a GradScaler steps its optimizer",
         module.place(step, "the scaler steps the optimizer here"),
-        scaler.module.place(scaler.call, "the scaler is made here"),
+        scaler.module.place(scaler.call, "the scaler is created here"),
     )
 
 

@@ -9,7 +9,7 @@ from ...codemod.python.names import ModuleNames
 from ...codemod.python.visible import means_the_same
 from ...codemod.torch.api import LOAD_KEYS
 from ...codemod.torch.dtypes import BF16, Dtype
-from .loads import Load, literal_of
+from ...codemod.trainers.reading.loads import Load, literal_of
 
 
 def place_of(module: ModuleNames, node: ast.expr) -> ast.expr:

@@ -10,8 +10,8 @@ from ...python.names import ModuleNames
 from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
 from ...releases.pins import allowed
 from ...source.project import Project
-from ...torch.imported import torch_for
 from ..clipping import clips_of
+from ..imported import torch_for
 from ..unscaled_steps import LossStep
 
 AMP_SINCE = "2.3"

@@ -10,8 +10,8 @@ from ...purpose.regimes import Regime, regime_of
 from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
 from ...source.project import Project
-from ...torch.imported import torch_at
 from ..dtypes import BF16
+from ..imported import torch_at
 from ..scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
 from .half_condition import half_condition

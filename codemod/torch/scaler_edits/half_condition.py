@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from ...purpose.regions import Region, bf16_givens
 from ...python.conditions import excludes
 from ...source.project import Project
-from ...torch.imported import torch_at
 from ..dtypes import BF16, FP16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
+from ..imported import torch_at
 from ..scalers import Scaler
 from .available_text import respelled
 

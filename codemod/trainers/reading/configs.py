@@ -60,20 +60,6 @@ class ConfigFile:
     def edit(self, operation: ReplaceText) -> Edit:
         return Edit(self.document.path, operation)
 
-    def remove_all(self, entries: Iterable[Entry]) -> Edit:
-        """One edit that removes several keys: removing them one by one would touch the same commas twice.
-
-        Raises EditRefused when one of them cannot be removed.
-        """
-        before = text = self.document.text
-        config: ConfigText = self.text
-        for entry in sorted(entries, key=lambda item: item.index, reverse=True):
-            edit = config.remove(config.entries[entry.index])
-            text = text[: edit.start] + edit.text + text[edit.end :]
-            config = self.opened_again(text)
-        start, end = _equal_ends(before, text)
-        return Edit(self.document.path, ReplaceText(start, len(before) - end, text[start : len(text) - end]))
-
     def last(self, *names: str) -> Entry | None:
         """The last entry at top level (or flag, or assignment) of any of these names: where keys repeat, it wins."""
         found = [entry for entry in self.text.entries if len(entry.key) == 1 and entry.name in names]

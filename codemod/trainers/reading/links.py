@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...python.names import ModuleNames
-from ...python.trace import Bound, Chosen, Defaulted, Domain, Gap, Passed, Step, Trace, trace
+from ...python.trace import Domain, Trace, trace
+from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from .command_options import declared_options
 from .setting_reads import entries_read, read_of

@@ -98,7 +98,7 @@ class LiteralDraft:
         """The last item of this path: where a key repeats, it wins."""
         found = [item for item in items_of(self._root) if item.path == path]
         if not found:
-            raise EditRefused(f"{path} is not to be found any more")
+            raise EditRefused(f"{path} no longer exists")
         return found[-1]
 
     def _holder(self, pattern: str) -> ast.Dict | ast.Call | None:

@@ -45,13 +45,13 @@ class Move:
     def only_reported(self, why: str, *because: Place) -> Move:
         """The same without its edits."""
         evidence = (*self.evidence, *because)
-        return replace(self, message=f"{self.message}; left to you: {why}", edits=(), evidence=evidence)
+        return replace(self, message=f"{self.message}; not changed automatically: {why}", edits=(), evidence=evidence)
 
     def finding(self, rule: Rule) -> Finding:
         """The finding; its fix is safe where all is known, because this very change was asked for."""
         effect = f"{self.effect}; unsafe, as {self.unproved}" if self.unproved else self.effect
-        fixes = [Fix("move", effect, Applicability.safe_if(not self.unproved), self.edits)] if self.edits else []
-        return rule.finding(self.message, self.path, self.span, self.evidence, fixes)
+        fix = Fix.of("move", Applicability.safe_if(not self.unproved), effect, *self.edits)
+        return rule.found(Place(self.path, self.span, self.message), self.evidence, [fix] if self.edits else [])
 
 
 def moves_of(project: Project) -> Iterator[Move]:
@@ -135,7 +135,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
         edits = []
     choice = _one_of_several(project, scope) if edits else ""
     if choice:
-        reports.append(f"left to you: {choice}")
+        reports.append(f"not changed automatically: {choice}")
         edits = []
     if not edits and not settings and not (reports and _states_something_else(scope, target)):
         return None

@@ -1,4 +1,4 @@
-"""autocast is made for another device than the one the tensors live on, or with arguments it does not take.
+"""autocast is created for a different device type than the tensors, or with arguments it does not take.
 
 ## What goes wrong
 
@@ -131,7 +131,7 @@ def _follow(project: Project, region: Autocast, device: RegionDevice) -> Fix:
     torch = torch_at(region.module, region.node)
     wanted = device.type_text(torch or "torch")
     half = region.dtype_node is not None and _may_be_half(project, region) and bool(device.kinds & {"cpu", "*"})
-    message = "make it for the device that is used; nothing changes on CUDA"
+    message = "create it for the device in use; nothing changes on CUDA"
     if half:
         message += "; a CPU stays in float32"
     elif region.dtype_node is None:

@@ -58,7 +58,7 @@ def _fix(message: str, *edits: Edit, certain: bool = True) -> Fix:
 
 
 def _device_for_old_api(region: Autocast, call: ast.Call) -> Draft:
-    message = f"{region.api} takes no device_type: this stops with a TypeError"
+    message = f"{region.api} does not take device_type: this raises TypeError"
     if call.args:
         return Draft.at(region.module, call, message)
     module, torch = region.module, torch_at(region.module, call)
@@ -78,7 +78,7 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
 
 
 def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:
-    message = "autocast without a device_type stops with a TypeError"
+    message = "autocast without a device_type raises TypeError"
     device = device_around(project, region)
     torch = torch_at(region.module, call)
     if device is not None and (torch is not None or "torch" not in device.type_text("torch")):
@@ -87,7 +87,7 @@ def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft
         wanted = '"cuda"'
     else:
         return Draft.at(region.module, call, message)
-    fix = _fix(f"give it {wanted}", region.module.set_argument(call, "device_type", wanted))
+    fix = _fix(f"pass {wanted}", region.module.set_argument(call, "device_type", wanted))
     return Draft.at(region.module, call, message, fixes=[fix])
 
 
@@ -96,16 +96,16 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
         return
     values = devices_of(project, region.module, node)
     if all(value.form == "object" for value in values):
-        message = "autocast wants the type of the device, a string; a torch.device stops it with a ValueError"
+        message = "autocast expects the device type as a string; a torch.device raises ValueError"
         is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
         parts = (node, ".type") if is_atom else ("(", node, ").type")
         yield Draft.at(
-            region.module, node, message, fixes=(_fix("give it the type", region.module.replace(node, *parts)),)
+            region.module, node, message, fixes=(_fix("pass the device type", region.module.replace(node, *parts)),)
         )
     elif all(value.kind for value in values) and any(value.indexed for value in values):
         if not _may_lack_index(project, region):
             return
-        message = f"a device with an index stops autocast before PyTorch {INDEX_SINCE}: it wants the type alone"
+        message = f"autocast rejects a device index before PyTorch {INDEX_SINCE}: pass only the device type"
         yield Draft.at(region.module, node, message, fixes=_without_index(region, node, values))
 
 
@@ -122,7 +122,7 @@ def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceVal
         wanted = (f"{torch}.device(", node, ").type")
     else:
         return ()
-    return (_fix("give it the type alone", region.module.replace(node, *wanted)),)
+    return (_fix("pass only the device type", region.module.replace(node, *wanted)),)
 
 
 # --- the dtype and the switch -----------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
     if node is None or call is None:
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        message = "the second argument of autocast is the dtype, not the switch: this stops with a TypeError on CUDA"
+        message = "the second argument of autocast is the dtype, not the switch: this raises TypeError on CUDA"
         fixes = (_fix("pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
         yield Draft.at(
             region.module, node, message, fixes=fixes if node in call.args and region.enabled_node is None else ()
@@ -143,7 +143,7 @@ def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
         yield Draft.at(
             region.module,
             node,
-            "autocast wants a torch.dtype; a string stops it on CUDA",
+            "autocast expects a torch.dtype; a string raises an error on CUDA",
             fixes=_real_dtype(region, node),
         )
 
@@ -165,23 +165,23 @@ def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:
         return ()
     operation = region.module.replace(node, f"{torch}.{name}")
-    return (_fix("give it the dtype", operation, certain=_on_cuda(region)),)
+    return (_fix("pass the dtype", operation, certain=_on_cuda(region)),)
 
 
 def _wrong_switch(region: Autocast) -> Iterator[Draft]:
     node, call = region.enabled_node, region.call
     if node is None or call is None:
         return
-    message = "the switch of autocast must be True or False: this stops with a TypeError"
+    message = "autocast's enabled must be True or False: this raises TypeError"
     if TORCH_DTYPES.get(region.module.qualified(node) or "") is not None:
         fix = _fix("pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
         fixes = _if(region.dtype_node is None, (fix,))
-        yield Draft.at(region.module, node, f"a dtype stands in the place of the switch; {message}", fixes=fixes)
+        yield Draft.at(region.module, node, f"a dtype is passed as enabled; {message}", fixes=fixes)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield Draft.at(
             region.module,
             node,
-            f"a text stands in the place of the switch; {message}",
+            f"a string is passed as enabled; {message}",
             fixes=_without_text(region, call, node),
         )
     elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):

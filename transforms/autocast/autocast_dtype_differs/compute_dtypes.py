@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.python.bindings import reaching, self_stores
+from ....codemod.python.bindings import only_value, self_stores
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
@@ -61,7 +61,7 @@ def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weigh
     for name in names:
         for text, scenarios, birth in _seen(project, module, node, name):
             if any(item.value == BF16 and not _is_impossible(project, module, item) for item in scenarios):
-                return Named(birth, f"{text}, which is in sight, can be bfloat16", f"{text} is chosen here", text)
+                return Named(birth, f"{text}, which is in scope, can be bfloat16", f"{text} is chosen here", text)
     return None
 
 
@@ -147,7 +147,7 @@ def weights_used_in(project: Project, region: Autocast) -> Named | None:
     block = module.statement_of(region.node)
     for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
         for model in _models(call):
-            found = _weights(project, module, model, block)
+            found = _weights(project, module, model)
             if found is not None:
                 text = ast.unparse(found) if means_the_same(module, found, region.node) else None
                 name = ast.unparse(model)
@@ -165,19 +165,12 @@ def _models(call: ast.Call) -> Iterator[ast.expr]:
         yield call.func.value
 
 
-def _weights(project: Project, module: ModuleNames, model: ast.expr, at: ast.AST) -> ast.expr | None:
+def _weights(project: Project, module: ModuleNames, model: ast.expr) -> ast.expr | None:
     """The expression that made the weights of ``model`` bfloat16, or None."""
-    if isinstance(model, ast.Name):
-        bindings = reaching(module, module.scope_of(at).lookup(model.id), model)
-        stored = [item.value for item in bindings]
-    else:
-        chain, owner = attribute_chain(model) or [], module.scope_of(at).enclosing_class
-        if len(chain) != 2 or chain[0] != "self" or owner is None:
-            return None
-        stored = [value for value, _ in self_stores(module, owner, chain[1])]
-    if len(stored) != 1 or stored[0] is None or _is_cast_elsewhere(module, model):
+    made = only_value(module, model)
+    if made is None or _is_cast_elsewhere(module, model):
         return None
-    node = _dtype_of_weights(stored[0])
+    node = _dtype_of_weights(made)
     if node is None or constants_of(project, module, node) != {BF16}:
         return None
     return node

@@ -62,7 +62,7 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
         return None
     places = [_place(made.module, made.call, "its precision is chosen here") for made in accelerator.made_by]
     if named is not None:
-        places.append(_place(module, named.node, "the dtype that goes with it"))
+        places.append(_place(module, named.node, "the matching dtype"))
     follows = f"follows {accelerator.asked}" if accelerator.asked else "runs the precision it is launched with"
     what = f"{accelerator.text} {'computes in bfloat16' if accelerator.values == {BF16} else follows}"
     dtype = named.text if named is not None else None

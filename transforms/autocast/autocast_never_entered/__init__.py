@@ -1,4 +1,4 @@
-"""An autocast is made but never entered, so nothing runs in mixed precision.
+"""An autocast is created but never entered, so nothing runs in mixed precision.
 
 ## What goes wrong
 
@@ -56,9 +56,12 @@ def check(project: Project) -> Iterator[Finding]:
             if not _is_expected_to_fail(autocast):
                 yield _dropped(autocast)
         elif autocast.form == "decorator" and autocast.call is None:
-            yield _bare(autocast, "the decorator autocast must be called: it takes the function for its first argument")
+            yield _bare(
+                autocast,
+                "the autocast decorator must be called: without () it takes the function as its first argument",
+            )
         elif autocast.form == "reference" and isinstance(autocast.module.parents[autocast.node], ast.withitem):
-            yield _bare(autocast, "autocast is not called: with needs an object, not the class")
+            yield _bare(autocast, "autocast is not called: with needs an instance, not the class")
         elif autocast.form == "value":
             yield from _yielded(project, autocast)
     for module, call in exits_without_arguments(project):
@@ -67,7 +70,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _exit(module: ModuleNames, call: ast.Call) -> Finding:
     edit = module.replace(call, call.func, "(None, None, None)")
-    message = "__exit__ of autocast needs three arguments: this stops with a TypeError"
+    message = "__exit__ of autocast needs three arguments: this raises TypeError"
     return rule.at(module, call, message, fixes=[Fix.safe("exit", "pass the three arguments that it needs", edit)])
 
 
@@ -100,7 +103,7 @@ def _is_expected_to_fail(autocast: Autocast) -> bool:
 
 
 def _dropped(autocast: Autocast) -> Finding:
-    message = "this autocast is made and dropped: the code after it does not run in mixed precision"
+    message = "this autocast is created and discarded: the code after it does not run in mixed precision"
     rest = _rest_of_block(autocast.module, autocast.module.statement_of(autocast.node))
     if not rest or not _can_be_wrapped(rest):
         return _finding(autocast, message)
@@ -148,7 +151,7 @@ def _yielded(project: Project, autocast: Autocast) -> Iterator[Finding]:
         return
     if _is_entered_by_callers(project, function.name):
         return
-    message = f"{function.name} yields an autocast that nobody enters: its callers do not run in mixed precision"
+    message = f"{function.name} yields an autocast that is never entered: its callers do not run in mixed precision"
     yield _finding(autocast, message, *_with_around(autocast, node, parent))
 
 

@@ -109,8 +109,10 @@ def _blocked(project: Project, group: Group) -> _Verdict | None:
     kinds = {use.entry.kind for use in group.warning}
     for kind, use in class_tests(project).items():
         if kind in kinds:
-            place = use.module.place(use.whole, "the old class is told apart here")
-            return _Verdict(None, f"objects of the old class are told apart in {place.path}:{place.span.row}", (place,))
+            place = use.module.place(use.whole, "the old class is distinguished here")
+            return _Verdict(
+                None, f"instances of the old class are distinguished in {place.path}:{place.span.row}", (place,)
+            )
     for module, node in replacements_of_torch(project):
         place = module.place(node, "the project replaces the old interface here")
         return _Verdict(None, f"the project replaces it in {place.path}:{place.span.row}", (place,))
@@ -146,10 +148,10 @@ def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
     warning = f"{kind} since torch 2.4: {uses[0].entry.warning.removesuffix('.')}{others}{places}"
     if verdict.applicability is Applicability.DISPLAY_ONLY:
         needs = dict.fromkeys(f"{use.entry.new_name} needs {use.entry.since}" for use in uses)
-        return f"{warning} - not rewritten, as {verdict.reason}, but {_listed(list(needs))}"
+        return f"{warning} - not rewritten because {verdict.reason}, but {_listed(list(needs))}"
     if not verdict.reason:
         return warning
-    return f"{warning} - {'not rewritten, as ' if verdict.applicability is None else ''}{verdict.reason}"
+    return f"{warning} - {'not rewritten because ' if verdict.applicability is None else ''}{verdict.reason}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -158,9 +160,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def _fix(applicability: Applicability, reason: str, groups: Sequence[Group]) -> Fix:
     edits = [edit for group in groups for edit in group.edits]
-    message = "name the device in an argument of the common interface: same dtype, same switches"
+    message = "call torch.amp with the device as an argument: same dtype, same settings"
     if reason == INHERITS:
-        message = "name the device in an argument of torch.amp; inside another autocast region its dtype is inherited"
+        message = "call torch.amp with the device as an argument; inside another autocast region it inherits that dtype"
     return Fix.of("respell", applicability, message, *edits, *import_edits(groups))
 
 

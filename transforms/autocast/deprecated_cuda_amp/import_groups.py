@@ -137,13 +137,13 @@ def _check_import(project: Project, group: Group) -> None:
         if guarding_try(group.module, binding.node) is not None:
             raise NotExact("its import is guarded by try: with an older release the fallback would be taken")
         if "#" in document.source(document.span(binding.node)):
-            raise NotExact("comments stand inside its import statement")
+            raise NotExact("its import statement contains comments")
         if isinstance(binding.scope.node, ast.ClassDef):
             raise NotExact("it is imported into a class")
         if isinstance(binding.scope.node, ast.Module) and (document.path, binding.name) in exported_names(project):
             raise NotExact("other files import the name from this one")
         if isinstance(binding.scope.node, ast.Module) and _is_public(group.module, binding.name):
-            raise NotExact("the file offers the name to others")
+            raise NotExact("the file exports the name")
 
 
 def _check_all_names_known(group: Group) -> None:
@@ -167,11 +167,11 @@ def _plan_star(project: Project, group: Group) -> None:
         if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
     ]
     if len(statements) != 1 or statements[0].module not in ("torch.cuda.amp", "torch.cpu.amp"):
-        raise NotExact("several star imports may bring in the name")
+        raise NotExact("several star imports may provide the name")
     if guarding_try(module, statements[0]) is not None or "amp_definitely_not_available" in module.name_loads:
         raise NotExact("its star import cannot be replaced")
     if module.document.path.endswith("__init__.py") or is_star_imported(project, module):
-        raise NotExact("the file offers the name to others")
+        raise NotExact("the file exports the name")
     for use in group.uses:
         if use.form == "annotation":
             continue
@@ -194,7 +194,7 @@ def _check_partial(project: Project, use: Use) -> None:
     """``f = partial(autocast, ...)`` may only be called with keywords: the old positional order is not the new one."""
     name = _assigned_name(use)
     if name is None:
-        raise NotExact("it is handed on here and called elsewhere")
+        raise NotExact("it is passed on here and called elsewhere")
     for document in project.python_documents(containing=WORDS):
         for call in names_of(project, document).calls:
             if (attribute_chain(call.func) or [""])[-1] == name and call.args:

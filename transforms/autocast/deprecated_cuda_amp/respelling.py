@@ -22,12 +22,12 @@ def respelled(use: Use, name: str) -> Edit:
     device = f"{quote}{use.entry.device}{quote}"
     span = document.span(use.whole)
     if use.form == "reference":
-        raise NotExact("it is handed on here and called elsewhere")
+        raise NotExact("it is passed on here and called elsewhere")
     if any(isinstance(parent, ast.JoinedStr) for parent in use.module.ancestors(use.node)):
-        raise NotExact("it stands in an f-string")
+        raise NotExact("it is inside an f-string")
     if use.form == "decorator":
         if use.entry.kind != "custom":
-            raise NotExact("as a bare decorator it works with no release")
+            raise NotExact("as a bare decorator it works in no release")
         return use.module.replace(span, f"{name}(device_type={device})")
     assert use.call is not None
     text = _Call(document, use.call)
@@ -61,9 +61,9 @@ def _respell_call(text: _Call, use: Use, name: str, device: str) -> None:
 
 def _respell_partial(text: _Call, use: Use, name: str, device: str) -> None:
     if use.entry.kind not in ("autocast", "GradScaler"):
-        raise NotExact("its arguments are given in two steps")
+        raise NotExact("its arguments are passed in two steps")
     if use.entry.kind == "autocast" and len(text.call.args) > 1:
-        raise NotExact("its positional arguments are given in two steps")
+        raise NotExact("its positional arguments are passed in two steps")
     text.replace(text.call.args[0], f"{name}, {device}")
 
 
@@ -84,7 +84,7 @@ class _Call:
         opening = self._opening()
         if not self._starts():
             if "#" in self._text(opening, self._end(self.call)):
-                raise NotExact("a comment stands in its empty parentheses")
+                raise NotExact("its empty parentheses contain a comment")
             self.changes.append((opening, opening, text))
             return
         at = self._after_blanks(opening, self._starts()[0])
@@ -107,7 +107,7 @@ class _Call:
         last, end = max(map(self._end, [*self.call.args, *self.call.keywords])), self._end(self.call) - 1
         tail = self._text(last, end)
         if "#" in tail:
-            raise NotExact("a comment stands behind its last argument")
+            raise NotExact("a comment follows its last argument")
         kept = tail.rstrip()
         self.changes.append((last + len(kept), last + len(kept), f" {text}" if "," in kept else f", {text}"))
 
@@ -121,7 +121,7 @@ class _Call:
             at = end
         source = "".join([*parts, self._text(at, self._end(self.call))])
         if '"""' in source or "'''" in source:
-            raise NotExact("a text of several lines stands in it")
+            raise NotExact("it contains a multi-line string")
         rows = source.split(self._end_of_line)
         below = [self._bare(row, above, indentation) for above, row in pairwise(rows)]
         return self._end_of_line.join([rows[0], *below])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.purpose.steps import Entered, function_scope, is_in_context
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ....codemod.python.paths import exclusive, guards, name_parts, position
@@ -94,7 +94,7 @@ def _low_precision_input(project: Project, call: ModelCall, trained: ModelCall) 
             node, dtype = cast
             return Sign(
                 call,
-                f"{call.name} runs outside autocast on {dtype.name} input, which its float32 weights do not fit",
+                f"{call.name} runs outside autocast on {dtype.name} input, which does not match its float32 weights",
                 ((node, f"the input becomes {dtype.name}"), (trained.call, "the training step uses autocast")),
                 trained.region,
                 _header(trained.region, call),
@@ -105,10 +105,7 @@ def _low_precision_input(project: Project, call: ModelCall, trained: ModelCall) 
 
 def _cast_of(project: Project, module: ModuleNames, argument: ast.expr) -> tuple[ast.expr, Dtype] | None:
     """The cast to 16 bits that made an argument, when nothing else can have made it."""
-    if isinstance(argument, ast.Name):
-        bindings = reaching(module, module.scope_of(argument).lookup(argument.id), argument)
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        argument = value if value is not None else argument
+    argument = (only_value(module, argument) if isinstance(argument, ast.Name) else None) or argument
     if not isinstance(argument, ast.Call):
         return None
     dtype = cast_dtype(project, module, argument)
@@ -204,7 +201,7 @@ def _unused_in(project: Project, module: ModuleNames, function: FunctionNode) ->
         if header is None or _is_read(module, function, parameter.arg):
             continue
         for call in _runs(module, function) if _is_given(project, module, function, parameter.arg) else ():
-            message = f"{function.name} is given {parameter.arg} and never enters it: {call.name} runs without autocast"
+            message = f"{function.name} receives {parameter.arg} but never enters it: {call.name} runs without autocast"
             yield Sign(call, message, ((parameter, "the context is passed in here"),), None, header)
 
 

@@ -177,7 +177,7 @@ def _message(project: Project, case: _Case) -> str:
         when = f", as {case.machine.label} was seen to do"
     return (
         f"under {case.run.what} nn.{' and nn.'.join(names)} fails in evaluation {where}{when}: its fast path "
-        "does not notice autocast there"
+        "ignores autocast there"
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ....codemod.python.arguments import Signature, bind
-from ....codemod.python.bindings import default_of, reaching, self_stores
+from ....codemod.python.bindings import default_of, only_value
 from ....codemod.python.functions import class_of
 from ....codemod.python.limits import MAX_BASES
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain, names_of, resolve
@@ -202,13 +202,8 @@ def _layer_of(module: ModuleNames, stack: ast.Call) -> ast.Call | None:
     """The call that makes the layer of a ``TransformerEncoder``: in place, or through one name or attribute."""
     arguments = bind(SIGNATURES[ENCODER], stack) or {}
     node: ast.expr | None = arguments.get("encoder_layer")
-    if isinstance(node, ast.Name):
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-        node = bindings[0].value if len(bindings) == 1 else None
-    elif isinstance(node, ast.Attribute) and attribute_chain(node) == ["self", node.attr]:
-        owner = module.scope_of(node).enclosing_class
-        stores = self_stores(module, owner, node.attr) if owner is not None else []
-        node = stores[0][0] if len(stores) == 1 else None
+    if isinstance(node, ast.Name | ast.Attribute):
+        node = only_value(module, node)
     return node if isinstance(node, ast.Call) else None
 
 

@@ -33,10 +33,11 @@ def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
     ]
     edits += dict.fromkeys(edit for _, imports in names for edit in imports)
     message = (
-        "switch the fast path off: training and CUDA compute what they did, evaluation elsewhere runs the plain layers"
+        "switch the fast path off: training and CUDA compute the same as before; "
+        "evaluation elsewhere runs the plain layers"
     )
     if guarded:
-        message += "; needs PyTorch 2.3, older releases that the requirements allow go on failing"
+        message += "; needs PyTorch 2.3, older releases that the requirements allow keep failing"
     return Fix.safe("fastpath-off", message, *edits)
 
 

@@ -34,7 +34,7 @@ type is called as the type of the weights (Lightning 2.1). On a CPU Lightning ru
 OTHER_DEVICES = ("gpus", "tpu_cores", "ipus", "hpus")
 """Lightning 1: arguments that choose an accelerator."""
 OTHER_LOOPS = ("deepspeed", "fsdp", "colossalai", "bagua", "horovod", "xla", "tpu", "modelparallel", "fully_sharded")
-"""Strategies that need an accelerator, or bring an own precision."""
+"""Strategies that need an accelerator, or use their own precision."""
 STEPS = ("validation_step", "test_step", "predict_step")
 MAX_HOPS = 4
 

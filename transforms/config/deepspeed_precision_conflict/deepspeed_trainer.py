@@ -44,7 +44,7 @@ def _launch_lines(project: Project) -> Iterator[TrainerWord]:
                 same = (other.command, other.inside) == (flag.command, flag.inside)
                 if path and same and other.name.lstrip("-") in TYPES and _is_on(other.value):
                     name = other.name.lstrip("-")
-                    yield TrainerWord(name, path, config.place(other, f"the trainer is told to run in {name}"))
+                    yield TrainerWord(name, path, config.place(other, f"the trainer is configured to run in {name}"))
 
 
 def _is_on(value: object) -> bool:
@@ -62,7 +62,7 @@ def _calls(project: Project) -> Iterator[TrainerWord]:
             for name in TYPES:
                 value = given.get(name)
                 if path and isinstance(value, ast.Constant) and value.value is True:
-                    place = Place(document.path, document.span(value), f"the trainer is told to run in {name}")
+                    place = Place(document.path, document.span(value), f"the trainer is configured to run in {name}")
                     yield TrainerWord(name, path, place)
 
 

@@ -32,7 +32,7 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
                 scaler.module,
                 scaler.call,
                 "a plain GradScaler with FSDP1: each rank looks for inf in its own shard only, so one may skip a step "
-                "and lower its scale while the others go on",
+                "and lower its scale while the others continue",
                 (scaler.module.place(wrap, "the model is sharded by FullyShardedDataParallel here"),),
                 [_fix(scaler, wrap) if _shards(project, scaler.module, wrap) else None],
             )
@@ -102,7 +102,7 @@ def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
     operations.append(scaler.module.add_import(IMPORT))
     operations += _unused_import(scaler)
     return Fix.unsafe(
-        "sharded", "make a ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
+        "sharded", "use ShardedGradScaler, which agrees with all ranks on whether to skip a step", *operations
     )
 
 

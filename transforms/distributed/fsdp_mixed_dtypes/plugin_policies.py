@@ -53,7 +53,7 @@ def _against_accelerator(project: Project, module: ModuleNames, call: ast.Call) 
         policy.module,
         policy.arguments["param_dtype"],
         f"FSDP casts parameters to {main.name} while accelerate's autocast computes in {compute.name}",
-        (module.place(told, f"accelerate is told {compute.name}"),),
+        (module.place(told, f"accelerate is configured for {compute.name}"),),
         [follow(project, policy, main, compute)],
     )
 
@@ -73,7 +73,7 @@ def _in_plugin(module: ModuleNames, call: ast.Call) -> Iterator[Draft]:
     yield Draft.at(
         module,
         keys[wrong],
-        f"accelerate wants {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
+        f"accelerate expects {right} for version {version} of FSDP and raises 'Invalid mixed precision policy'",
         (module.place(version_node, f"version {version} is chosen here"),),
         [Fix.unsafe("rename-key", message, edit)],
     )

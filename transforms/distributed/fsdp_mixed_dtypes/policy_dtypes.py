@@ -56,10 +56,10 @@ def _foreign_argument(policy: Policy) -> Iterator[Draft]:
     fix = Fix.of(
         "drop-argument",
         Applicability.SAFE if name == "buffer_dtype" else Applicability.UNSAFE,
-        f"drop {name}, which raises a TypeError as it stands",
+        f"drop {name}, which raises TypeError",
         policy.module.remove_argument(policy.call, name),
     )
-    said = "FSDP2 leaves buffers alone" if policy.version == 2 else "outputs of FSDP1 are in param_dtype"
+    said = "FSDP2 does not cast buffers" if policy.version == 2 else "outputs of FSDP1 are in param_dtype"
     yield Draft.at(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), [fix])
 
 
@@ -170,7 +170,7 @@ def _wrong_class(project: Project, module: ModuleNames) -> Iterator[Draft]:
             module,
             node,
             f"{name} takes a {CLASSES[version]}, not a {CLASSES[policy.version]}: {CONSEQUENCES[version]}",
-            (policy.module.place(policy.call, "the policy is made here"),),
+            (policy.module.place(policy.call, "the policy is created here"),),
         )
 
 

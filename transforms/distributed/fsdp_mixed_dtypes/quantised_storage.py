@@ -47,7 +47,7 @@ def _clash(
     fix = None
     if means_the_same(module, dtype_node, node):
         edit = module.set_argument(config, STORAGE, ast.unparse(dtype_node))
-        message = f"store the 4-bit weights in {dtype.name}: the same bits in other boxes, nothing is rounded"
+        message = f"store the 4-bit weights in {dtype.name}: the same bits in another container; nothing is rounded"
         fix = Fix.safe("same-storage", message, edit)
     return Draft.at(
         module,

@@ -12,11 +12,11 @@ from ....codemod.torch.api import ACCELERATOR, FABRIC
 from .gradient_casts import CastSite
 
 DDP = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.distributed.DistributedDataParallel")
-BY_ACCELERATE = "accelerate wraps the model by DistributedDataParallel where several processes run"
+BY_ACCELERATE = "accelerate wraps the model in DistributedDataParallel where several processes run"
 WRAPPERS = {
-    **dict.fromkeys(DDP, "the model is wrapped by DistributedDataParallel"),
+    **dict.fromkeys(DDP, "the model is wrapped in DistributedDataParallel"),
     **dict.fromkeys(ACCELERATOR, BY_ACCELERATE),
-    **dict.fromkeys(FABRIC, "Fabric wraps the model by DistributedDataParallel where several processes run"),
+    **dict.fromkeys(FABRIC, "Fabric wraps the model in DistributedDataParallel where several processes run"),
 }
 NAMES = ("DistributedDataParallel", "Accelerator", "Fabric")
 
@@ -34,7 +34,7 @@ def replicas_of(project: Project, site: CastSite) -> Replicas | None:
     """What shows in the file of ``site`` that several processes hold its model; None where nothing does."""
     for call in site.module.calls_by_name.get("no_sync", []) + site.module.calls_by_name.get("no_backward_sync", []):
         if function_of(site.module, call) is site.function:
-            return Replicas(site.module, call, "DistributedDataParallel is kept from reducing here")
+            return Replicas(site.module, call, "gradient reduction is disabled here")
     return _in_module(project, site.module) or _accumulate(site)
 
 

@@ -11,7 +11,7 @@ from ....codemod.flow.lattice import Made, Role, Value
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import runs_of
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
@@ -151,10 +151,7 @@ def _fix(
 
 def _made_here(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:
     """The factory call without a dtype that makes the buffer in this function."""
-    if not isinstance(node, ast.Name):
-        return None
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-    made = bindings[0].value if len(bindings) == 1 else None
+    made = only_value(module, node) if isinstance(node, ast.Name) else None
     name = resolve(project, module, made.func) if isinstance(made, ast.Call) else None
     if not isinstance(made, ast.Call) or name is None or not name.startswith("torch."):
         return None

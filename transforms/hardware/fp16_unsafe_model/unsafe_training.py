@@ -17,7 +17,7 @@ from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.weights import cast_dtype
 from ....codemod.trainers.reading.precision import Compute
-from ...trainer.training_runs import Run, training_runs
+from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from .fp16_danger import goes_to, other_precision
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
@@ -41,7 +41,7 @@ class Checkpoint:
 def unsafe_training(project: Project) -> Iterator[Draft]:
     """Trainers, autocast loops and plain casts; each load is reported once."""
     seen: set[ast.Call] = set()
-    for run in training_runs(project) if _names_any(project) else ():
+    for run in trained_loads(project) if _names_any(project) else ():
         checkpoint = checkpoint_at(project, run.load.module, run.load.call)
         plain = run.precision.compute is Compute.FP16 and not run.load.quantised and not run.load.unsloth
         if checkpoint is not None and plain and checkpoint.call not in seen:
@@ -88,7 +88,7 @@ def _may_load(text: str) -> bool:
 # --- trainers that are told fp16 --------------------------------------------------------------------------------------
 
 
-def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Draft:
+def _of_run(project: Project, run: TrainedLoad, checkpoint: Checkpoint) -> Draft:
     precision = run.precision
     node = precision.node or precision.call
     evidence = [checkpoint.module.place(checkpoint.call, f"{checkpoint.model} is loaded")]
@@ -101,7 +101,7 @@ def _of_run(project: Project, run: Run, checkpoint: Checkpoint) -> Draft:
     return Draft.at(precision.module, node, message(checkpoint), tuple(evidence), [fix])
 
 
-def _moves(project: Project, run: Run, goal: str) -> Iterator[Edit]:
+def _moves(project: Project, run: TrainedLoad, goal: str) -> Iterator[Edit]:
     module, call, node = run.precision.module, run.precision.call, run.precision.node
     span = module.document.span(call)
     keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}

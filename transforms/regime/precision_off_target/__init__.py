@@ -13,7 +13,7 @@ they meet, or silently computes in two precisions.
 ## Fix
 
 `move` [safe]: the declaration is respelled in its own vocabulary: `dtype=` of an autocast region, the value of a
-setting that the project's own code takes for the target, the argument of a trainer. What the user asked for with the
+setting that the project's own code uses for the target, the argument of a trainer. What the user asked for with the
 target changes with it: range, digits, memory and speed; the message says how. The ordinary rules then clean up: a
 scaler that bfloat16 does not need, one that float16 lacks, `.numpy()` of bfloat16 tensors. Some declarations are
 reported without a fix: kernels compiled for float16 only, switches that are off and have no value to write.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, EditRefused, Place, SetArgument
+from ....codemod.model import Edit, EditRefused, Place
 from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
@@ -42,7 +42,8 @@ def moves(project: Project) -> Iterator[Move]:
             document = item.module.document
             message = (
                 f"this region always computes in {' or '.join(sorted(_names(values)))}, whatever the training step "
-                f"does; the target is {project.target}; left to you: a dtype written into model code may be meant"
+                f"does; the target is {project.target}; not changed automatically: the dtype is hard-coded in the "
+                "model and may be intentional"
             )
             yield Move(document.path, document.span(item.node), message)
 
@@ -109,7 +110,7 @@ def _knob_moves(
         message += f"; it has to be {value!r}, by hand: {refusal}"
         yield Move(source.path, source.span, message, evidence=evidence)
         return
-    effect = f"{value!r} is what the project's own code takes for {wanted.name}; {EFFECTS[project.target or '']}"
+    effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
     yield Move(source.path, source.span, message, effect, (edit,), evidence)
 
 
@@ -130,7 +131,7 @@ def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kerne
         return
     tested = half_asked_by(project, autocast, wanted)
     if tested:
-        message += f"; left to you: {tested} switches it on for another dtype only"
+        message += f"; not changed automatically: {tested} switches it on for another dtype only"
         yield Move(document.path, span, message, evidence=evidence)
         return
     effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
@@ -180,7 +181,7 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         document = region.module.document
         if _is_for_half_only(project, region):
             return
-        edit = Edit(document.path, SetArgument(document.span(region.autocast.call), "enabled", "False"))
+        edit = region.module.set_argument(region.autocast.call, "enabled", "False")
         message = f"{says(region)}; the target is fp32"
         effect = f"switch the region off; {EFFECTS['fp32']}"
         yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,))
@@ -219,14 +220,13 @@ def _switched_off(project: Project, region: TrainingRegion, switches: list[Switc
 
 
 def _place(region: TrainingRegion, message: str) -> Place:
-    document = region.module.document
-    return Place(document.path, document.span(region.autocast.node), message)
+    return region.module.place(region.autocast.node, message)
 
 
 def says(region: TrainingRegion) -> str:
     dtype = region.dtype
     if dtype is None:
-        return "this region computes in a dtype that is not told here"
+        return "this region computes in a dtype that is not stated here"
     how = " (autocast's default on CUDA)" if region.autocast.dtype_node is None else ""
     return f"this region computes in {dtype.name}{how}"
 
@@ -253,7 +253,7 @@ def pin_places(project: Project, region: TrainingRegion) -> tuple[Place, ...]:
     """Where the project promises to run with a torch whose autocast takes no dtype."""
     versions = allowed(project, "torch", region.module.document.path) if region.autocast.dtype_node is None else None
     pin = versions.pin_below(DTYPE_SINCE) if versions is not None else None
-    return (Place(pin.place.path, pin.place.span, f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
+    return (pin.place.saying(f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
 
 
 def unproved(project: Project, region: TrainingRegion) -> str:

@@ -15,7 +15,7 @@ from ....codemod.torch.dtypes import BF16
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 
-OLD = "its path says that it is an old one"
+OLD = "its path marks it as outdated"
 COPY = "a notebook beside the training code"
 
 

@@ -148,8 +148,7 @@ def _respelled(
 
 
 def _place(argument: DtypeArgument) -> Place:
-    document = argument.module.document
-    return Place(document.path, document.span(argument.node), f"{argument.name} is {ast.unparse(argument.node)}")
+    return argument.module.place(argument.node, f"{argument.name} is {ast.unparse(argument.node)}")
 
 
 def _move(
@@ -161,11 +160,10 @@ def _move(
     value: Constant,
     edits: tuple[Edit, ...],
 ) -> Move:
-    document = argument.module.document
     what = "quantised weights are computed with" if argument.quantised else "weights are kept"
     said = value.name if isinstance(value, Dtype) else str(value)
     message = f"{what} in {said}; the target is {project.target}"
-    evidence = [Place(document.path, document.span(argument.call), f"{argument.name} is given here")]
+    evidence = [argument.module.place(argument.call, f"{argument.name} is given here")]
     kernel = half_only_kernel(project, argument.module) if wanted == BF16 else None
     if kernel is not None:
         return Move(path, place.span, f"{message}; {kernel.message}", evidence=(*evidence, kernel))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, EditRefused, Operation, ReplaceExpression, SetArgument
+from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.purpose.regions import regions_of
@@ -45,7 +45,9 @@ def moves(project: Project) -> Iterator[Move]:
         if item.device in DEVICES and len(halves) == 1:
             document = item.module.document
             message = "this region always computes in one 16-bit type, whatever the training step does; the target is "
-            message += f"{TARGET}; left to you: a dtype written into model code may be meant"
+            message += (
+                f"{TARGET}; not changed automatically: the dtype is hard-coded in the model and may be intentional"
+            )
             yield Move(document.path, document.span(item.node), message)
     for scaler in scalers(project):
         if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
@@ -79,7 +81,7 @@ def _moves(project: Project, region: TrainingRegion) -> Iterator[Move]:
     try:
         edits = _region_edits(project, region)
     except EditRefused as refusal:
-        yield Move(document.path, span, f"{message}; left to you: {refusal}", evidence=evidence)
+        yield Move(document.path, span, f"{message}; not changed automatically: {refusal}", evidence=evidence)
         return
     effect = f"choose by the machine; {EFFECTS[TARGET]}"
     yield Move(document.path, span, message, effect, edits, evidence, unproved(project, region))
@@ -91,8 +93,10 @@ def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:
         if any(source.quote for source in knob.sources(project)):
             return  # "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
     document = region.module.document
-    name = region.knobs[0].text if region.knobs else "a setting of the project"
-    message = f"{name} picks the dtype of this region; {TARGET} leaves that to who starts the run: give what is native"
+    name = region.knobs[0].text if region.knobs else "a project setting"
+    message = (
+        f"{name} picks the dtype of this region; {TARGET} cannot choose here: pass the dtype your GPU supports natively"
+    )
     yield Move(document.path, document.span(region.autocast.node), message)
 
 
@@ -108,13 +112,13 @@ def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
         asked = question(project, module, [autocast.node], exact=False)
     else:
         if autocast.call is None:
-            raise EditRefused("there is no call to give a dtype")
+            raise EditRefused("there is no call to pass a dtype to")
         asked = question(project, module, [autocast.node], exact=False)
-        dtype, document = either_half(asked), module.document
-        operation: Operation = SetArgument(document.span(autocast.call), "dtype", dtype)
+        dtype, _document = either_half(asked), module.document
+        operation: Edit = module.set_argument(autocast.call, "dtype", dtype)
         if node is not None:
-            operation = ReplaceExpression(document.span(node), (dtype,))
-        edits = (Edit(document.path, operation), *asked.edits)
+            operation = module.replace(node, dtype)
+        edits = (operation, *asked.edits)
     return (*edits, *_scaled(project, region, asked))
 
 
@@ -131,11 +135,11 @@ def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[
     if region.module not in training_modules(project) or scales_somehow(region.module):
         if any(scaler.is_used for scaler in scalers(project)) or scales_somehow(region.module):
             return ()  # the step that enters this one is scaled
-        raise EditRefused("float16 needs a GradScaler, and the project has none")
+        raise EditRefused("float16 needs a GradScaler, and the project does not have one")
     step = training_step(project, autocast)
     fix = add_scaler.fix(project, step, f"not {asked.text}") if step is not None else None
     if fix is None:
-        raise EditRefused("float16 needs a GradScaler, and this loop has no plain place for one")
+        raise EditRefused("float16 needs a GradScaler, and this loop has no simple place for one")
     return fix.edits
 
 
@@ -156,7 +160,8 @@ def _scaler_moves(project: Project, scaler: Scaler) -> Iterator[Move]:
     message = f"this GradScaler does not follow the machine, as its training step does; the target is {TARGET}"
     edits = _switched(project, scaler)
     if not edits:
-        message += "; left to you: it has no switch here, or its inner state is read, which only an enabled one has"
+        message += "; not changed automatically: it has no switch here, or its inner state is read, "
+        message += "which only an enabled one has"
     effect = "switch it on where the step computes in float16 only; a disabled scaler passes everything through"
     yield Move(document.path, span, message, effect, edits)
 
@@ -203,5 +208,4 @@ def _held(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
     if taken or not all(survives_disabling(item) and _is_decided(project, item) for item in alike):
         return ()
     asked = question(project, module, [call], exact=False)
-    path = module.document.path
-    return (Edit(path, SetArgument(module.document.span(call), "enabled", f"not {asked.text}")), *asked.edits)
+    return (module.set_argument(call, "enabled", f"not {asked.text}"), *asked.edits)

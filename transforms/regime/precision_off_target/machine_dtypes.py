@@ -49,4 +49,4 @@ def _literal_at(project: Project, source: Source) -> tuple[ModuleNames, ast.expr
         for node in module.nodes:
             if isinstance(node, ast.expr) and document.span(node) == source.span:
                 return module, node
-    raise EditRefused(f"{source.key} is written where nothing can ask the machine")
+    raise EditRefused(f"{source.key} is written where the machine cannot be queried")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Place
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import calls_of, function_of, position
@@ -43,10 +42,10 @@ def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: 
         return
     document = module.document
     message = (
-        f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: the cast goes, "
+        f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the cast "
         f"unless {dtype.name} weights are meant"
     )
-    place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
+    place = module.place(made, "the optimizer gets its parameters here")
     yield Move(document.path, document.span(half.cast), message, evidence=(place,))
 
 
@@ -57,12 +56,12 @@ def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> I
         return
     document = module.document
     name = ast.unparse(model)
-    place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
+    place = module.place(made, "the optimizer gets its parameters here")
     message = f"{name} is trained in the weights it is made with; bf16-true keeps them in bfloat16"
     moved = [call for call in _moved(module, made, name) if not _names_dtype(call)]
     regions = [item for item in training_regions(project) if item.module is module]
     if len(moved) != 1 or not regions or half_only_kernel(project, module) is not None:
-        message += ": cast it before the optimizer is made, and its inputs with it"
+        message += ": cast it before the optimizer is created, and its inputs with it"
         yield Move(document.path, document.span(made), message)
         return
     effect = "cast it here: half the memory for weights and optimizer state, updates below 1/256 of a weight are lost"
@@ -80,7 +79,7 @@ def _model_of(made: ast.Call) -> ast.expr | None:
 
 
 def _moved(module: ModuleNames, made: ast.Call, name: str) -> Iterator[ast.Call]:
-    """``model.to(device)`` and ``model = Net().to(device)`` before the optimizer is made."""
+    """``model.to(device)`` and ``model = Net().to(device)`` before the optimizer is created."""
     for call in calls_of(module, function_of(module, made)):
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or position(call) >= position(made):
             continue

@@ -148,7 +148,7 @@ def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     evidence = [step.module.place(call, "the loss is scaled here") for call in step.of("scale")[:1]]
     evidence += [step.module.place(call, "gradients are unscaled only here") for call in step.of("step")[:1]]
     evidence += [step.module.place(clip.call, "clipped here too") for clip in clips[1:3]]
-    evidence.append(scaler.module.place(scaler.call, "the scaler is made here"))
+    evidence.append(scaler.module.place(scaler.call, "the scaler is created here"))
     return rule.at(
         step.module,
         first.call,
@@ -163,7 +163,7 @@ def _fix(step: ScalerStep, edits: tuple[Edit, ...]) -> Fix:
     return Fix.unsafe(
         "unscale",
         f"call {step.name_of_scaler(step.of('step')[0])}.unscale_ before the clip: clipping is then in true units, so "
-        "updates become larger and the threshold may have to be chosen anew",
+        "updates become larger and the threshold may need retuning",
         *edits,
     )
 

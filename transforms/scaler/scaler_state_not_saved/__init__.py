@@ -76,7 +76,7 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
         "the checkpoint keeps the optimizer's state but not the scaler's: a resumed run starts with a fresh loss scale",
         (
             loads[0].module.place(loads[0].call, "the optimizer's state is loaded here, the scaler's is not"),
-            scaler.module.place(scaler.call, "the scaler is made here"),
+            scaler.module.place(scaler.call, "the scaler is created here"),
         ),
         [added],
     )
@@ -113,7 +113,7 @@ def _made_anew(scaler: Scaler) -> Iterator[Finding]:
     yield rule.at(
         module,
         scaler.call,
-        "the scaler is made anew each epoch: its scale starts at the initial value again",
+        "the scaler is recreated each epoch: its scale restarts at the initial value",
         (module.place(loop, "the epochs"),),
         [added],
     )
@@ -144,7 +144,7 @@ def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
         scaler.module.insert(loop, _with_comments(document, statement)),
         scaler.module.remove(statement),
     )
-    return Fix.unsafe("hoist", "make the scaler once, before the epochs", *edits)
+    return Fix.unsafe("hoist", "create the scaler once, before the epochs", *edits)
 
 
 def _with_comments(document: Document, statement: ast.stmt) -> str:
@@ -174,7 +174,7 @@ def _made_after_load(scaler: Scaler) -> Iterator[Finding]:
             yield rule.at(
                 module,
                 scaler.call,
-                "the scaler is made after the checkpoint was loaded: the state went to the scaler it replaces",
+                "the scaler is created after the checkpoint was loaded: the state went to the scaler it replaces",
                 (module.place(use.node, "the state is loaded here"),),
             )
             return

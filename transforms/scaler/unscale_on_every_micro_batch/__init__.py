@@ -171,7 +171,7 @@ def _finding(
 ) -> Finding:
     evidence = [step.module.place(because, why)]
     evidence += [step.module.place(item, "update is here") for item in step.of("update")[:1]]
-    evidence.append(scaler.module.place(scaler.call, "the scaler is made here"))
+    evidence.append(scaler.module.place(scaler.call, "the scaler is created here"))
     return rule.at(step.module, call, message, evidence, fixes)
 
 

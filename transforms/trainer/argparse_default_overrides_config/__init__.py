@@ -172,7 +172,7 @@ def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
 def _overridden(forwarded: Forwarded, stated: Stated, tests: list[Read], others: list[Place]) -> Finding:
     option, default = forwarded.option, forwarded.default
     message = f'{option.name} is "{default}" unless it is given, which beats the {stated.precision} asked of accelerate'
-    passed = forwarded.module.place(forwarded.value, "handed to the Accelerator")
+    passed = forwarded.module.place(forwarded.value, "passed to the Accelerator")
     at = option.node if option.default is None else option.default
     return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
 

@@ -41,8 +41,8 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP32, FP64
+from ....codemod.trainers.reading.loads import Load, is_of_transformers, load_at
 from ..load_dtype_fixes import to_bf16
-from ..loads import Load, is_of_transformers, load_at
 from .attention_uses import first_float32_use, is_cast_on_the_way
 
 FLASH = "flash_attention_2"

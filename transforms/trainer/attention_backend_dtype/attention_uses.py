@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
+from ....codemod.trainers.reading.loads import Load
 from ....codemod.trainers.reading.precision import Compute
-from ..loads import Load
-from ..training_runs import RECAST, training_runs
+from ....codemod.trainers.reading.trained_loads import may_recast, names_in, trained_loads
 
 LOWERING = (
     "autocast",
@@ -68,7 +68,7 @@ def _is_device(node: ast.expr) -> bool:
 
 def first_float32_use(project: Project, load: Load) -> Use | None:
     """Where the loaded model runs with nothing around that could lower its dtype; None when that is not certain."""
-    runs = [run for run in training_runs(project) if run.load.call is load.call]
+    runs = [run for run in trained_loads(project) if run.load.call is load.call]
     if runs:
         run = runs[0]
         plain = run.precision.compute is Compute.FP32 and not run.precision.partitioned and not run.recast
@@ -89,8 +89,8 @@ def _first_call(module: ModuleNames, load: ast.Call) -> Use | None:
         return None
     name = ast.unparse(target)
     mentions = list(_mentions(module, name))
-    texts = [ast.unparse(module.statement_of(node)) for node in mentions if module.statement_of(node) is not statement]
-    if any(word in text for text in texts for word in (*RECAST, "dtype", "float16")):
+    others = [other for node in mentions if (other := module.statement_of(node)) is not statement]
+    if any(may_recast(other) or any("dtype" in name for name in names_in(other)) for other in others):
         return None
     for node in mentions:
         parent = module.parents.get(node)

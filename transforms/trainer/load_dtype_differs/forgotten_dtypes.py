@@ -16,7 +16,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
-from ..loads import Load, literal_of, load_at
+from ....codemod.trainers.reading.loads import Load, literal_of, load_at
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""

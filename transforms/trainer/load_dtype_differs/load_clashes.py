@@ -12,10 +12,10 @@ from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
+from ....codemod.trainers.reading.loads import Load, dtypes_of
 from ....codemod.trainers.reading.precision import Compute, Precision
+from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from ..load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype
-from ..loads import Load, dtypes_of
-from ..training_runs import Run, training_runs
 
 SCALED = "a GradScaler steps"
 UNSCALE_ERROR = "'Attempting to unscale FP16 gradients'"
@@ -26,7 +26,7 @@ WANTED = {Compute.BF16: BF16, Compute.FP16: FP16}
 
 def load_clashes(project: Project) -> Iterator[Draft]:
     seen: set[tuple[str, Span]] = set()
-    for run in training_runs(project):
+    for run in trained_loads(project):
         found = _of_run(project, run)
         where = (found.place.path, found.place.span) if found is not None else None
         if found is not None and where not in seen:
@@ -34,13 +34,13 @@ def load_clashes(project: Project) -> Iterator[Draft]:
             yield found if _goes_there(project, run) else found._replace(fixes=())
 
 
-def _goes_there(project: Project, run: Run) -> bool:
+def _goes_there(project: Project, run: TrainedLoad) -> bool:
     """Whether the trainer computes in what the target asks for, if there is one: else the trainer itself moves."""
     target = compute_dtype(project.target)
     return target is None or WANTED.get(run.precision.compute, target) == target
 
 
-def _of_run(project: Project, run: Run) -> Draft | None:
+def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
     load, compute = run.load, run.precision.compute
     if compute in (Compute.UNKNOWN, Compute.FP32):
         return None
@@ -64,7 +64,7 @@ def _of_run(project: Project, run: Run) -> Draft | None:
 # --- plain loads ------------------------------------------------------------------------------------------------------
 
 
-def _differs(run: Run, node: ast.expr, weights: Dtype) -> Draft:
+def _differs(run: TrainedLoad, node: ast.expr, weights: Dtype) -> Draft:
     module, precision = run.load.module, run.precision
     told = f"the model is loaded in {weights.name} and trained in {precision.compute.value}"
     if run.adapted:
@@ -77,7 +77,7 @@ def _differs(run: Run, node: ast.expr, weights: Dtype) -> Draft:
     return _at(module, node, f"{told}: {end}", _evidence(run), _follow(run, node))
 
 
-def _half_weights(run: Run, node: ast.expr) -> Draft | None:
+def _half_weights(run: TrainedLoad, node: ast.expr) -> Draft | None:
     """float16 weights under a GradScaler; adapters are float32 unless PEFT is told otherwise."""
     raises = f"the first step raises {UNSCALE_ERROR}"
     if not run.adapted:
@@ -104,15 +104,15 @@ def _at(
 ) -> Draft:
     """The report, where the dtype is to be changed."""
     where = place_of(module, node)
-    used = () if where is node else (module.place(node, "the load gets it here"),)
+    used = () if where is node else (module.place(node, "it is passed to the load here"),)
     return Draft.at(module, where, message, (*used, *evidence), fixes)
 
 
-def _module_of(run: Run, call: ast.Call) -> ModuleNames:
+def _module_of(run: TrainedLoad, call: ast.Call) -> ModuleNames:
     return run.module if call in run.module.parents else run.load.module
 
 
-def _follow(run: Run, node: ast.expr) -> tuple[Fix, ...]:
+def _follow(run: TrainedLoad, node: ast.expr) -> tuple[Fix, ...]:
     precision = run.precision
     if len(run.load.dtypes) != 1:
         return ()
@@ -124,7 +124,7 @@ def _follow(run: Run, node: ast.expr) -> tuple[Fix, ...]:
     return by_hardware(run.load.module, node, precision.node, FP16 if run.adapted else FP32)
 
 
-def _full_weights(run: Run, node: ast.expr) -> tuple[Fix, ...]:
+def _full_weights(run: TrainedLoad, node: ast.expr) -> tuple[Fix, ...]:
     edit = retype(run.load.module, node, FP32) if len(run.load.dtypes) == 1 else None
     if edit is None:
         return ()
@@ -134,12 +134,12 @@ def _full_weights(run: Run, node: ast.expr) -> tuple[Fix, ...]:
     return (Fix.unsafe("float32-weights", message, edit),)
 
 
-def _evidence(run: Run) -> tuple[Place, ...]:
+def _evidence(run: TrainedLoad) -> tuple[Place, ...]:
     precision = run.precision
     node = precision.node if precision.node is not None else precision.call
     places = [
         precision.module.place(node, f"the trainer computes in {precision.compute.value}"),
-        run.module.place(run.trainer, "the model is given to the trainer here"),
+        run.module.place(run.trainer, "the model is passed to the trainer here"),
     ]
     return tuple(places)
 
@@ -147,7 +147,7 @@ def _evidence(run: Run) -> tuple[Place, ...]:
 # --- Unsloth ----------------------------------------------------------------------------------------------------------
 
 
-def _unsloth(run: Run) -> Draft | None:
+def _unsloth(run: TrainedLoad) -> Draft | None:
     load, compute = run.load, run.precision.compute
     if load.node is None or len(load.dtypes) != 1:
         return None
@@ -167,7 +167,7 @@ def _unsloth(run: Run) -> Draft | None:
 # --- weights in four bits ---------------------------------------------------------------------------------------------
 
 
-def _four_bit(project: Project, run: Run) -> Draft | None:
+def _four_bit(project: Project, run: TrainedLoad) -> Draft | None:
     found = _compute_dtype(project, run.load)
     if found is None:
         return None

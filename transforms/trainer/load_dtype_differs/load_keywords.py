@@ -40,7 +40,9 @@ def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator
     keyword = next((item for item in call.keywords if item.arg == "dtype"), None)
     if keyword is None or _spans_rows(call) or any(item.arg in (None, "torch_dtype") for item in call.keywords):
         return
-    fix = Fix.safe("old-keyword", "pass torch_dtype, which this transformers knows", _renamed(module, call, keyword))
+    fix = Fix.safe(
+        "old-keyword", "pass torch_dtype, which this transformers release accepts", _renamed(module, call, keyword)
+    )
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
     )

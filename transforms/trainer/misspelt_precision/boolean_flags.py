@@ -56,7 +56,7 @@ def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -
     operation = module.set_argument(call, "type", text)
     changes = f"read the words false, no, off and 0 as False; {flag} False switches it off"
     fix = Fix.unsafe(SPELLING, changes, operation)
-    message = f'argparse reads {flag} False as True: bool("False") is True, as of every text but the empty one'
+    message = f'argparse reads {flag} False as True: bool("False") is True because any non-empty string is truthy'
     return Draft.at(module, kind, message, fixes=[fix])
 
 
@@ -146,7 +146,7 @@ def _inherits(project: Project, module: ModuleNames, func: ast.expr) -> bool:
 
 def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Draft:
     right = word.capitalize()
-    message = f"{item.arg}={word!r} is a text, and every text but the empty one counts as true"
+    message = f"{item.arg}={word!r} is a string, and any non-empty string is truthy"
     changes = "nothing changes in the run" if right == "True" else f"{item.arg} is switched off from now on"
     operation = module.replace(item.value, right)
     fix = Fix.of(SPELLING, Applicability.safe_if(right == "True"), f"write {right}; {changes}", operation)
@@ -173,7 +173,7 @@ def _booleans_for_accelerate(project: Project) -> Iterator[Draft]:
 
 
 def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Draft:
-    message = f"accelerate knows no mixed_precision {on} (ValueError): it is 'no', 'fp16', 'bf16' or 'fp8'"
+    message = f"accelerate does not accept mixed_precision {on} (ValueError): it must be 'no', 'fp16', 'bf16' or 'fp8'"
     operation = module.replace(value, '"no"')
     fixes = [] if on else [Fix.safe(SPELLING, 'write "no"', operation)]
     return Draft.at(module, value, message, fixes=fixes)
@@ -191,7 +191,7 @@ def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Draft]:
         is_switch = isinstance(action, ast.Constant) and action.value in SWITCH_ACTIONS
         if f"--{chain[1]}" in flags and is_switch and not stores:
             text = ast.unparse(value)
-            message = f"{text} is True or False, and accelerate knows no such mixed_precision (ValueError)"
+            message = f"{text} is True or False, which accelerate does not accept as mixed_precision (ValueError)"
             operation = module.replace(value, f'"{chain[1]}" if {text} else "no"')
             fix = Fix.safe(SPELLING, f'"{chain[1]}" where the switch is given, else "no"', operation)
             yield Draft.at(module, value, message, [module.place(call, "the switch")], [fix])

@@ -77,7 +77,7 @@ def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast
     for right in taken:
         if respelled(name) == right or name in MEANT[right]:
             what = qualified.rpartition(".")[2]
-            yield _slip(module, call, item, right, f"{what} has no keyword {name} (TypeError); {right} is meant")
+            yield _slip(module, call, item, right, f"{what} has no keyword {name} (TypeError); did you mean {right}?")
 
 
 def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
@@ -104,7 +104,7 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
     message = f"{what} has no field {name} (TypeError)"
     place = accepted.module.place(accepted.node, f"the fields of {what}")
     if len(near) == 1:
-        slip = _slip(module, call, item, near[0], f"{message}; {near[0]} is meant")
+        slip = _slip(module, call, item, near[0], f"{message}; did you mean {near[0]}?")
         yield slip._replace(evidence=(place,))
     else:
         yield Draft.at(module, item, message, [place])

@@ -47,7 +47,7 @@ def misspelt_torch_names(project: Project) -> Iterator[Draft]:
 
 
 def _message(name: str, meant: str) -> str:
-    return f"torch has no {name} (AttributeError); torch.{meant} is meant"
+    return f"torch has no {name} (AttributeError); did you mean torch.{meant}?"
 
 
 def _reads_short_name(text: str) -> bool:

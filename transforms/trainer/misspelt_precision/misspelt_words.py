@@ -118,8 +118,8 @@ def _text_slip(found: _Text) -> Draft:
     wrong = str(found.node.value)
     meant = respelled_dtype(wrong) or wrong
     operation = respelt_string(found.module, found.node, wrong, meant)
-    effect = f"nothing equals {wrong!r}" if found.asks else f"there is no dtype {wrong!r}"
-    message = f"{effect}: {meant!r} is meant"
+    effect = f"nothing equals {wrong!r}" if found.asks else f"{wrong!r} is not a dtype"
+    message = f"{effect}: did you mean {meant!r}?"
     fixes = [Fix.unsafe(SPELLING, f"write {meant!r}", operation)] if operation is not None else []
     return Draft.at(found.module, found.node, message, fixes=fixes)
 
@@ -145,7 +145,7 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
         fixes = (Fix.unsafe(SPELLING, f"write {meant}", edit),)
     except EditRefused:
         pass
-    message = f"there is no dtype {entry.value!r}: {meant!r} is meant"
+    message = f"{entry.value!r} is not a dtype: did you mean {meant!r}?"
     return Draft.at(config, entry, message, (), fixes)
 
 
@@ -162,7 +162,7 @@ def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
         if meant is not None and option is not None and reads and not _stands_elsewhere(project, name):
             for node in reads:
                 receiver = ast.unparse(node.value)
-                message = f"nothing is called {receiver}.{name} (AttributeError); {receiver}.{meant} is meant"
+                message = f"{receiver}.{name} does not exist (AttributeError); did you mean {receiver}.{meant}?"
                 fix = Fix.safe(SPELLING, f"read {receiver}.{meant}", renamed_attribute(module, node, meant))
                 yield Draft.at(module, node, message, [module.place(option, "the option")], [fix])
 

@@ -7,30 +7,36 @@ that calls ``backward``, and ``SentenceTransformer.fit(use_amp=True)``.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ...codemod.purpose.files import is_test
-from ...codemod.python.creations import Creation, ObjectName, creations_of
-from ...codemod.python.keywords import keywords_of
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
-from ...codemod.python.paths import function_of, position
-from ...codemod.source.project import Project
-from ...codemod.trainers.reading.declarations import calls_of, scope_of_call
-from ...codemod.trainers.reading.precision import Compute, Precision, precision_of
+from ...purpose.files import is_test
+from ...python.creations import Creation, ObjectName, creations_of
+from ...python.keywords import keywords_of
+from ...python.names import ModuleNames, attribute_chain, names_of
+from ...python.paths import function_of, position
+from ...source.project import Project
+from ...torch.api import WEIGHT_CASTS
+from .declarations import calls_of, scope_of_call
 from .loads import Load, initial_load, load_at, loads_in
+from .precision import Compute, Precision, precision_of
 
 WORDS = ("Trainer(", "TrainingArguments(", "SFTConfig(", "DPOConfig(", "GRPOConfig(", "prepare(", "use_amp")
 OF_TRAINERS = ("hf_trainer", "trl")
 """Tables of arguments that a trainer is given as an object."""
-ADAPTED = ("get_peft_model", "PeftModel", "add_adapter", "load_adapter", "inject_adapter", "LoraModel", "add_lora")
-KBIT = ("prepare_model_for_kbit_training", "prepare_model_for_int8_training")
-RECAST = ("float32", ".float()", "fp32", "cast_", "upcast", ".half()", "bfloat16()", ".to(dtype", *KBIT)
+ADAPTED = (
+    *("get_peft_model", "PeftModel", "LoraModel", "inject_adapter"),  # PEFT
+    *("add_adapter", "load_adapter", "add_lora"),  # transformers and diffusers
+)
+"""Beginnings of what puts adapters on a model."""
+RECAST = ("float32", "fp32", "upcast", "prepare_model_for_kbit_training", "prepare_model_for_int8_training")
+"""Parts of names that change the dtype of weights, or are one; the two of PEFT cast what is not quantized."""
+COMPOUND = (ast.If, ast.While, ast.With, ast.FunctionDef, ast.ClassDef)
 FROZEN = ("requires_grad", "freeze")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class TrainedLoad:
     """A model that is loaded and trained in one program."""
 
     load: Load
@@ -53,13 +59,13 @@ class Run:
         return isinstance(self.trainer.func, ast.Attribute) and self.trainer.func.attr == "prepare"
 
 
-def training_runs(project: Project) -> tuple[Run, ...]:
+def trained_loads(project: Project) -> tuple[TrainedLoad, ...]:
     """Every model whose load and whose trainer's precision can both be seen."""
     return project.fact(_all_runs)
 
 
-def _all_runs(project: Project) -> tuple[Run, ...]:
-    found: list[Run] = []
+def _all_runs(project: Project) -> tuple[TrainedLoad, ...]:
+    found: list[TrainedLoad] = []
     for document in project.python_documents(WORDS):
         if not is_test(document.path):
             module = names_of(project, document)
@@ -73,13 +79,13 @@ def _all_runs(project: Project) -> tuple[Run, ...]:
 # --- trainer classes --------------------------------------------------------------------------------------------------
 
 
-def _of_trainers(project: Project, module: ModuleNames) -> Iterator[Run]:
+def _of_trainers(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
     for name, calls in module.calls_by_name.items():
         for call in calls if name.endswith("Trainer") else ():
             yield from _of_trainer(project, module, call)
 
 
-def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Run]:
+def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[TrainedLoad]:
     given = keywords_of(module, call)
     plain = [item for item in call.args if not isinstance(item, ast.Starred)]
     model = given.values.get("model", plain[0] if plain else None)
@@ -108,7 +114,7 @@ def _precision(project: Project, made: Creation) -> Precision | None:
 
 def _loaded(
     project: Project, module: ModuleNames, model: ast.expr, precision: Precision, trainer: ast.Call
-) -> Iterator[Run]:
+) -> Iterator[TrainedLoad]:
     for made in creations_of(project, module, model):
         load = load_at(project, made.module, made.call)
         if load is not None:
@@ -117,46 +123,65 @@ def _loaded(
 
 def _run(
     load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
-) -> Run:
-    texts = [ast.unparse(call) for made in made_by for call in made.through]
-    adapters = [call for made in made_by for call in made.through if _is_among(ast.unparse(call.func), ADAPTED)]
-    texts += [text for made in made_by for text in _statements_about(made, module, trainer)]
-    return Run(
+) -> TrainedLoad:
+    through = [call for made in made_by for call in made.through]
+    steps = [*through, *(item for made in made_by for item in _statements_about(made, module, trainer))]
+    return TrainedLoad(
         load,
         precision,
         module,
         trainer,
-        adapted=any(_is_among(text, ADAPTED) for text in texts),
-        adapters=tuple(adapters),
-        recast=any(_is_among(text.replace("autocast_", ""), RECAST) for text in texts),
-        frozen=any(_is_among(text, FROZEN) for text in texts),
+        adapted=any(_mentions(step, ADAPTED) for step in steps),
+        adapters=tuple(call for call in through if _mentions(call.func, ADAPTED)),
+        recast=any(map(may_recast, steps)),
+        frozen=any(_mentions(step, FROZEN) for step in steps),
     )
 
 
-def _is_among(text: str, words: tuple[str, ...]) -> bool:
-    return any(word in text for word in words)
+def may_recast(node: ast.AST) -> bool:
+    """Whether code may change the dtype of the weights of the model that it speaks of."""
+    return _mentions(node, RECAST) or any(isinstance(item, ast.Call) and _casts(item) for item in ast.walk(node))
 
 
-def _statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[str]:
-    """The statements that do something with the model under any of its names; of a loop also its body."""
+def _casts(call: ast.Call) -> bool:
+    """``model.half()``, ``model.to(dtype=...)``, ``cast_training_params(model)``."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name == "to":
+        return any(_mentions(item, ("dtype",)) for item in (*call.args, *call.keywords))
+    return name in WEIGHT_CASTS or name.startswith("cast_") or "_cast_" in name
+
+
+def _mentions(node: ast.AST, words: tuple[str, ...]) -> bool:
+    """Whether a name, attribute or argument in the code holds one of the words."""
+    return any(word in name for name in names_in(node) for word in words)
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    """Every name, attribute and name of an argument in a piece of code."""
+    for item in ast.walk(node):
+        if isinstance(item, ast.Name):
+            yield item.id
+        elif isinstance(item, ast.Attribute):
+            yield item.attr
+        elif isinstance(item, ast.keyword) and item.arg is not None:
+            yield item.arg
+
+
+def _statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[ast.stmt]:
+    """The plain statements that do something with the model under any of its names, before it is trained."""
     born = made.module.statement_of(made.call)
     for name in made.names:
         module = name.module
-        last = name.text.rpartition(".")[2]
-        loads: list[ast.Name] | list[ast.Attribute] = (
-            module.attribute_loads.get(last, []) if "." in name.text else module.name_loads.get(last, [])
-        )
+        chain = name.text.split(".")
+        loads: Iterable[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
         for load in loads:
-            holders = {module.tree, *module.ancestors(load)}
-            if name.container not in holders or (isinstance(load, ast.Attribute) and ast.unparse(load) != name.text):
+            if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
                 continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, trainer)
             late = here and position(statement) > position(trainer)
-            if isinstance(statement, ast.If | ast.While | ast.With | ast.FunctionDef | ast.ClassDef):
-                continue
-            if statement is not born and not late:
-                yield ast.unparse(statement)
+            if not isinstance(statement, COMPOUND) and statement is not born and not late:
+                yield statement
 
 
 def _is_none(node: ast.expr) -> bool:
@@ -166,7 +191,7 @@ def _is_none(node: ast.expr) -> bool:
 # --- one model and one set of arguments in one place, handed to a trainer that is not seen ----------------------------
 
 
-def _of_script(project: Project, module: ModuleNames) -> Iterator[Run]:
+def _of_script(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
     if any(name.endswith("Trainer") for name in module.calls_by_name):
         return
     told = [scope for scope in calls_of(project, *OF_TRAINERS) if scope.path == module.document.path]
@@ -199,10 +224,8 @@ def _last_creation(project: Project, module: ModuleNames, load: Load) -> Creatio
 # --- accelerate -------------------------------------------------------------------------------------------------------
 
 
-def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[Run]:
-    if ".backward(" not in module.document.text or "Accelerator" not in module.document.text:
-        return
-    for call in module.calls_by_name.get("prepare", []):
+def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
+    for call in module.calls_by_name.get("prepare", []) if "backward" in module.calls_by_name else ():
         if not isinstance(call.func, ast.Attribute) or attribute_chain(call.func) is None:
             continue
         made_by = creations_of(project, module, call.func.value)
@@ -218,7 +241,7 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[Run]:
 # --- sentence-transformers' older loop --------------------------------------------------------------------------------
 
 
-def _of_fit(project: Project, module: ModuleNames) -> Iterator[Run]:
+def _of_fit(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
     """``fit(use_amp=True)`` computes in float16 with a GradScaler."""
     for scope in calls_of(project, "sentence_transformers"):
         precision = precision_of(project, scope)

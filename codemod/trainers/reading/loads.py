@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.python.keywords import Keywords, entries_of, keywords_of
-from ...codemod.python.names import ModuleNames, attribute_chain, resolve
-from ...codemod.source.project import Project
-from ...codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
-from ...codemod.torch.dtype_values import constants_of
-from ...codemod.torch.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
+from ...python.keywords import Keywords, entries_of, keywords_of
+from ...python.names import ModuleNames, attribute_chain, resolve
+from ...source.project import Project
+from ...torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
+from ...torch.dtype_values import constants_of
+from ...torch.dtypes import BF16, FP16, FP32, FP64, Dtype, as_dtype
 
 SENTENCE_MODELS = ("SentenceTransformer", "CrossEncoder", "SparseEncoder")
 SENTENCE_TABLES = ("model_kwargs", "automodel_args", "model_args")
