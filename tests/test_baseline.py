@@ -147,7 +147,7 @@ def test_what_is_known_stays_known_when_a_fix_edits_its_line(run: Runner, tmp_pa
     done = run("migrate", tmp_path, "--baseline", tmp_path / "known.json")
     assert "PF301" in done.out
     assert "PF101" not in done.out
-    assert (tmp_path / "a.py").read_text() == LOOP.lstrip("\n"), "the scaler is spelt anew, and stays"
+    assert (tmp_path / "a.py").read_text() == LOOP.lstrip("\n"), "the scaler is spelled anew, and stays"
 
 
 def test_writing_refuses_what_would_contradict(run: Runner, project: Path) -> None:

@@ -82,24 +82,24 @@ def _kept_lines(change: FileChange) -> int:
 
 WRONG = {
     "no mapping": ("- a", "a mapping is expected"),
-    "missing keys": ("id: x\ntitle: X\nrecognise: {}\n", "'keys' is missing"),
-    "unknown entry": ("id: x\ntitle: X\nrecognise: {}\nkeys: {}\nkyes: {}\n", "unknown entry 'kyes'"),
-    "unknown role": ("id: x\ntitle: X\nrecognise: {}\nkeys:\n  a: {role: colour}\n", "'colour' is none of"),
+    "missing keys": ("id: x\ntitle: X\nrecognize: {}\n", "'keys' is missing"),
+    "unknown entry": ("id: x\ntitle: X\nrecognize: {}\nkeys: {}\nkyes: {}\n", "unknown entry 'kyes'"),
+    "unknown role": ("id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: color}\n", "'color' is none of"),
     "unknown regime": (
-        "id: x\ntitle: X\nrecognise: {}\nkeys:\n  a: {role: compute, means: {b: half}}\n",
+        "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute, means: {b: half}}\n",
         "'half' is none of",
     ),
     "bad action": (
-        "id: x\ntitle: X\nrecognise: {}\nkeys:\n  a: {role: compute}\ntargets:\n  fp32: [switch a off]\n",
+        "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute}\ntargets:\n  fp32: [switch a off]\n",
         "is no action",
     ),
     "bad condition": (
-        "id: x\ntitle: X\nrecognise: {}\nkeys:\n  a: {role: compute}\n"
+        "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute}\n"
         "contradictions:\n  c: {rule: PF505, when: [a equals b], message: m, severity: crash}\n",
         "is no condition",
     ),
     "unknown key": (
-        "id: x\ntitle: X\nrecognise: {}\nkeys:\n  a: {role: compute}\ntargets:\n  fp32: [set b=c]\n",
+        "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute}\ntargets:\n  fp32: [set b=c]\n",
         "no key 'b'",
     ),
     "not YAML": ("id: [", "not YAML"),

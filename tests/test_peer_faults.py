@@ -1,4 +1,4 @@
-"""Every behaviour fault that was measured in other tools is a test here, named for the fault and the tool that has it.
+"""Every behavior fault that was measured in other tools is a test here, named for the fault and the tool that has it.
 
 Each one goes through the whole product: the command line, the rules, the rewriter, the patch, the written file, undo.
 """

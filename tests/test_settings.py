@@ -52,7 +52,7 @@ TABLE = """
 id: ours
 title: Our trainer
 formats: [yaml]
-recognise:
+recognize:
   strong: [train.amp_dtype]
 keys:
   amp_dtype:

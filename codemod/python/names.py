@@ -27,6 +27,7 @@ from .scopes import (
     bind_target,
     body_of,
     children_of,
+    identifiers_of,
     parameters_of,
     stored_by,
 )
@@ -118,6 +119,16 @@ class ModuleNames(Editable):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 found.setdefault(node.attr, []).append(node)
         return found
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """What the code names, in lower case: variables, attributes, arguments, definitions, imports, strings without
+        spaces; comments and texts for people do not count."""
+        return frozenset(name.lower() for node in self.nodes for name in identifiers_of(node))
+
+    def mentions(self, *words: str) -> bool:
+        """Whether something that the code names holds one of the words (lower case)."""
+        return any(word in name for name in self.identifiers for word in words)
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated."""

@@ -1,6 +1,6 @@
 """What code makes depend on the device: guards that ask for it, and statements that need CUDA in any case.
 
-The judgement is generous: what may ask for the device counts as asking.
+The judgment is generous: what may ask for the device counts as asking.
 """
 
 from __future__ import annotations

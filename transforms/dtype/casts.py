@@ -172,5 +172,5 @@ def norm_weights_fix(meeting: Meeting) -> Fix | None:
 
 
 def _fix(name: str, text: str, meeting: Meeting, operation: Edit, applicability: Applicability) -> Fix:
-    behaviour = "nothing changes where everything is float32"
-    return Fix.of(name, applicability, f"{text}; {behaviour}", operation)
+    behavior = "nothing changes where everything is float32"
+    return Fix.of(name, applicability, f"{text}; {behavior}", operation)

@@ -20,7 +20,7 @@ Both are that for masks and for constants, whose values every floating type hold
 
 ## Not flagged
 
-Operands of one dtype, integer and bool masks (they take the dtype of their neighbour), float64, operands that a test of
+Operands of one dtype, integer and bool masks (they take the dtype of their neighbor), float64, operands that a test of
 the dtype itself chose, a result that a cast follows.
 """
 

@@ -28,7 +28,7 @@ OWN_WAYS = frozenset({"__init__", "__new__", "__post_init__"})
 
 def call_scopes(project: Project) -> Iterator[Scope]:
     """A scope for every call of a framework's constructors, by file and line."""
-    makers = [(framework, name) for framework in project.frameworks for name in framework.recognise.calls]
+    makers = [(framework, name) for framework in project.frameworks for name in framework.recognize.calls]
     if makers:
         yield from _Calls(project, makers).scopes()
 

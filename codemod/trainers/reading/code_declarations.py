@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, names_of
-from ...python.options import options_in
+from ...python.options import speaking_options
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
@@ -103,7 +103,7 @@ def _constants(module: ModuleNames) -> Iterator[Declaration]:
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for name, options in options_in(project, module).items():
+    for name, options in speaking_options(project, module).items():
         if "device" in name or "accelerator" in name:
             continue
         for option in options:

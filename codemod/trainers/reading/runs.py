@@ -273,7 +273,7 @@ def _rank(scope: Scope) -> int:
     if scope.kind in ("call", "mapping"):
         return 6
     if scope.kind == "command":
-        return 3 if scope.title in scope.framework.recognise.launchers else 5
+        return 3 if scope.title in scope.framework.recognize.launchers else 5
     if scope.kind == "environment":
         return 2
     return 1 if scope.framework.id in LAUNCHERS_OWN else 4

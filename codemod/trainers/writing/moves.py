@@ -20,7 +20,7 @@ from .edits import edits_of
 from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
 from .steps import Plan, Step, in_words, plan_of, said
 
-QUANTISED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
+QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
 """In the name of a model: weights whose kernels take float16."""
 
 
@@ -162,7 +162,7 @@ def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
 
 def _one_of_several(project: Project, scope: Scope) -> str:
     """Why a place is not for this run alone to change: other code, or another model, may need it as it is."""
-    if scope.command is not None and any(QUANTISED_FOR_HALF.match(word) for word in scope.command.words):
+    if scope.command is not None and any(QUANTIZED_FOR_HALF.match(word) for word in scope.command.words):
         return "GPTQ and AWQ models compute in float16"
     if scope.kind == "environment" and _is_an_exception(project, scope):
         return "a condition around it switches mixed precision off here"

@@ -112,7 +112,7 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
     """``GradScaler(enabled=args.dtype == "float16")``: the setting that the scaler follows and autocast does not."""
     module = region.module
     conditions = conditions_in(project, module)
-    for scaler in scalers(project) if "caler" in module.document.text else ():
+    for scaler in scalers(project) if module.mentions("scaler") else ():
         if scaler.module is not module or scaler.enabled_node is None:
             continue
         for given in conditions.given(scaler.enabled_node, True):
@@ -177,7 +177,7 @@ def _weights(project: Project, module: ModuleNames, model: ast.expr) -> ast.expr
 
 
 def _is_cast_elsewhere(module: ModuleNames, model: ast.expr) -> bool:
-    """Whether some call casts the model after it was made, or prepares it for quantised training."""
+    """Whether some call casts the model after it was made, or prepares it for quantized training."""
     text = ast.unparse(model)
     for name in ("float", "half", "to", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"):
         for call in module.calls_by_name.get(name, []):
@@ -218,7 +218,7 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
 def trainer_in(project: Project, region: Autocast) -> Named | None:
     """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` written down in the same file."""
     module = region.module
-    if module.scope_of(region.node).enclosing_class is not None or "bf16" not in module.document.text:
+    if module.scope_of(region.node).enclosing_class is not None or not module.mentions("bf16"):
         return None  # a method may run inside the trainer's own region, whose dtype it then has
     found = [call for call in module.calls if _asks_for(call, "bf16")]
     if not found or any(_asks_for(call, "fp16") for call in module.calls):

@@ -205,7 +205,7 @@ def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
         if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
             continue
         message = (
-            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighbouring positions are equal"
+            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighboring positions are equal"
         )
         yield rule.at(module, call, message, (), [_in_float32(module, call)])
 

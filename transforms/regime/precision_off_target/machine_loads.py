@@ -1,4 +1,4 @@
-"""Dtypes of quantised and frozen weights that shall follow the machine (``--to portable``)."""
+"""Dtypes of quantized and frozen weights that shall follow the machine (``--to portable``)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def moves(project: Project) -> Iterator[Move]:
 
 def _move(project: Project, argument: DtypeArgument, name: str) -> Move:
     document = argument.module.document
-    what = "quantised weights are computed with" if argument.quantised else "weights are kept"
+    what = "quantized weights are computed with" if argument.quantized else "weights are kept"
     message = f"{what} in {name} on every machine; the target is {TARGET}"
     evidence = (argument.module.place(argument.call, f"{argument.name} is given here"),)
     span = document.span(argument.node)
-    if not argument.quantised and not looks_frozen(argument):
+    if not argument.quantized and not looks_frozen(argument):
         message += f"; trained {name} weights are for one kind of machine: keep trainable parameters in float32"
         return Move(document.path, span, message, evidence=evidence)
     try:

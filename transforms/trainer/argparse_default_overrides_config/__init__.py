@@ -40,10 +40,11 @@ from ....codemod.model import Applicability, Finding, Fix, Place, Rule
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.imports import connected_modules, imported_modules
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.options import Option
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.torch.api import ACCELERATOR
-from ....codemod.trainers.reading.command_options import DeclaredOption, declared_options
+from ....codemod.trainers.reading.command_options import declared_options
 from .launch_precisions import PRECISIONS, Stated, stated_for
 
 HARMLESS = ("print", "info", "debug", "warning", "log")
@@ -56,7 +57,7 @@ class Forwarded:
 
     module: ModuleNames
     value: ast.Attribute
-    option: DeclaredOption
+    option: Option
     default: str | None
 
 
@@ -88,7 +89,7 @@ def _forwarded(project: Project, module: ModuleNames) -> Iterator[Forwarded]:
                 yield Forwarded(module, value, options[0], default)
 
 
-def _default(option: DeclaredOption) -> str | None:
+def _default(option: Option) -> str | None:
     """The default; "?" for one that is not written down, or is not used."""
     if isinstance(option.node, ast.Call) and any(item.arg in ("required", "action") for item in option.node.keywords):
         return "?"

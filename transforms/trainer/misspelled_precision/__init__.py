@@ -1,4 +1,4 @@
-"""A precision is misspelt, or given as a value that is not read the way it is written.
+"""A precision is misspelled, or given as a value that is not read the way it is written.
 
 ## What goes wrong
 
@@ -9,7 +9,7 @@ error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` nev
 
 ## Why
 
-Names of precisions are spelt differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
+Names of precisions are spelled differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
 `torch.bfloat16` and `torch.float16`. argparse calls `bool` with the text of the command line, and every text but the
 empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a text first, so `False` becomes
 `"False"`, which it does not know.
@@ -28,7 +28,7 @@ existing command lines keeps working).
 
 ## Not flagged
 
-Names that the project itself declares, however they are spelt (`--mix_precision`, `self.precison`); names of other
+Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
 formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
 same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` of click, typer,
 jsonargparse and of parsers that are told how to read it; `mixed_precision: no` in YAML, which is PF505; tests.
@@ -41,14 +41,14 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
 from .boolean_flags import wrong_truth_values
-from .misspelt_keywords import unknown_keywords
-from .misspelt_torch_names import misspelt_torch_names
-from .misspelt_words import misspelt_words
+from .misspelled_keywords import unknown_keywords
+from .misspelled_torch_names import misspelled_torch_names
+from .misspelled_words import misspelled_words
 from .swapped_flags import swapped_flags
 
 KINDS = (
-    misspelt_torch_names,
-    misspelt_words,
+    misspelled_torch_names,
+    misspelled_words,
     unknown_keywords,
     wrong_truth_values,
     swapped_flags,
