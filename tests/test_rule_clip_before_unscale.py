@@ -218,3 +218,10 @@ def test_training_moves_only_after_the_fix(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     assert run(TRAINING) == "stuck\n"
     assert run(fixed(RULE, tmp_path, TRAINING)) == "moved\n"
+
+
+def test_every_function_that_steps_with_the_scaler_is_looked_at(tmp_path: Path) -> None:
+    step = "".join(f"    {line}\n" for line in (SCALED + CLIP + STEP).splitlines())
+    functions = "".join(f"\n\ndef {name}(model, x, opt):\n{step}" for name in ("warm_up", "train"))
+    found = findings(RULE, tmp_path, f"{HEAD}\nscaler = torch.amp.GradScaler('cuda')\n{functions}")
+    assert len(found) == 2
