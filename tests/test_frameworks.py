@@ -41,6 +41,26 @@ def test_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
+def spelled(value: str) -> tuple[str, ...]:
+    """The regimes that a value can mean by the way it is written; empty when it says nothing, as ``true``."""
+    word = value.lower().replace("_", "").replace("float", "fp").replace("half", "fp16").replace("bfp", "bf")
+    families = [family for family in ("bf16", "fp16", "fp32") if family in word]
+    families = families or [f"fp{word[:2]}"] * word.startswith(("16-", "32-"))
+    kinds = [f"-{kind}" for kind in ("mixed", "true") if word.endswith(f"-{kind}")] or ["-mixed", "-true"]
+    return tuple("fp32" if family == "fp32" else family + kind for family in families[:1] for kind in kinds)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.id)
+def test_values_mean_what_they_spell(framework: Framework) -> None:
+    wrong = [
+        (key.name, value, regime)
+        for key in framework.keys
+        for value, regime in key.means
+        if spelled(value) and regime not in spelled(value)
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_findings_and_moves_are_the_expected_ones(case: FrameworkCase, tmp_path: Path) -> None:
     root = tmp_path / "project"
