@@ -213,9 +213,10 @@ def integers(name: str, op: Operation) -> None:
     """What integers give, where the operation takes them at all."""
     if name in WIDE_ONLY:
         return
-    dtypes = (INT64,) * operands_of(name)
-    found = measured(name, dtypes)
-    assert op.result == "real" or found == RAISES or same(found, result_of(op, dtypes), op)
+    for dtype in (INT64, torch.int32):
+        dtypes = (dtype,) * operands_of(name)
+        found = measured(name, dtypes)
+        assert op.result == "real" or found == RAISES or same(found, result_of(op, dtypes), op), dtype
 
 
 def cpu_autocast(name: str, op: Operation) -> None:

@@ -87,7 +87,7 @@ _REDUCTIONS = chain(
     rows("linalg.matrix_norm", "softmax-like", operands=_X),
     rows("std var amax amin nuclear_norm quantile nanquantile", "first", operands=_X, zero_dim="without-dim"),
     rows("logsumexp", "first-float", operands=_X),
-    rows("trace", "first", operands=_X, zero_dim="always"),
+    rows("trace", "sum-like", operands=_X, zero_dim="always"),
     rows("max min median nanmedian", "max-like", "promotes", _PAIR, zero_dim="without-dim"),
     rows("std_mean var_mean aminmax", "tuple_of_first", operands=_X, zero_dim="without-dim"),
     rows("mode kthvalue cummax cummin sort topk", "values_indices", operands=_X),
