@@ -6,9 +6,8 @@ The judgment is generous: what may ask for the device counts as asking.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 
 from ..python.callers import callers_of
 from ..python.functions import called_function
@@ -36,8 +35,6 @@ NEED_CUDA = {
 """These raise where there is no CUDA GPU."""
 _NEED_CUDA_NAMES = tuple(sorted(name.rpartition(".")[2] for name in NEED_CUDA))
 _MANY_GPUS = ("dist", "ddp", "parallel", "worker", "rank")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_WORD = re.compile(r"[a-z]+")
 _AMP = ("autocast", "GradScaler", "ShardedGradScaler")
 
 
@@ -78,8 +75,9 @@ def _says(node: ast.expr) -> bool:
 
 
 def _speaks(name: str) -> bool:
-    words = _WORD.findall(_HUMP.sub("_", name).lower()) if len(name) < 60 else []
-    return not WORDS.isdisjoint(words)
+    """Whether a word of an identifier, in ``snake_case`` or ``camelCase``, is about devices."""
+    humps = (f" {after}" if before.islower() and after.isupper() else after for before, after in pairwise(f"_{name}"))
+    return not WORDS.isdisjoint("".join(each if each.isalpha() else " " for each in "".join(humps).lower()).split())
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:
@@ -116,7 +114,7 @@ def _set_anywhere(question: Trace[bool], module: ModuleNames, node: ast.Attribut
     """``args.amp = args.amp and device.type == "cuda"``, here or in another file of the project."""
     if attribute_chain(node) is None or (module.qualified(node) or "").startswith("torch"):
         return
-    documents = question.project.python_documents((node.attr,), where=lambda text: f".{node.attr} = " in text)
+    documents = question.project.python_documents((node.attr,), where=lambda text: f".{node.attr} =" in text)
     modules = (names_of(question.project, document) for document in islice(documents, MAX_DOCUMENTS))
     for other in dict.fromkeys((module, *modules)):
         for _, value, statement in other.attribute_stores.get(node.attr, []):
