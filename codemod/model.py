@@ -242,6 +242,10 @@ class Place:
     span: Span
     message: str
 
+    def saying(self, message: str) -> Place:
+        """The same place with another message."""
+        return Place(self.path, self.span, message)
+
 
 Where = TypeVar("Where", contravariant=True)
 
@@ -331,9 +335,3 @@ class Rule:
     def found(self, place: Place, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()) -> Finding:
         """A finding of this rule at ``place``."""
         return Finding(self.code, self.name, place.message, place.path, place.span, tuple(evidence), tuple(fixes))
-
-    def finding(
-        self, message: str, path: str, span: Span, evidence: Iterable[Place] = (), fixes: Iterable[Fix] = ()
-    ) -> Finding:
-        """A finding of this rule."""
-        return Finding(self.code, self.name, message, path, span, tuple(evidence), tuple(fixes))

@@ -61,19 +61,19 @@ class Run:
 
     def judged(self) -> CheckResult:
         """The check's result, as a profile holds it."""
-        judgement, status = self._judgement()
+        judgment, status = self._judgment()
         numbers: dict[str, Json] = {name: _shown(result) for name, result in self.steps.items()}
-        failure = "" if judgement.ok else judgement.failure or "out-of-bounds"
-        return CheckResult(self.name, status, failure, judgement.sentence, round(self.seconds, 2), numbers)
+        failure = "" if judgment.ok else judgment.failure or "out-of-bounds"
+        return CheckResult(self.name, status, failure, judgment.sentence, round(self.seconds, 2), numbers)
 
-    def _judgement(self) -> tuple[Judgement, Status]:
+    def _judgment(self) -> tuple[Judgement, Status]:
         if self.failure is not None:
             return Judgement(False, self.failure.sentence, self.failure.kind), self.status
-        judgement = check_named(self.name).judge(self.steps, self.task)
-        if judgement.ok:
-            return judgement, Status.OK
+        judgment = check_named(self.name).judge(self.steps, self.task)
+        if judgment.ok:
+            return judgment, Status.OK
         dead = [each.status for each in self.steps.values() if each.status in (Status.CRASHED, Status.TIMEOUT)]
-        return judgement, dead[0] if dead else Status.FAILED
+        return judgment, dead[0] if dead else Status.FAILED
 
 
 def _shown(result: StepResult) -> Json:

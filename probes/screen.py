@@ -33,7 +33,7 @@ def verdict_lines(profile: Profile) -> Iterator[Line]:
 
 
 def _alike(devices: Iterable[Device]) -> Iterator[list[Device]]:
-    """Neighbours of the same make that came out the same are shown once."""
+    """Neighbors of the same make that came out the same are shown once."""
 
     def key(device: Device) -> object:
         supports = tuple((name, verdict.support) for name, verdict in device.verdicts.items())

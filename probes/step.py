@@ -91,7 +91,7 @@ def as_check(module: ModuleType) -> Check:
 
 
 def first_failure(results: Mapping[str, StepResult]) -> Judgement | None:
-    """The judgement of a check in which a step failed; None when none did."""
+    """The judgment of a check in which a step failed; None when none did."""
     for name, result in results.items():
         if result.failure is not None:
             return Judgement(False, f"{name}: {result.failure.sentence}", result.failure.kind)

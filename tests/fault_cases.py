@@ -20,7 +20,7 @@ from precfix.codemod.model import UsageError
 
 from .fault_others import RUNS, Other
 from .fault_project import FILES, Kept, Result, Sandbox, check, go_on, settle
-from .fault_steps import Call, Fault, Steps, failing, killed_in_write, meanwhile, none, short_write, signalled
+from .fault_steps import Call, Fault, Steps, failing, killed_in_write, meanwhile, none, short_write, signaled
 
 
 @dataclass(frozen=True)
@@ -141,16 +141,16 @@ _ERRORS = {
     errno.EMFILE: "too many open files",
 }
 KINDS = (
-    Kind("killed before the step", partial(signalled, number=signal.SIGKILL)),
-    Kind("killed after the step", partial(signalled, number=signal.SIGKILL, after=True)),
+    Kind("killed before the step", partial(signaled, number=signal.SIGKILL)),
+    Kind("killed after the step", partial(signaled, number=signal.SIGKILL, after=True)),
     *(
         Kind(f"killed in a write, {share:.0%} written", partial(killed_in_write, share=share), ("write",))
         for share in (0.0, 0.01, 0.5, 0.99)
     ),
-    Kind("ended by SIGTERM", partial(signalled, number=signal.SIGTERM)),
-    Kind("Ctrl-C before the step", partial(signalled, number=signal.SIGINT)),
-    Kind("Ctrl-C after the step", partial(signalled, number=signal.SIGINT, after=True)),
-    Kind("Ctrl-C again and again", partial(signalled, number=signal.SIGINT, lasting=True)),
+    Kind("ended by SIGTERM", partial(signaled, number=signal.SIGTERM)),
+    Kind("Ctrl-C before the step", partial(signaled, number=signal.SIGINT)),
+    Kind("Ctrl-C after the step", partial(signaled, number=signal.SIGINT, after=True)),
+    Kind("Ctrl-C again and again", partial(signaled, number=signal.SIGINT, lasting=True)),
     Kind("a write takes only a part", short_write, ("write",)),
     *(
         Kind(f"{words}, {'from there on' if lasting else 'once'}", partial(failing, code=code, lasting=lasting))

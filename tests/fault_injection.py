@@ -34,7 +34,7 @@ from .fault_cases import (
 from .fault_machine import MACHINES, Skipped
 from .fault_others import EDITS, OTHERS, OWN_FOLDER, RUNS, Other
 from .fault_project import Result, check, settle
-from .fault_steps import signalled
+from .fault_steps import signaled
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "safety.md"
 BEGIN, END = "<!-- faults: written by python -m tests.fault_injection -->", "<!-- end of faults -->"
@@ -97,7 +97,7 @@ def killed_again(folder: Path, every: int, result: Result) -> None:
             with sandbox(folder) as box:
                 operation.prepare(box)
                 for at in (first, second):
-                    in_child(box.undo, signalled(at, signal.SIGKILL))
+                    in_child(box.undo, signaled(at, signal.SIGKILL))
                 result.count(operation.name)
                 what = f"killed at {first} and {second}"
                 check(box, result, what)

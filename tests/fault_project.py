@@ -77,7 +77,7 @@ def tree_of(folder: Path) -> dict[str, State]:
 
 
 class Sandbox:
-    """A fresh project in a folder, with a neighbour that must stay as it is."""
+    """A fresh project in a folder, with a neighbor that must stay as it is."""
 
     def __init__(self, folder: Path, files: tuple[Kept, ...] = FILES) -> None:
         self.files = files
@@ -93,7 +93,7 @@ class Sandbox:
         self.outside.mkdir()
         (self.outside / "b.yaml").write_bytes(TARGET.old)
         (self.outside / "new.yaml").write_bytes(TARGET.new)
-        self.neighbours = tree_of(self.outside)
+        self.neighbors = tree_of(self.outside)
 
     def file(self, each: Kept) -> Path:
         return self.root / each.path
@@ -128,7 +128,7 @@ def check(box: Sandbox, result: Result, what: str, spared: tuple[str, ...] = ())
         if word == "other" and each.path not in spared:
             _note_loss(box, result, what, each, "is neither old nor new")
     now = tree_of(box.outside)
-    if {name: now.get(name) for name in box.neighbours} != box.neighbours:
+    if {name: now.get(name) for name in box.neighbors} != box.neighbors:
         result.wrong.append(f"{what}: a file outside the project was changed")
     if state_of(box.root / "untouched.txt")[2] != b"not ours":
         result.wrong.append(f"{what}: a file that is no part of the run was changed")

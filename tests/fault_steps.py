@@ -125,7 +125,7 @@ def none(_: Steps, call: Call) -> object:
     return call.run()
 
 
-def signalled(at: int, number: signal.Signals, *, after: bool = False, lasting: bool = False) -> Fault:
+def signaled(at: int, number: signal.Signals, *, after: bool = False, lasting: bool = False) -> Fault:
     """The process sends itself a signal before or after a step; ``lasting``: and at each step from there on."""
 
     def fault(_: Steps, call: Call) -> object:

@@ -48,7 +48,7 @@ def finding(
     evidence: tuple[Place, ...] = (),
     rule: Rule = RULE,
 ) -> Finding:
-    return rule.finding(message, path, Span(row, 10, row, 22), evidence, fixes)
+    return rule.found(Place(path, Span(row, 10, row, 22), message), evidence, fixes)
 
 
 def fix(name: str = "drop", level: Applicability = SAFE, message: str = "remove the scaler", *paths: str) -> Fix:
@@ -140,7 +140,7 @@ def hostile(*, changed: bool = False) -> Report:
         bad = Fix(text, text, UNSAFE, (Edit(path, RemoveStatement(Span(1, 1, 1, 2))),))
         place = Place(path, Span(1, 1, 1, 2), text)
         rule = Rule("PF101", f"n{text}", "", lambda project: ())
-        findings.append(rule.finding(text, path, Span(1, 1, 2, 1), [place], [bad]))
+        findings.append(rule.found(Place(path, Span(1, 1, 2, 1), text), [place], [bad]))
         if changed and number % 2:
             applied.append((findings[-1], bad))
             before, after = (f"{mark}{text}\n".encode("utf-8", "replace") for mark in ("old ", "new "))

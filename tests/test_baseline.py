@@ -141,13 +141,13 @@ def test_migrate_leaves_what_is_known_alone(run: Runner, project: Path) -> None:
 
 def test_what_is_known_stays_known_when_a_fix_edits_its_line(run: Runner, tmp_path: Path) -> None:
     old = LOOP.replace('torch.amp.GradScaler("cuda")', "torch.cuda.amp.GradScaler()")
-    write_tree(tmp_path, {"a.py": old})
+    write_tree(tmp_path, {"a.py": old, "requirements.txt": "torch>=2.4\n"})
     run("check", tmp_path, "--select", "PF101", "--write-baseline", tmp_path / "known.json")
     assert [entry["code"] for entry in entries(tmp_path)] == ["PF101"]
     done = run("migrate", tmp_path, "--baseline", tmp_path / "known.json")
     assert "PF301" in done.out
     assert "PF101" not in done.out
-    assert (tmp_path / "a.py").read_text() == LOOP.lstrip("\n"), "the scaler is spelt anew, and stays"
+    assert (tmp_path / "a.py").read_text() == LOOP.lstrip("\n"), "the scaler is spelled anew, and stays"
 
 
 def test_writing_refuses_what_would_contradict(run: Runner, project: Path) -> None:

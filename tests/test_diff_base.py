@@ -191,7 +191,7 @@ def test_migrate_repairs_only_what_is_new(run: Runner, repo: Path) -> None:
 
 
 def test_what_a_fix_changes_does_not_become_new(tmp_path: Path) -> None:
-    """The fix of row 2 takes it away; then its neighbours stand beside a deletion, which would bring them in."""
+    """The fix of row 2 takes it away; then its neighbors stand beside a deletion, which would bring them in."""
     root = repository(tmp_path, {"a.txt": "bad one\ngood\nbad three\nend\n"})
     (root / "a.txt").write_text("bad one\nbad two\nbad three\nend\n")
 

@@ -106,7 +106,7 @@ def test_a_fix_across_files_is_whole_or_nothing(tmp_path: Path) -> None:
     assert any("'both' was not applied" in skip.reason and skip.path == "a.py:1" for skip in report.skipped)
 
 
-def test_a_refused_fix_does_not_stop_its_neighbours(tmp_path: Path) -> None:
+def test_a_refused_fix_does_not_stop_its_neighbors(tmp_path: Path) -> None:
     project = open_tree(tmp_path, {"a.py": "print(one)\nprint(2)\n"})
     bad = finding_with("a.py", ReplaceExpression(Span(2, 7, 2, 8), ("(",)))
     report = engine.migrate(project, [constant_rule(bad), rename_rule("T001", "one", "two")], TARGET)

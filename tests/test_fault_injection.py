@@ -17,7 +17,7 @@ from .fault_injection import BEGIN, DOCS, END, HEAD, Row, rows, table, with_tabl
 from .fault_machine import MACHINES, Skipped
 from .fault_others import EDITS, OTHERS, Other
 from .fault_project import Result, Sandbox, check, settle
-from .fault_steps import Call, Steps, meanwhile, signalled
+from .fault_steps import Call, Steps, meanwhile, signaled
 
 APPLY, AFTER_CRASH, UNDO, _ = OPERATIONS
 _EVERY = {machine.name: every for machine, every in zip(MACHINES, (29, 11, 9, 3, 301, 30), strict=True)}
@@ -112,7 +112,7 @@ def test_a_takeover_that_dies_leaves_nothing(folder: Path) -> None:
     for at in numbers:
         with sandbox(folder) as box:
             AFTER_CRASH.prepare(box)
-            in_child(box.apply, signalled(at, signal.SIGKILL, after=True))
+            in_child(box.apply, signaled(at, signal.SIGKILL, after=True))
             check(box, result, str(at))
             settle(box, result, str(at))
     assert result.wrong == []

@@ -116,7 +116,7 @@ ATTRIBUTES = {
         "return self.scale * self.table",
         "float32",
     ),
-    "normalised": ("self.norm = nn.LayerNorm(2)", "return self.norm(torch.ones(2).half())", "float16"),
+    "normalized": ("self.norm = nn.LayerNorm(2)", "return self.norm(torch.ones(2).half())", "float16"),
 }
 
 

@@ -179,7 +179,7 @@ def lines(text: str) -> list[str]:
 
 
 def changed_lines(before: str, after: str) -> set[str]:
-    """At most three lines may read differently: neighbours that gave up a comma, an emptied bracket."""
+    """At most three lines may read differently: neighbors that gave up a comma, an emptied bracket."""
     fresh = [line for line in lines(after) if line not in lines(before)]
     assert len(fresh) <= 3, fresh
     return set(fresh)

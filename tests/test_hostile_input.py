@@ -122,7 +122,15 @@ def test_thousands_of_files_and_findings(tmp_path: Path) -> None:
     lines = "".join(
         f"with torch.cuda.amp.autocast(dtype=torch.bfloat16):\n    x{number} = 1\n" for number in range(150)
     )
-    write_files(tmp_path, {**many, "train.py": LOOP.encode(), "many.py": b"import torch\n" + lines.encode()})
+    write_files(
+        tmp_path,
+        {
+            **many,
+            "train.py": LOOP.encode(),
+            "many.py": b"import torch\n" + lines.encode(),
+            "requirements.txt": b"torch>=2.4\n",
+        },
+    )
     went_well(bounded("check", tmp_path), 1)
     went_well(bounded("migrate", tmp_path), 0, 1)
     assert (tmp_path / "train.py").read_text() == AFTER

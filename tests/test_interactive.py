@@ -152,7 +152,7 @@ def test_a_dry_run_prints_the_diff_of_what_was_chosen_and_nothing_else(ask: Ask,
     assert (tmp_path / "project/b.py").read_text() == LOOP
 
 
-def test_a_coloured_terminal_and_a_tiny_window(ask: Ask, tmp_path: Path) -> None:
+def test_a_colored_terminal_and_a_tiny_window(ask: Ask, tmp_path: Path) -> None:
     session = ask({"a.py": LOOP}, size=(3, 12), TERM="xterm-256color", NO_COLOR="")
     first = session.question()
     assert "\x1b[32m+        loss.backward()\x1b[0m\n" in first
@@ -169,7 +169,7 @@ def test_a_coloured_terminal_and_a_tiny_window(ask: Ask, tmp_path: Path) -> None
         {"TERM": "dumb", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
     ],
 )
-def test_terminals_without_colour_and_without_unicode(ask: Ask, tmp_path: Path, env: dict[str, str]) -> None:
+def test_terminals_without_color_and_without_unicode(ask: Ask, tmp_path: Path, env: dict[str, str]) -> None:
     """Whatever the project holds, only printable characters reach the terminal."""
     text = LOOP.replace("import torch\n", "import torch  # ü \x1b[2J\x07 \u202e\u2028\n", 1)
     session = ask({"na\x1b]0;x\x07mé.py": text}, **env)

@@ -20,7 +20,7 @@ id: runner
 title: Runner
 formats: [python, yaml, cli]
 packages: [runner]
-recognise:
+recognize:
   strong: [wrapper.kind, trainer._target_]
   programs: [runner-train]
   calls: [runner.Trainer, runner.Model.fit]

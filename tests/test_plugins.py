@@ -35,6 +35,7 @@ from precfix.codemod.plugins.plugins import GROUP, Loaded, with_plugins
 from precfix.codemod.plugins.testing import try_rule
 from precfix.codemod.source.project import Project
 
+from . import warm
 from .fixture_cases import FIXTURES, REPOSITORY
 from .project_tree import open_tree, write_tree
 
@@ -51,10 +52,10 @@ with torch.autocast("cuda", dtype=torch.bfloat16):
 """
 FIXED = SOURCE.replace("start=1024", "start=1024, enabled=False")
 RULE = '''"""{title}"""
-from precfix.codemod.model import Rule, Span
+from precfix.codemod.model import Place, Rule, Span
 def check(project):
     for document in project.python_documents():
-        yield rule.finding("found", document.path, Span(1, 1, 1, 1))
+        yield rule.found(Place(document.path, Span(1, 1, 1, 1), "found"))
 rule = Rule({code!r}, {name!r}, __doc__, check)
 '''
 
@@ -86,9 +87,8 @@ def load_from(monkeypatch: pytest.MonkeyPatch, site: Path, scanned: Path | None 
 
 
 def run(*arguments: str, cwd: Path, path: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "precfix.codemod", *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    environment = {"PYTHONPATH": str(path), "COLUMNS": "200"}
+    return warm.text(warm.precfix(*arguments, cwd=cwd, environment=environment))
 
 
 @pytest.fixture(scope="session")

@@ -66,16 +66,16 @@ ADDED: dict[str, tuple[str, str, str]] = {
         "import torch",
         "from __future__ import annotations\nimport torch\nx = 1\n",
     ),
-    "below the licence": ("# licence\n\nx = 1\n", "import torch", "# licence\n\nimport torch\n\nx = 1\n"),
-    "below a touching licence": (
-        "# licence\n@d\ndef f(): pass\n",
+    "below the license": ("# license\n\nx = 1\n", "import torch", "# license\n\nimport torch\n\nx = 1\n"),
+    "below a touching license": (
+        "# license\n@d\ndef f(): pass\n",
         "import torch",
-        "# licence\nimport torch\n\n@d\ndef f(): pass\n",
+        "# license\nimport torch\n\n@d\ndef f(): pass\n",
     ),
     "above a comment of the code": (
-        "# licence\n\n# x\nx = 1\n",
+        "# license\n\n# x\nx = 1\n",
         "import torch",
-        "# licence\n\nimport torch\n\n# x\nx = 1\n",
+        "# license\n\nimport torch\n\n# x\nx = 1\n",
     ),
     "an empty file": ("", "import torch", "import torch\n"),
     "a file of comments": ("# c", "import torch", "# c\nimport torch"),
@@ -161,7 +161,7 @@ def test_add_import_to_a_notebook() -> None:
 
 DROPPED: dict[str, tuple[str, str]] = {
     "a whole import": ("import a\nimport b\n\nx\n", "import b\n\nx\n"),
-    "the only import": ("# licence\n\nimport a\n\n\nx\n", "# licence\n\nx\n"),
+    "the only import": ("# license\n\nimport a\n\n\nx\n", "# license\n\nx\n"),
     "one of two": ("import a, b\n", "import b\n"),
     "the last of two": ("from q import b, a\n", "from q import b\n"),
     "the middle": ("from q import b, a, c\n", "from q import b, c\n"),

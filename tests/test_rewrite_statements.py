@@ -30,9 +30,9 @@ REMOVED = {
     "paragraphs stay apart": ("a()\n\ngo()\nb()\n", "a()\n\nb()\n"),
     "paragraphs stay apart below": ("a()\ngo()\n\nb()\n", "a()\n\nb()\n"),
     "the first statement": ("go()\n\n\nb()\n", "b()\n"),
-    "below the file's header": ("#!/usr/bin/env python\n# amp licence\ngo()\n\nb()\n", None),
-    "header and first statement apart": ("# licence\n\ngo()\n\nb()\n", "# licence\n\nb()\n"),
-    "the only statement of a file": ("# licence\ngo()\n", "# licence\n"),
+    "below the file's header": ("#!/usr/bin/env python\n# amp license\ngo()\n\nb()\n", None),
+    "header and first statement apart": ("# license\n\ngo()\n\nb()\n", "# license\n\nb()\n"),
+    "the only statement of a file": ("# license\ngo()\n", "# license\n"),
     "the last statement of a file": ("a()\n\n\ngo()\n", "a()\n"),
     "without a newline at the end": ("a()\ngo()", "a()"),
     "an emptied block": ("if x:\n    # about it\n    go()\nb()\n", "if x:\n    pass\nb()\n"),
@@ -62,7 +62,7 @@ REMOVED = {
 @pytest.mark.parametrize("name", REMOVED)
 def test_remove_statement(name: str) -> None:
     before, after = REMOVED[name]
-    expected = "#!/usr/bin/env python\n# amp licence\n\nb()\n" if after is None else after
+    expected = "#!/usr/bin/env python\n# amp license\n\nb()\n" if after is None else after
     assert edited(before, RemoveStatement(stmt(before, "go("))) == expected
 
 
@@ -212,7 +212,7 @@ INSERTED = {
     "into a block on one line": ("if x: go()  # c\nb()\n", "before", "if x:\n    new()\n    go()  # c\nb()\n"),
     "with CRLF": ("a()\r\ngo()\r\n", "after", "a()\r\ngo()\r\nnew()\r\n"),
     "at the end without a newline": ("a()\ngo()", "after", "a()\ngo()\nnew()"),
-    "first in a file": ("# licence\n\ngo()\n", "before", "# licence\n\nnew()\ngo()\n"),
+    "first in a file": ("# license\n\ngo()\n", "before", "# license\n\nnew()\ngo()\n"),
 }
 
 
@@ -277,7 +277,7 @@ WRAPPED = {
     "parts of lines": ("a(); first()\nlast(); b()  # c\n", "a()\nwith k:\n    first()\n    last()\nb()  # c\n"),
     "on one line": ("if x: first(); last()\n", "if x:\n    with k:\n        first(); last()\n"),
     "with CRLF": ("first()\r\nlast()\r\n", "with k:\r\n    first()\r\n    last()\r\n"),
-    "below a licence": ("# licence\n\nfirst()\nlast()\n", "# licence\n\nwith k:\n    first()\n    last()\n"),
+    "below a license": ("# license\n\nfirst()\nlast()\n", "# license\n\nwith k:\n    first()\n    last()\n"),
 }
 
 

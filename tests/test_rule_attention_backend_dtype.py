@@ -47,7 +47,7 @@ RIGHT = {
     "half in one go": source("", ".half()"),
     "half later": source(use="model.half()\nmodel.generate(1)\n"),
     "cast by argument": source("", ".to('cuda', dtype)"),
-    "quantised": source(", load_in_4bit=True"),
+    "quantized": source(", load_in_4bit=True"),
     "with other arguments": source(", **options"),
     "autocast": source(use="with torch.autocast('cuda'):\n    model.generate(1)\n"),
     "not run": source(use="model.eval()\n"),

@@ -206,7 +206,9 @@ def test_the_old_api_with_a_device_is_not_respelled_twice(tmp_path: Path) -> Non
     head = "from torch.cuda.amp import autocast, GradScaler\nscaler = GradScaler()\n"
     source = program('autocast(device_type="cuda", enabled=torch.cuda.is_available())', head=head)
     for index, rules in enumerate(([RULE, DEPRECATED], [DEPRECATED, RULE])):
-        report, texts = migrated(rules, written(tmp_path / str(index), {"train.py": source}))
+        report, texts = migrated(
+            rules, written(tmp_path / str(index), {"requirements.txt": "torch>=2.4\n", "train.py": source})
+        )
         assert not report.remaining
         assert "torch.cuda.amp" not in texts["train.py"]
         assert texts["train.py"].count('device_type="cuda"') == 1

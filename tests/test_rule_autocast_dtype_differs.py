@@ -218,7 +218,7 @@ SILENT = {
             with torch.autocast("cuda"):
                 return model(x), other(x)
         """,
-    "weights made ready for quantised training": """
+    "weights made ready for quantized training": """
         import torch
         from transformers import AutoModel
         from peft import prepare_model_for_kbit_training

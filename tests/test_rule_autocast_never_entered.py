@@ -136,7 +136,7 @@ def test_what_does_not_belong_into_a_region(tmp_path: Path, rest: str) -> None:
 def test_both_rules_together_settle(tmp_path: Path) -> None:
     source = "from torch.cuda.amp import autocast\n\n@autocast\ndef f(x):\n    with autocast:\n        return x\n"
     rules = [RULE, rule_of("autocast.deprecated_cuda_amp")]
-    report, texts = migrated(rules, written(tmp_path, {"a.py": source}))
+    report, texts = migrated(rules, written(tmp_path, {"requirements.txt": "torch>=2.4\n", "a.py": source}))
     assert not report.remaining
     assert texts["a.py"] == (
         'from torch.amp import autocast\n\n@autocast("cuda")\ndef f(x):\n    with autocast("cuda"):\n        return x\n'

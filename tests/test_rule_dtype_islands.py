@@ -153,7 +153,9 @@ def test_a_plain_module_is_not_asked_for_its_dtype(tmp_path: Path) -> None:
     text = (
         "import torch\n\n\ndef check(model):\n    model = model.half()\n    x = torch.ones(1, 8)\n    return model(x)\n"
     )
-    _, changed = migrated([RULES["PF202"]], written(tmp_path, {"check.py": text}))
+    project = written(tmp_path, {"check.py": text})
+    assert not migrated([RULES["PF202"]], project)[1], "the model may own no parameter"
+    changed = migrated([RULES["PF202"]], project, unsafe=True)[1]
     assert "torch.ones(1, 8, dtype=next(model.parameters()).dtype)" in changed["check.py"]
 
 

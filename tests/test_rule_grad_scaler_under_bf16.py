@@ -759,7 +759,7 @@ moved = (model.weight - before).abs().sum().item()
     assert names["moved"] > 0
 
 
-def test_unreadable_neighbours_do_not_matter(tmp_path: Path) -> None:
+def test_unreadable_neighbors_do_not_matter(tmp_path: Path) -> None:
     write_tree(
         tmp_path, {"broken.py": "def (:\n", "odd.py": "from . import *\nfrom .. import x\nimport torch.amp as amp\n"}
     )

@@ -139,7 +139,7 @@ SILENT_UNDER_AUTOCAST = {
     "switched off": under_autocast("torch.fft.rfft(h)", '"cuda", enabled=False'),
     "CPU": under_autocast("torch.fft.rfft(h)", '"cpu", dtype=torch.bfloat16'),
     "loss": under_autocast("torch.fft.rfft(h)", base="SpectralLoss"),
-    "initialisation": under_autocast("torch.linalg.qr(h)", method="init_from"),
+    "initialization": under_autocast("torch.linalg.qr(h)", method="init_from"),
     "parameter": under_autocast("torch.fft.rfft(x)"),
 }
 

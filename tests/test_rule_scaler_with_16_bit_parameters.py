@@ -79,7 +79,7 @@ SILENT = {
     ),
     "adapter added": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel.add_adapter(config)"),
     "upcast": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\ncast_training_params(model)"),
-    "quantised": script("model = Net.from_pretrained('x', torch_dtype=torch.float16, load_in_8bit=True)"),
+    "quantized": script("model = Net.from_pretrained('x', torch_dtype=torch.float16, load_in_8bit=True)"),
     "some parameters": script(WRONG["half"], "torch.optim.SGD([p for p in model.parameters() if p.requires_grad])"),
     "other parameters": script(WRONG["half"], "torch.optim.SGD(adapter.parameters())"),
     "own optimizer": script(WRONG["half"], "MasterWeights(model.parameters())"),

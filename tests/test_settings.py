@@ -52,7 +52,7 @@ TABLE = """
 id: ours
 title: Our trainer
 formats: [yaml]
-recognise:
+recognize:
   strong: [train.amp_dtype]
 keys:
   amp_dtype:
@@ -130,6 +130,7 @@ def test_a_table_of_the_projects_own_trainer_is_used(
             "pyproject.toml": '[tool.precfix]\nframeworks = ["tools/ours.yaml"]\n',
             "tools/ours.yaml": TABLE,
             "conf/run.yaml": "train:\n  amp_dtype: bfloat16  # fast\n  lr: 1\n",
+            "README.md": "python train.py conf/run.yaml\n",
         },
     )
     done = precfix(capfd, monkeypatch, "check", tmp_path)

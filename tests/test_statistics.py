@@ -82,7 +82,7 @@ def test_a_dry_run_keeps_the_patch_on_stdout(run: Runner, project: Path) -> None
     assert len(rows(done.err)) == 2
 
 
-def test_colour_is_as_asked(run: Runner, project: Path) -> None:
+def test_color_is_as_asked(run: Runner, project: Path) -> None:
     for words in (["check", project, "--statistics"], ["check", project, "--show-fixes"]):
         assert COLOR not in run(*words).out
         colored = run(*words, "--color", "always").out

@@ -60,7 +60,7 @@ def test_option_leads_to_default_config_and_flag(tmp_path: Path) -> None:
             "engine.py": "def step(args):\n    return args.amp_dtype, args.lr, args.steps\n",
             "main.py": "from options import parse\nfrom engine import step\nstep(parse())\n",
             "conf/a.yaml": "lr: 1\nsteps: 2\namp_dtype: bf16\n",
-            "conf/unrelated.yaml": "amp_dtype: bf16\ncolour: red\nshape: round\n",
+            "conf/unrelated.yaml": "amp_dtype: bf16\ncolor: red\nshape: round\n",
             "go.sh": "KIND=fp32\npython main.py --amp-dtype $KIND\npython elsewhere.py --amp-dtype fp16\n",
         },
     )

@@ -406,7 +406,7 @@ def test_files_cannot_ask(tmp_path: Path) -> None:
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 
-def test_quantised_and_frozen_weights(tmp_path: Path) -> None:
+def test_quantized_and_frozen_weights(tmp_path: Path) -> None:
     source = """
         import torch
         from peft import get_peft_model

@@ -159,7 +159,7 @@ def locate_in(project: Project) -> Locate:
 
 
 def show_lines(lines: Iterator[OutputLine], output: Path | None, color: bool | None) -> None:
-    """Write lines for people to ``output`` as plain text, or to stdout, in colour where wanted."""
+    """Write lines for people to ``output`` as plain text, or to stdout, in color where wanted."""
     from ..report.text import plain, show
 
     if output is not None:

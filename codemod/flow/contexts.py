@@ -16,18 +16,14 @@ OWN_METHODS = ("autocast", "autocast_smart_context_manager", "compute_loss_conte
 MAYBE_WORDS = ("autocast", "amp", "precision")
 
 
-class AutocastIndex:
-    """The autocasts of each module by their node."""
+def autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
+    """The autocasts of a module by their node."""
+    return project.memo(_autocasts_by_node, module)
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
-        self._known: dict[ModuleNames, dict[ast.AST, Autocast]] = {}
 
-    def of(self, module: ModuleNames) -> dict[ast.AST, Autocast]:
-        if module not in self._known:
-            found = autocasts_in(self._project, module) if "autocast" in module.document.text else ()
-            self._known[module] = {item.node: item for item in found}
-        return self._known[module]
+def _autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
+    found = autocasts_in(project, module) if "autocast" in module.document.text else ()
+    return {item.node: item for item in found}
 
 
 def open_region(project: Project) -> Source | None:
@@ -36,9 +32,8 @@ def open_region(project: Project) -> Source | None:
 
 
 def _open_region(project: Project) -> Source | None:
-    index = project.fact(AutocastIndex)
     for document in project.python_documents(("autocast",)):
-        for item in index.of(names_of(project, document)).values():
+        for item in autocasts_by_node(project, names_of(project, document)).values():
             if not item.switched_off:
                 return Source(document.path, item.node, "autocast is entered here: layers give 16 bits inside")
     return None
@@ -46,7 +41,7 @@ def _open_region(project: Project) -> Source | None:
 
 def entered(frame: Frame, expression: ast.expr) -> AutocastState:
     """The state inside ``with <expression>:``."""
-    autocast = frame.project.fact(AutocastIndex).of(frame.module).get(expression)
+    autocast = autocasts_by_node(frame.project, frame.module).get(expression)
     if autocast is not None:
         return opened(frame.project, autocast)
     called = expression.func if isinstance(expression, ast.Call) else expression
@@ -65,7 +60,7 @@ def _bound_autocast(frame: Frame, name: ast.expr) -> Autocast | None:
     """``ctx = nullcontext() if ... else torch.autocast(...)``; ``amp = partial(torch.autocast, ...)``."""
     if not isinstance(name, ast.Name):
         return None
-    index = frame.project.fact(AutocastIndex).of(frame.module)
+    index = autocasts_by_node(frame.project, frame.module)
     if not index:
         return None
     for binding in frame.module.scope_of(name).lookup(name.id):
@@ -98,7 +93,7 @@ def opened(project: Project, autocast: Autocast) -> AutocastState:
 
 def decorated(project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef) -> AutocastState:
     """The state at the start of a function: a decorator may open a region; a caller may have."""
-    index = project.fact(AutocastIndex).of(module)
+    index = autocasts_by_node(project, module)
     for decorator in function.decorator_list:
         if decorator in index:
             return opened(project, index[decorator])

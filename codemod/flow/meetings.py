@@ -63,12 +63,12 @@ def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, ope
     others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
     if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):
         return
-    neighbour, value = others[0]
+    neighbor, value = others[0]
     if any(atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES) for atom in value.atoms):
         return
-    text = f"{ast.unparse(neighbour)[:60]} has the dtype that the model is trained in"
-    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbour, text))
-    record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbour, meant), dtype_of(neighbour))
+    text = f"{ast.unparse(neighbor)[:60]} has the dtype that the model is trained in"
+    meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbor, text))
+    record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbor, meant), dtype_of(neighbor))
 
 
 def _stored_mask(frame: Frame, value: Value) -> Atom | None:

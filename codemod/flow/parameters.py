@@ -61,21 +61,14 @@ def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
 
 def _tensors(frame: Frame, function: FunctionNode) -> set[str]:
     """The names that the function treats as tensors (``x.shape``, ``x.view(...)``)."""
-    return frame.project.fact(TensorNames).of(frame.module).get(function, set())
+    return frame.project.memo(_tensor_names, frame.module).get(function, set())
 
 
-class TensorNames:
+def _tensor_names(_project: Project, module: ModuleNames) -> dict[ast.AST, set[str]]:
     """Names whose attributes tell that they hold tensors, per function."""
-
-    def __init__(self, project: Project) -> None:
-        self._known: dict[ModuleNames, dict[ast.AST, set[str]]] = {}
-
-    def of(self, module: ModuleNames) -> dict[ast.AST, set[str]]:
-        if module not in self._known:
-            found: dict[ast.AST, set[str]] = {}
-            for attribute in TENSOR_ATTRIBUTES:
-                for node in module.attribute_loads.get(attribute, []):
-                    if isinstance(node.value, ast.Name):
-                        found.setdefault(module.scope_of(node).function.node, set()).add(node.value.id)
-            self._known[module] = found
-        return self._known[module]
+    found: dict[ast.AST, set[str]] = {}
+    for attribute in TENSOR_ATTRIBUTES:
+        for node in module.attribute_loads.get(attribute, []):
+            if isinstance(node.value, ast.Name):
+                found.setdefault(module.scope_of(node).function.node, set()).add(node.value.id)
+    return found

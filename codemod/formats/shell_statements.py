@@ -1,4 +1,4 @@
-"""Shell tokens cut into simple commands, and what a command means to its neighbours."""
+"""Shell tokens cut into simple commands, and what a command means to its neighbors."""
 
 from __future__ import annotations
 

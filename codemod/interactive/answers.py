@@ -1,7 +1,7 @@
 """What was answered to a question about a finding, kept from one round of repairs to the next.
 
 Every round finds the mistakes anew, in text that the fixes of the round before have changed: rows have moved, some
-findings are gone. A finding is recognised by rule, file, message and the text of its row. Where that leaves open which
+findings are gone. A finding is recognized by rule, file, message and the text of its row. Where that leaves open which
 of several answers was given to it, none is recalled: it is better to ask twice than to do what was declined.
 """
 

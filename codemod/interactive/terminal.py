@@ -1,4 +1,4 @@
-"""A dialogue in whole lines: it works on any terminal, in any encoding, without colour and without control codes."""
+"""A dialogue in whole lines: it works on any terminal, in any encoding, without color and without control codes."""
 
 from __future__ import annotations
 

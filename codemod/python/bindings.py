@@ -19,14 +19,9 @@ def default_of(binding: Binding) -> ast.expr | None:
     return with_default.get(binding.name)
 
 
-def attribute_assignments(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.expr, ast.stmt]]:
-    """Every ``self.<name> = value`` in the class and ``<name> = value`` in its body, with its statement."""
-    stores = self_stores(module, owner, name)
-    return [(value, statement) for value, statement in stores if value is not None]
-
-
 def self_stores(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.expr | None, ast.stmt]]:
-    """Like `attribute_assignments`, with the stores whose value no single expression gives (unpacking, loops)."""
+    """Every ``self.<name> = value`` in the class and ``<name> = value`` in its body, with its statement; the value is
+    None where no single expression gives it (unpacking, loops)."""
     return [
         (value, statement)
         for receiver, value, statement in module.attribute_stores.get(name, [])
@@ -65,6 +60,22 @@ def _line(binding: Binding) -> int:
 
 def _holds(module: ModuleNames, loop: ast.AST, binding: Binding) -> bool:
     return loop is binding.node or loop in module.ancestors(binding.node)
+
+
+def values_at(module: ModuleNames, node: ast.expr) -> list[ast.expr | None]:
+    """What a name or an attribute of ``self`` is given, as far as ``node`` sees it; None: by no single one."""
+    if isinstance(node, ast.Name):
+        return [item.value for item in reaching(module, module.scope_of(node).lookup(node.id), node)]
+    chain, owner = attribute_chain(node), module.scope_of(node).enclosing_class
+    if chain is None or len(chain) != 2 or chain[0] != "self" or owner is None:
+        return []
+    return [value for value, _ in self_stores(module, owner, chain[1])]
+
+
+def only_value(module: ModuleNames, node: ast.expr) -> ast.expr | None:
+    """The one expression that a name or an attribute of ``self`` has its value from; None for anything else."""
+    values = values_at(module, node)
+    return values[0] if len(values) == 1 else None
 
 
 def position_in_targets(node: ast.AST, name: str) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..source.project import Project
 from ..torch.dtypes import TORCH_DTYPES, Constant, Dtype, Given, as_dtype
-from .bindings import attribute_assignments, reaching
+from .bindings import values_at
 from .exits import earlier_tests
 from .names import ModuleNames, Scope, attribute_chain
 
@@ -126,16 +126,8 @@ class Conditions:
 
     def assigned_values(self, node: ast.Name | ast.Attribute) -> list[ast.expr]:
         """The expressions a variable or ``self`` attribute is assigned; empty when any of its values is hidden."""
-        scope = self.module.scope_of(node)
-        if isinstance(node, ast.Name):
-            bindings = reaching(self.module, scope.lookup(node.id), node)
-            if any(binding.value is None for binding in bindings):
-                return []
-            return [binding.value for binding in bindings if binding.value is not None]
-        chain = attribute_chain(node)
-        if chain is None or len(chain) != 2 or chain[0] != "self" or scope.enclosing_class is None:
-            return []
-        return [value for value, _ in attribute_assignments(self.module, scope.enclosing_class, chain[1])]
+        values = values_at(self.module, node)
+        return [] if None in values else [value for value in values if value is not None]
 
 
 def conditions_in(project: Project, module: ModuleNames) -> Conditions:

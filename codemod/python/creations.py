@@ -14,7 +14,8 @@ from ..source.project import Project
 from ..torch.api import ADAPTER_CLASSES, LOADERS, MODEL_WRAPPERS, SAME_MODULE
 from .functions import called_function
 from .names import Binding, ModuleNames, attribute_chain
-from .trace import Bound, Domain, Gap, Step, Trace, trace
+from .trace import Domain, Trace, trace
+from .trace_steps import Bound, Gap, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def _carried(_question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterab
 
 def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, position: int) -> Iterable[Made] | None:
     """``model, tokenizer = load(...)``: the first is what a library makes; ``prepare`` gives back what it is given."""
-    if _last_name(call) == "prepare" and position < len(call.args):
+    if called_name(call) == "prepare" and position < len(call.args):
         return _through(call, question.of(module, call.args[position]))
     return (Creation(module, call),) if position == 0 else None
 
@@ -100,7 +101,7 @@ CREATIONS: Domain[Made] = Domain(_leaf, _gap, _carried, element=_element)
 
 def _wrapped_by(call: ast.Call) -> ast.expr | None:
     """The object that ``call`` gives back wrapped or moved; None for other calls."""
-    name = _last_name(call)
+    name = called_name(call)
     first = call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
     if name in MODEL_WRAPPERS:
         return first if first is not None else next((item.value for item in call.keywords if item.arg == "model"), None)
@@ -113,6 +114,7 @@ def _wrapped_by(call: ast.Call) -> ast.expr | None:
     return None
 
 
-def _last_name(call: ast.Call) -> str:
+def called_name(call: ast.Call) -> str:
+    """The last name of what is called: ``c`` for ``a.b.c()``."""
     func = call.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""

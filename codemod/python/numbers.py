@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from ..source.project import Project
 from .names import ModuleNames
-from .trace import Domain, Gap, Trace, trace
+from .trace import Domain, Trace, trace
+from .trace_steps import Gap
 
 FLOAT32_MAX = 3.4028234663852886e38
 FLOAT64_MAX = 1.7976931348623157e308

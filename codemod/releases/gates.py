@@ -1,6 +1,6 @@
 """Code that runs for some releases of PyTorch only: version tests, feature tests, fallbacks of a ``try``.
 
-Old spellings that stand there on purpose are right. The judgement is generous: what looks like a gate counts as one.
+Old spellings that stand there on purpose are right. The judgment is generous: what looks like a gate counts as one.
 """
 
 from __future__ import annotations

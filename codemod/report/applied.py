@@ -20,7 +20,7 @@ from .text import Level, View, counted, finding_lines, left_out, place, trouble_
 def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
     """The lines of ``migrate``: each changed file with its fixes and their messages, the findings left, a summary.
 
-    Fix messages state what changes in behaviour, so they are shown in full, once per file with all their places.
+    Fix messages state what changes in behavior, so they are shown in full, once per file with all their places.
     ``view.source_of`` gives the documents before the changes; findings that are left are shown in the changed text.
     ``root`` is what to write after ``precfix undo``, empty for the current folder.
     """

@@ -47,7 +47,7 @@ class Advice:
 def to_markdown(report: Report, places: Places, advice: Advice | None = None, *, limit: int = LIMIT) -> str:
     """At most ``limit`` characters (sensible from 4,000 on) of Markdown, UTF-8 when written to a file.
 
-    ``migrate``: numbers and target; by file each fix with what it changes in behaviour, its findings and the evidence;
+    ``migrate``: numbers and target; by file each fix with what it changes in behavior, its findings and the evidence;
     findings that stay, and why; skipped files and failed rules; commands; the diff, folded. ``check``: the same
     without changes, each finding with the fixes there are. What does not fit is left out, and its number is told.
     Text of the project is shown as it is: it holds no markup, links, mentions or HTML. Findings are placed in the files

@@ -1,4 +1,4 @@
-"""The report for people. Lines are built as (text, style) segments, so that colour never passes through markup:
+"""The report for people. Lines are built as (text, style) segments, so that color never passes through markup:
 ``Optional[int]`` and ``[/foo]`` stay as they are. Everything that comes from the project is made printable first.
 """
 
@@ -86,7 +86,7 @@ def _encodable(text: str, stream: TextIO) -> str:
 
 
 def plain(lines: Iterable[OutputLine]) -> str:
-    """Lines as one string without colour, each with its newline."""
+    """Lines as one string without color, each with its newline."""
     return "".join("".join(text for text, _ in line) + "\n" for line in lines)
 
 

@@ -248,7 +248,7 @@ _DISPLAYS = (cst.List, cst.Set, cst.Dict, cst.ListComp, cst.SetComp, cst.DictCom
 
 
 def _sticks(edges: tuple[str, str], code: str) -> bool:
-    """Whether the new code would run together with a neighbouring word: ``return(a).b`` becoming ``returnx``."""
+    """Whether the new code would run together with a neighboring word: ``return(a).b`` becoming ``returnx``."""
     before, after = edges
     return (_is_word(before) and _is_word(code[:1] or " ", quotes=True)) or (_is_word(after) and _is_word(code[-1:]))
 

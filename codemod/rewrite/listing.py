@@ -66,7 +66,7 @@ class Listing:
 
 
 def _merged(before: Gap, after: Gap, *, first: bool, last: bool) -> Gap:
-    """What stands between the neighbours of an item that goes."""
+    """What stands between the neighbors of an item that goes."""
     if isinstance(before, cst.ParenthesizedWhitespace):
         kept = kept_without(before.empty_lines, emptied=False, indent=before.last_line.value)
         if isinstance(after, cst.ParenthesizedWhitespace):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..formats.opening import open_config
 from ..formats.text import ConfigUnreadable
-from ..model import Applicability, Edit, Finding, Fix, ReplaceText, Rule, Span
+from ..model import Applicability, Edit, Finding, Fix, Place, ReplaceText, Rule, Span
 from ..outcome import UNUSED_SUPPRESSION, Screened, Silence, Silenced
 from ..source.documents import Document, Unparsable
 from ..source.project import Project
@@ -124,12 +124,12 @@ class _Judge:
 
     def _findings(self, document: Document, each: Suppression) -> Iterator[Finding]:
         if each.malformed:
-            yield self.rule.finding(f"this comment silences nothing: {each.malformed}", each.path, each.span)
+            yield self.rule.found(Place(each.path, each.span, f"this comment silences nothing: {each.malformed}"))
             return
         unknown = [code for code in dict.fromkeys(each.codes) if not self._means(code)]
         if unknown:
             said = "; ".join(f"no rule {code!r}: {self._meant_instead(code)}" for code in unknown)
-            yield self.rule.finding(f"this comment names an unknown rule: {said}", each.path, each.span)
+            yield self.rule.found(Place(each.path, each.span, f"this comment names an unknown rule: {said}"))
         else:
             yield from self._unused(document, each)
 
@@ -145,7 +145,7 @@ class _Judge:
             where = "in this file" if each.whole_file else "here"
             message = f"{', '.join(unused)} {'has' if len(unused) == 1 else 'have'} nothing to silence {where}"
             others = [code for code in each.codes if code not in unused]
-            yield self.rule.finding(message, each.path, each.span, fixes=_fixes(document, each, others, unused))
+            yield self.rule.found(Place(each.path, each.span, message), fixes=_fixes(document, each, others, unused))
 
     def _meant_instead(self, code: str) -> str:
         digits = code.upper().translate(_LETTERS_FOR_DIGITS)

@@ -31,12 +31,10 @@ WEIGHT_CASTS = {"half": FP16, "bfloat16": BF16, "float": FP32, "double": FP64}
 """Those that cast the weights first."""
 SAME_MODULE = (*SAME_WEIGHTS, *WEIGHT_CASTS, "type")
 """All that give back the module itself; tests/test_flow_layers.py calls them."""
+SAME_COMPUTATION = ("compile", "DistributedDataParallel", "DataParallel", "DDP", "convert_sync_batchnorm")
+"""What torch wraps a model in that then computes as before, with the weights it had."""
 MODEL_WRAPPERS = (
-    "compile",
-    "DistributedDataParallel",
-    "DataParallel",
-    "DDP",
-    "convert_sync_batchnorm",
+    *SAME_COMPUTATION,
     "prepare",
     "prepare_model",
     "prepare_model_for_kbit_training",

@@ -1,13 +1,13 @@
 """What code makes depend on the device: guards that ask for it, and statements that need CUDA in any case.
 
-The judgement is generous: what may ask for the device counts as asking.
+The judgment is generous: what may ask for the device counts as asking.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ..python.bindings import default_of, reaching
 from ..python.callers import callers_of
@@ -34,8 +34,6 @@ NEED_CUDA = {
 """These raise where there is no CUDA GPU."""
 _NEED_CUDA_NAMES = tuple(sorted(name.rpartition(".")[2] for name in NEED_CUDA))
 _MANY_GPUS = ("dist", "ddp", "parallel", "worker", "rank")
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_WORD = re.compile(r"[a-z]+")
 _AMP = ("autocast", "GradScaler", "ShardedGradScaler")
 
 
@@ -73,8 +71,9 @@ def asks_for_device(project: Project, module: ModuleNames, node: ast.expr, hops:
 
 
 def _speaks(name: str) -> bool:
-    words = _WORD.findall(_HUMP.sub("_", name).lower()) if len(name) < 60 else []
-    return not WORDS.isdisjoint(words)
+    """Whether a word of an identifier, in ``snake_case`` or ``camelCase``, is about devices."""
+    humps = (f" {after}" if before.islower() and after.isupper() else after for before, after in pairwise(f"_{name}"))
+    return not WORDS.isdisjoint("".join(each if each.isalpha() else " " for each in "".join(humps).lower()).split())
 
 
 def _parts(node: ast.expr) -> Iterator[ast.AST]:
@@ -149,8 +148,7 @@ def _is_set_by_device(project: Project, module: ModuleNames, node: ast.Attribute
         return True
     if _stores_by_device(project, module, node.attr, hops):
         return True
-    pattern = re.compile(rf"\.{re.escape(node.attr)}\s*=[^=]")
-    documents = project.python_documents(containing=(node.attr,), where=lambda text: pattern.search(text) is not None)
+    documents = project.python_documents(containing=(f".{node.attr}",))
     for count, document in enumerate(documents):
         if count >= MAX_DOCUMENTS:
             break

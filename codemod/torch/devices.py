@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames, attribute_chain, resolve
 from ..python.paths import guards
-from ..python.trace import Bound, Chosen, Domain, Gap, Returned, Step, Trace, trace
+from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Bound, Chosen, Gap, Returned, Step
 from ..source.project import Project
 from .api import ACCELERATOR, FABRIC, PARTIAL_STATE
 
@@ -110,7 +111,7 @@ def _is_of_library(project: Project, module: ModuleNames, owner: ast.expr) -> bo
         values = [item.value for item in bindings]
         if bindings and all(item.kind == "parameter" for item in bindings):
             package = "accelerate" if chain[0] != "fabric" else "lightning"
-            return package in module.document.text
+            return module.mentions(package)
     elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
         values = [value for value, _ in self_stores(module, scope.enclosing_class, chain[1])]
     made = [resolve(project, module, item.func) for item in values if isinstance(item, ast.Call)]

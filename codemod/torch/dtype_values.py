@@ -8,19 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..python.conditions import Conditions, conditions_in
 from ..python.names import Binding, ModuleNames, Scope, resolve
-from ..python.trace import (
-    Bound,
-    Chosen,
-    Declared,
-    Defaulted,
-    Domain,
-    Gap,
-    LookedUp,
-    Returned,
-    Step,
-    Trace,
-    trace,
-)
+from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, Gap, LookedUp, Returned, Step
 from ..source.project import Project
 from .dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Constant, Given, Scenario, Unknown
 

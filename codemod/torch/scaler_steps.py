@@ -35,7 +35,7 @@ class ScalerStep:
         return None if isinstance(first, ast.Starred) else first
 
     def text_of_optimizer(self, call: ast.Call) -> str:
-        """The source of ``optimizer(call)``, normalised; "" when there is none."""
+        """The source of ``optimizer(call)``, normalized; "" when there is none."""
         node = self.optimizer(call)
         return ast.unparse(node) if node is not None else ""
 

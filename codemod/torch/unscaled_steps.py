@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..python.bindings import attribute_assignments
+from ..python.bindings import values_at
 from ..python.functions import class_of
 from ..python.names import ModuleNames, attribute_chain
 from ..python.paths import calls_of, exclusive, function_of, position
@@ -102,36 +101,12 @@ def _steps(call: ast.Call) -> bool:
 def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether the optimizer is, or may be, an object of the project that scales by itself."""
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    scope = module.scope_of(call)
-    chain = attribute_chain(receiver) or [""]
-    values: list[ast.expr | None] = []
-    if isinstance(receiver, ast.Name):
-        values = [item.value for item in scope.lookup(receiver.id)]
-    elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
-        values = [value for value, _ in attribute_assignments(module, scope.enclosing_class, chain[1])]
-    made_here = [item for item in values if isinstance(item, ast.Call)]
+    made_here = [item for item in values_at(module, receiver) if isinstance(item, ast.Call)]
     if not made_here:
         return bool(scalers(project))
     return any(class_of(project, module, item.func) is not None for item in made_here)
 
 
 def scales_somehow(module: ModuleNames) -> bool:
-    return any(
-        any(word in name for word in SCALING_WORDS) and name not in OTHER_SCALERS
-        for name in (text.lower() for node in module.nodes for text in _identifiers(node))
-    )
-
-
-def _identifiers(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.arg | ast.keyword):
-        yield node.arg or ""
-    elif isinstance(node, ast.alias):
-        yield from (node.name, node.asname or "")
-    elif isinstance(node, ast.ImportFrom):
-        yield node.module or ""
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
+    """Whether the code names something that may scale a loss."""
+    return any(any(word in name for word in SCALING_WORDS) and name not in OTHER_SCALERS for name in module.identifiers)

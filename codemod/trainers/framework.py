@@ -1,4 +1,4 @@
-"""A trainer's spelling of precision as data: how to recognise its files, its keys, what clashes, how to reach a target.
+"""A trainer's spelling of precision as data: how to recognize its files, its keys, what clashes, how to reach a target.
 
 One YAML file holds one framework (docs/frameworks.md is the manual of the schema; `framework_file` reads it). Nothing
 here looks at a project.
@@ -26,10 +26,10 @@ ROLES = (
     "evaluation",
     "storage",
     "tf32",
-    "quantisation",
+    "quantization",
     "context",
 )
-"""What a key decides. ``storage``: of quantised weights; ``context``: no precision, but conditions speak of it."""
+"""What a key decides. ``storage``: of quantized weights; ``context``: no precision, but conditions speak of it."""
 SEVERITIES = ("crash", "surprise", "ignored", "quality", "deprecated", "info")
 
 
@@ -168,7 +168,7 @@ class Framework:
     id: str
     title: str
     formats: tuple[str, ...]
-    recognise: Recognition
+    recognize: Recognition
     keys: tuple[Key, ...]
     contradictions: tuple[Contradiction, ...] = ()
     targets: tuple[tuple[str, tuple[Action, ...]], ...] = ()

@@ -27,7 +27,7 @@ __all__ = ["FrameworkInvalid", "framework_of", "read_framework", "read_framework
 T = TypeVar("T")
 
 MAX_BYTES = 200_000
-TOP_LEVEL = ("id", "title", "formats", "recognise", "keys", "contradictions", "targets")
+TOP_LEVEL = ("id", "title", "formats", "recognize", "keys", "contradictions", "targets")
 RECOGNITION_ENTRIES = "files unasked strong weak sections unless programs launchers calls mappings"
 KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch note"
 TOP_LEVEL_EXTRAS = ("default_regime", "default_since", "packages", "sources", "notes")
@@ -82,7 +82,7 @@ class _Reader:
 
     def framework(self, data: object) -> Framework:
         top = self._mapping(data, "the file", (*TOP_LEVEL, *TOP_LEVEL_EXTRAS))
-        for required in ("id", "title", "recognise", "keys"):
+        for required in ("id", "title", "recognize", "keys"):
             if required not in top:
                 raise self._wrong("the file", f"{required!r} is missing")
         keys = tuple(self._each(top["keys"], "keys", self._key))
@@ -91,7 +91,7 @@ class _Reader:
             id=self._shaped(top["id"], "id", _ID),
             title=self._text(top["title"], "title"),
             formats=self._words(top.get("formats"), "formats", FORMATS),
-            recognise=self._recognition(top["recognise"]),
+            recognize=self._recognition(top["recognize"]),
             keys=keys,
             contradictions=tuple(self._each(top.get("contradictions") or {}, "contradictions", self._contradiction)),
             targets=tuple(self._each(top.get("targets") or {}, "targets", self._target)),
@@ -108,9 +108,9 @@ class _Reader:
 
     def _recognition(self, data: object) -> Recognition:
         parts = RECOGNITION_ENTRIES.split()
-        given = self._mapping(data, "recognise", [*parts, "generic"])
-        lists = {part: self._texts(given.get(part), f"recognise.{part}") for part in parts}
-        return Recognition(**lists, generic=self._truth(given.get("generic"), "recognise.generic"))
+        given = self._mapping(data, "recognize", [*parts, "generic"])
+        lists = {part: self._texts(given.get(part), f"recognize.{part}") for part in parts}
+        return Recognition(**lists, generic=self._truth(given.get("generic"), "recognize.generic"))
 
     def _key(self, name: str, data: object, where: str) -> Key:
         known = KEY_ENTRIES.split()

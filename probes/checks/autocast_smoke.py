@@ -1,4 +1,4 @@
-"""A small network under autocast, forward and backward: convolution, normalisation, linear, attention, loss.
+"""A small network under autocast, forward and backward: convolution, normalization, linear, attention, loss.
 
 In float32, bfloat16 and float16. It holds when nothing raises and loss and gradients are finite. The float16 loss is
 scaled by hand, as a GradScaler would do it.

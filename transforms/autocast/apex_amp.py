@@ -3,12 +3,12 @@
 ## What goes wrong
 
 `apex.amp` (`amp.initialize`, `amp.scale_loss`, `FP16_Optimizer`, `apex.fp16_utils`) needs an extension built for one
-release of PyTorch and CUDA. It knows float16 only, patches functions of PyTorch when it is initialised, and current
+release of PyTorch and CUDA. It knows float16 only, patches functions of PyTorch when it is initialized, and current
 releases of apex warn or no longer build.
 
 ## Why
 
-NVIDIA's apex marks its amp as deprecated in favour of `torch.amp`, which has been part of PyTorch since 1.6.
+NVIDIA's apex marks its amp as deprecated in favor of `torch.amp`, which has been part of PyTorch since 1.6.
 
 ## Fix
 

@@ -18,7 +18,7 @@ written. The part follows the training dtype.
 
 ## Not flagged
 
-Quantised parts, `NONE` and `auto`, saving in another dtype than training where that is the usual choice.
+Quantized parts, `NONE` and `auto`, saving in another dtype than training where that is the usual choice.
 """
 
 from __future__ import annotations

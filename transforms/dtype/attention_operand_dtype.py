@@ -38,13 +38,12 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     message = (
         f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
     )
     fix = operand_fix(project, meeting, Applicability.SAFE)
     fixes = [fix] if fix is not None else []
-    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes)
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
 
 
 rule = Rule.of("PF213", check)

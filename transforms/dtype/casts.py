@@ -7,7 +7,7 @@ import ast
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
-from ...codemod.model import Applicability, Edit, Fix, Operation, ReplaceExpression, SetArgument
+from ...codemod.model import Applicability, Edit, Fix
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .clashes import MOVING, chain_of, is_device
@@ -48,12 +48,12 @@ def operand_fix(project: Project, meeting: Meeting, applicability: Applicability
     return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), how)
 
 
-def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Operation:
+def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
     """``node.to(text)``; a call of ``.to(device)`` gets a ``dtype=`` instead of a second call."""
     span = module.document.span(node)
     if _only_moves(node):
-        return SetArgument(span, "dtype", text)
-    return ReplaceExpression(span, (span, f".to({text})"))
+        return module.set_argument(span, "dtype", text)
+    return module.replace(span, span, f".to({text})")
 
 
 def moves_only(call: ast.Call) -> bool:
@@ -111,21 +111,23 @@ def _is_known_at(module: ModuleNames, text: str, maker: ast.expr) -> bool:
     return True
 
 
-def _made_in(module: ModuleNames, maker: ast.expr, text: str) -> Operation | None:
+def _made_in(module: ModuleNames, maker: ast.expr, text: str) -> Edit | None:
     """The edit that makes ``maker`` give ``text``: a factory, ``.float()``, or the dtype that was written."""
     span = module.document.span(maker)
     if isinstance(maker, ast.Call):
         name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
         if name in ("float", "double") and isinstance(maker.func, ast.Attribute) and not maker.args:
-            return ReplaceExpression(span, (module.document.span(maker.func.value), f".to(dtype={text})"))
+            return module.replace(span, maker.func.value, f".to(dtype={text})")
         takes_dtype = name in FACTORY_NAMES and all(item.arg not in (None, "out") for item in maker.keywords)
-        return SetArgument(span, "dtype", text) if takes_dtype and (name != "normal" or has_size(maker)) else None
+        return (
+            module.set_argument(span, "dtype", text) if takes_dtype and (name != "normal" or has_size(maker)) else None
+        )
     if isinstance(maker, ast.Attribute) and maker.attr in ("float32", "float"):
-        return ReplaceExpression(span, (text,))
+        return module.replace(span, text)
     return _moved(module, maker, text)
 
 
-def _moved(module: ModuleNames, maker: ast.expr, text: str) -> Operation | None:
+def _moved(module: ModuleNames, maker: ast.expr, text: str) -> Edit | None:
     """``scheduler.alphas_cumprod.to(device)``: the cast joins the move."""
     method = module.parents.get(maker)
     call = module.parents.get(method) if isinstance(method, ast.Attribute) and method.attr == "to" else None
@@ -145,7 +147,7 @@ def module_fix(project: Project, meeting: Meeting) -> Fix | None:
         same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
         if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
             span = document.span(node)
-            operation = ReplaceExpression(span, (span, f".to(dtype={text})"))
+            operation = meeting.module.replace(span, span, f".to(dtype={text})")
             how = trusted(project, meeting, text, node, Applicability.SAFE)
             return _fix("module", f"cast the module to {text}", meeting, operation, how)
     return None
@@ -156,7 +158,6 @@ def norm_weights_fix(meeting: Meeting) -> Fix | None:
     call = meeting.node
     if not isinstance(call, ast.Call):
         return None
-    document = meeting.module.document
     first = next((index for index, item in enumerate(call.args) if item is meeting.meant.node), None)
     chosen = call.args[first : first + 2] if first is not None else []
     chosen += [item.value for item in call.keywords if item.arg in ("weight", "bias")]
@@ -165,11 +166,11 @@ def norm_weights_fix(meeting: Meeting) -> Fix | None:
         if isinstance(item, ast.Name | ast.Attribute):
             text = ast.unparse(item)
             replacement = f"{text}.float() if {text} is not None else None"
-            edits.append(Edit(document.path, ReplaceExpression(document.span(item), (replacement,))))
+            edits.append(meeting.module.replace(item, replacement))
     message = "cast the weights to float32 for this operation; nothing changes where they are float32"
-    return Fix("weights", message, Applicability.SAFE, tuple(edits)) if edits else None
+    return Fix.safe("weights", message, *edits) if edits else None
 
 
-def _fix(name: str, text: str, meeting: Meeting, operation: Operation, applicability: Applicability) -> Fix:
-    behaviour = "nothing changes where everything is float32"
-    return Fix(name, f"{text}; {behaviour}", applicability, (Edit(meeting.module.document.path, operation),))
+def _fix(name: str, text: str, meeting: Meeting, operation: Edit, applicability: Applicability) -> Fix:
+    behavior = "nothing changes where everything is float32"
+    return Fix.of(name, applicability, f"{text}; {behavior}", operation)

@@ -53,7 +53,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
     )
     found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
-    return rule.finding(message, document.path, span, evidence(project, meeting), [fix for fix in found if fix])
+    return rule.at(meeting.module, span, message, evidence(project, meeting), [fix for fix in found if fix])
 
 
 rule = Rule.of("PF202", check)

@@ -44,14 +44,11 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     message = (
         f"{name_of(meeting.odd.node)} is float32 here and meets {name_of(meeting.meant.node)}, "
         "which can be 16-bit: this raises outside of autocast"
     )
-    return rule.finding(
-        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
-    )
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
 
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting, place_of
-from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
+from ...codemod.model import Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import cast_operation
 from .clashes import Family, clashes, evidence, name_of
@@ -46,7 +46,6 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     written, destination = _sides(meeting)
     message = (
         f"{name_of(written)} is written into {name_of(destination)} through an index: "
@@ -54,7 +53,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
     )
     fix = _fix(meeting, written, destination)
     fixes = [fix] if fix is not None else []
-    return rule.finding(message, document.path, document.span(meeting.node), evidence(project, meeting), fixes)
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
 
 
 def _sides(meeting: Meeting) -> tuple[ast.expr, ast.expr]:
@@ -75,9 +74,9 @@ def _fix(meeting: Meeting, written: ast.expr, destination: ast.expr) -> Fix | No
     if place_of(destination) is None or isinstance(written, ast.Tuple | ast.List):
         return None
     text = f"{ast.unparse(destination)}.dtype"
-    edit = Edit(meeting.module.document.path, cast_operation(meeting.module, written, text))
+    edit = cast_operation(meeting.module, written, text)
     message = f"cast what is written to {text}; nothing changes where both have one dtype"
-    return Fix("cast", message, Applicability.SAFE, (edit,))
+    return Fix.safe("cast", message, edit)
 
 
 rule = Rule.of("PF206", check)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ...codemod.flow.classes import ProjectClass, is_torch_module
-from ...codemod.flow.contexts import AutocastIndex
+from ...codemod.flow.contexts import autocasts_by_node
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Made, Role
 from ...codemod.python.names import FunctionNode
@@ -65,7 +65,7 @@ def _is_in_island(project: Project, meeting: Meeting) -> bool:
     odd = meeting.odd.atom
     if odd.dtype != FP32 or odd.made is not Made.CAST:
         return False
-    index = project.fact(AutocastIndex).of(meeting.module)
+    index = autocasts_by_node(project, meeting.module)
     node: ast.AST | None = meeting.node
     while node is not None and index:
         opened = node.decorator_list if isinstance(node, FunctionNode) else ()

@@ -20,7 +20,7 @@ Both are that for masks and for constants, whose values every floating type hold
 
 ## Not flagged
 
-Operands of one dtype, integer and bool masks (they take the dtype of their neighbour), float64, operands that a test of
+Operands of one dtype, integer and bool masks (they take the dtype of their neighbor), float64, operands that a test of
 the dtype itself chose, a result that a cast follows.
 """
 
@@ -71,16 +71,13 @@ def _is_cast(parent: ast.AST | None) -> bool:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     odd = name_of(meeting.odd.node)
     if meeting.odd.node is meeting.meant.node:
         text = f"{odd} is float32 on one path and has the project's dtype on the other"
     else:
         text = f"{odd} is float32 beside {name_of(meeting.meant.node)}"
     message = f"{text}: the concatenation is promoted to float32, and the next 16-bit layer raises"
-    return rule.finding(
-        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
-    )
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
 
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:

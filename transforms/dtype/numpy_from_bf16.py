@@ -70,9 +70,8 @@ def _of_dtype(project: Project, reading: Reading) -> Finding | None:
         chosen = next((atom.symbol for atom in guilty if atom.expression is not None), "")
         message = f"{name} is bfloat16 {f'where {chosen} is' if chosen else 'on one path'}: {RAISES}"
     safe = all(atom.is_floating and atom.dtype != FP64 for atom in atoms)
-    document = reading.module.document
     evidence = atom_places(project, guilty)
-    return rule.finding(message, document.path, document.span(reading.call), evidence, _float_fix(reading, safe=safe))
+    return rule.at(reading.module, reading.call, message, evidence, _float_fix(reading, safe=safe))
 
 
 def _is_bf16(atom: Atom) -> bool:
@@ -92,9 +91,8 @@ def _of_model(project: Project, reading: Reading) -> Finding | None:
         f"{name} comes from {model} where autocast {when} in bfloat16: unless the model returns float32, this raises"
         " TypeError because NumPy does not support bfloat16"
     )
-    document = reading.module.document
     fixes = _float_fix(reading, safe=atom.is_floating)
-    return rule.finding(message, document.path, document.span(reading.call), atom_places(project, (atom,)), fixes)
+    return rule.at(reading.module, reading.call, message, atom_places(project, (atom,)), fixes)
 
 
 def _float_fix(reading: Reading, *, safe: bool) -> list[Fix]:
@@ -103,7 +101,7 @@ def _float_fix(reading: Reading, *, safe: bool) -> list[Fix]:
         return []
     integers = "" if safe else "; integers and float64 would become float32"
     message = f"cast to float32 first; nothing changes for a float32 tensor{integers}"
-    return [Fix("float", message, Applicability.SAFE if safe else Applicability.UNSAFE, (edit,))]
+    return [Fix.of("float", Applicability.SAFE if safe else Applicability.UNSAFE, message, edit)]
 
 
 rule = Rule.of("PF208", check)

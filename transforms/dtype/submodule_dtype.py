@@ -46,11 +46,8 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
     message = _message(meeting)
-    return rule.finding(
-        message, document.path, document.span(meeting.node), evidence(project, meeting), fixes(project, meeting)
-    )
+    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
 
 
 def _message(meeting: Meeting) -> str:

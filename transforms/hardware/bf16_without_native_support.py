@@ -100,7 +100,7 @@ def _in_text(project: Project, scope: Scope, device: Device) -> Iterator[Finding
     if setting is None:
         return
     message = f"{scope.framework.title} is configured to compute in bfloat16, but {device.label} {_lack(device)}"
-    yield rule.finding(message, scope.path, setting.place.span, (), _text_fixes(project, scope, device))
+    yield rule.found(setting.place.saying(message), fixes=_text_fixes(project, scope, device))
 
 
 def _text_fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:

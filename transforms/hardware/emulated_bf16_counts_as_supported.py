@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, names_of, resolve
@@ -120,7 +120,7 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call) -> Finding |
     if pins is not None and not pins.may_reach(COUNTS_EMULATION):
         return None
     old = pins.pin_below(HAS_ARGUMENT) if pins is not None else None
-    evidence = [Place(old.place.path, old.place.span, "allows a PyTorch without this argument")] if old else []
+    evidence = [old.place.saying("allows a PyTorch without this argument")] if old else []
     provides = pins is None and _provides_for_old(module, call)
     fixes = [] if old is not None or provides else [_fix(module, call)]
     return rule.at(

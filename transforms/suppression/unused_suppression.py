@@ -3,7 +3,7 @@
 ## What goes wrong
 
 `# precfix: ignore[PF101]` stays in a line after the mistake is gone, and hides the next one. Or it never silenced
-anything: a misspelt word (`# precfix: noqa`), a code that no rule has, an `ignore` without codes.
+anything: a misspelled word (`# precfix: noqa`), a code that no rule has, an `ignore` without codes.
 
 ## Why
 
@@ -13,7 +13,7 @@ every rule has run, so the findings of this rule are made when those of the othe
 ## Fix
 
 `remove` [safe] takes the codes that silence nothing out of the comment, or the whole comment with the blanks before it
-and, where it stood alone, its line. Nothing else changes, and it is done after all other repairs. Misspelt comments
+and, where it stood alone, its line. Nothing else changes, and it is done after all other repairs. Misspelled comments
 and unknown codes are reported with what to write instead.
 
 ## Not flagged

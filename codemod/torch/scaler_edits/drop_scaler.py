@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ...model import Edit, Fix
-from ...python.bindings import attribute_assignments
+from ...python.bindings import self_stores
 from ...python.editing import Where
 from ...python.names import Binding, ModuleNames, Scope, names_of
 from ...source.documents import Document
@@ -52,7 +52,7 @@ def _is_local(scaler: Scaler) -> bool:
 def _is_only_assignment(alias: AttributeAlias) -> bool:
     if alias.owner is None or alias.name in _declared(alias.module):
         return False
-    return len(attribute_assignments(alias.module, alias.owner, alias.name)) == 1
+    return len(self_stores(alias.module, alias.owner, alias.name)) == 1
 
 
 def _declared(module: ModuleNames) -> set[str]:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ...python.bindings import reaching
+from ...python.bindings import only_value
 from ...python.functions import class_of
 from ...python.keywords import entries_of
 from ...python.names import ModuleNames, names_of, resolve
@@ -28,7 +28,7 @@ OWN_WAYS = frozenset({"__init__", "__new__", "__post_init__"})
 
 def call_scopes(project: Project) -> Iterator[Scope]:
     """A scope for every call of a framework's constructors, by file and line."""
-    makers = [(framework, name) for framework in project.frameworks for name in framework.recognise.calls]
+    makers = [(framework, name) for framework in project.frameworks for name in framework.recognize.calls]
     if makers:
         yield from _Calls(project, makers).scopes()
 
@@ -115,8 +115,7 @@ def _called(project: Project, module: ModuleNames, function: ast.expr) -> str | 
         return qualified
     made: ast.expr | None = function.value
     if isinstance(made, ast.Name):
-        values = [binding.value for binding in reaching(module, module.scope_of(made).lookup(made.id), made)]
-        made = values[0] if len(values) == 1 else None
+        made = only_value(module, made)
     owner = resolve(project, module, made.func) if isinstance(made, ast.Call) else None
     return f"{owner}.{function.attr}" if owner is not None else None
 

@@ -29,7 +29,7 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
     """Whether a run certainly reads ``scope``; code always is read where it runs."""
     if scope.kind in ("call", "mapping"):
         return True
-    if any(is_file_named(scope.path, pattern) for pattern in scope.framework.recognise.unasked):
+    if any(is_file_named(scope.path, pattern) for pattern in scope.framework.recognize.unasked):
         return True
     if scope.kind == "command":
         return _is_parsed(project, scope)
@@ -39,7 +39,7 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
 
 def _names(project: Project, run: Run, scope: Scope) -> bool:
     """Whether a run that somebody starts brings the scope along."""
-    started = run.is_launched or bool(run.modules)
+    started = run.command is not None or bool(run.modules)
     return started and any(member.scope is scope and member.link != UNNAMED for member in run.members)
 
 
@@ -92,7 +92,7 @@ def _is_named_in(module: ModuleNames, path: str) -> bool:
 
 def _is_parsed(project: Project, scope: Scope) -> bool:
     """Whether the program behind a command line defines the flags: a launcher, the framework's program, or a parser."""
-    if scope.title in scope.framework.recognise.launchers:
+    if scope.title in scope.framework.recognize.launchers:
         return True
     if scope.command is not None and runs_program(scope.framework, scope.command.words):
         return True

@@ -32,7 +32,7 @@ class Load:
     sentence: bool
 
     @property
-    def quantised(self) -> bool:
+    def quantized(self) -> bool:
         """Whether the weights are integers, or may be."""
         named = [self.given.values.get(key) for key in QUANTIZED_KEYS]
         return not self.given.complete or any(not _is_off(node) for node in named if node is not None)

@@ -22,12 +22,12 @@ WORDS = ("bf16", "fp16", "bfloat16", "float16", "amp", "loss_scale", "precision"
 
 def mapping_scopes(project: Project) -> Iterator[Scope]:
     """A scope for every dictionary and every configuration module that a framework owns."""
-    dictionaries = [item for item in project.frameworks if "dict" in item.recognise.mappings]
-    modules = [item for item in project.frameworks if "module" in item.recognise.mappings]
+    dictionaries = [item for item in project.frameworks if "dict" in item.recognize.mappings]
+    modules = [item for item in project.frameworks if "module" in item.recognize.mappings]
     if not dictionaries and not modules:
         return
-    literal = [mark for framework in dictionaries for mark in framework.recognise.strong]
-    variable = [mark for framework in modules for mark in framework.recognise.strong if not mark.startswith("-")]
+    literal = [mark for framework in dictionaries for mark in framework.recognize.strong]
+    variable = [mark for framework in modules for mark in framework.recognize.strong if not mark.startswith("-")]
     words = (*WORDS, *sorted({words[0] for mark in (*literal, *variable) if (words := words_of_mark(mark))}))
     for document in project.python_documents(words, where=_filter(literal, variable)):
         module = names_of(project, document)

@@ -75,7 +75,7 @@ def plain_flag(flag: str) -> str:
 
 def points(framework: Framework, path: str, marks: Mapping[str, str | None]) -> int:
     """How sure it is that ``framework`` reads a text at ``path`` with these keys (dotted path or flag -> value)."""
-    known = framework.recognise
+    known = framework.recognize
     if any(_is_marked(mark, marks) for mark in known.unless):
         return 0
     total = 3 if any(is_file_named(path, pattern) for pattern in known.files) else 0
@@ -127,15 +127,15 @@ def owner_of(frameworks: Iterable[Framework], path: str, marks: Mapping[str, str
     most = (False, ENOUGH - 1)
     for framework in frameworks:
         score = points(framework, path, marks)
-        if score >= ENOUGH and (not framework.recognise.generic, score) > most:
-            best, most = framework, (not framework.recognise.generic, score)
+        if score >= ENOUGH and (not framework.recognize.generic, score) > most:
+            best, most = framework, (not framework.recognize.generic, score)
     return best
 
 
 def runs_program(framework: Framework, words: Iterable[str]) -> bool:
     """Whether one of the framework's programs is among the words of a command line."""
     text = " ".join(word for word in words if len(word) <= MAX_PATH)
-    return any(_is_program(text, pattern) for pattern in framework.recognise.programs)
+    return any(_is_program(text, pattern) for pattern in framework.recognize.programs)
 
 
 @lru_cache(maxsize=4096)

@@ -40,7 +40,7 @@ def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
         mark.rpartition(" + ")[2].partition(": ")[0].rpartition(".")[2]
         for framework in project.frameworks
         if any(action.verb == "put" for action in framework.actions(project.target) or ())
-        for mark in framework.recognise.strong
+        for mark in framework.recognize.strong
     }
     return tuple(sorted(mark for mark in marks if len(mark) > 5 and not set("*{") & set(mark)))
 
@@ -54,7 +54,7 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     framework = owner_of(reading, config.name, marks)
     if framework is not None:
         yield _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
-    others = [item for item in reading if item.recognise.sections and item is not framework]
+    others = [item for item in reading if item.recognize.sections and item is not framework]
     taken: list[Entry] = []
     for entry in config.text.entries if others else ():
         if entry.container == "mapping" and entry.key and not any(_is_below(entry, outer) for outer in taken):
@@ -66,7 +66,7 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
 
 
 def _is_section_of(framework: Framework, entry: Entry) -> bool:
-    return any(stands_at(path_of(entry), place) for place in framework.recognise.sections)
+    return any(stands_at(path_of(entry), place) for place in framework.recognize.sections)
 
 
 def _is_below(entry: Entry, outer: Entry) -> bool:
@@ -214,7 +214,7 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
     command = config.text.commands[number]
     launched = [entry for entry in entries if entry.owner == "launcher"]
     for framework in _reading(project, "command"):
-        own = [entry for entry in launched if entry.command in framework.recognise.launchers]
+        own = [entry for entry in launched if entry.command in framework.recognize.launchers]
         if own:
             yield _flag_scope(config, framework, own, own[0].command, number)
     own = [entry for entry in entries if entry.owner != "launcher"]

@@ -14,13 +14,8 @@ FIX = "respell"
 def findings_of(project: Project, rule: Rule) -> Iterator[Finding]:
     """One finding for each contradiction of the rule's code that holds in the project."""
     for clash in clashes_of(project, rule.code):
-        evidence = [setting.place for setting in clash.settings]
-        if not evidence or evidence == [clash.place]:
-            evidence = []
-        yield rule.finding(
-            f"{clash.scope.framework.title}: {clash.message}",
-            clash.place.path,
-            clash.place.span,
-            evidence=evidence,
-            fixes=clash.fixes(FIX),
+        places = [setting.place for setting in clash.settings]
+        evidence = places if places != [clash.place] else []
+        yield rule.found(
+            clash.place.saying(f"{clash.scope.framework.title}: {clash.message}"), evidence, clash.fixes(FIX)
         )

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...python.bindings import reaching, self_stores
-from ...python.names import ModuleNames, Scope, attribute_chain, names_of
+from ...python.bindings import only_value
+from ...python.names import ModuleNames, Scope, names_of
 from ...python.paths import name_parts
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
@@ -119,14 +119,7 @@ def _attribute_of_torch(module: ModuleNames, node: ast.expr, hops: int) -> ast.e
         return None
     if hops >= MAX_HOPS:
         return None
-    chain = attribute_chain(node)
-    values: list[ast.expr | None] = []
-    if isinstance(node, ast.Name):
-        values = [binding.value for binding in reaching(module, module.scope_of(node).lookup(node.id), node)]
-    elif chain is not None and chain[0] == "self" and len(chain) == 2:
-        owner = module.scope_of(node).enclosing_class
-        values = [value for value, _ in self_stores(module, owner, chain[1])] if owner is not None else []
-    only = values[0] if len(values) == 1 else None
+    only = only_value(module, node)
     return _attribute_of_torch(module, only, hops + 1) if only is not None else None
 
 

@@ -20,7 +20,7 @@ from .edits import edits_of
 from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
 from .steps import Plan, Step, in_words, plan_of, said
 
-QUANTISED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
+QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
 """In the name of a model: weights whose kernels take float16."""
 
 
@@ -50,8 +50,8 @@ class Move:
     def finding(self, rule: Rule) -> Finding:
         """The finding; its fix is safe where all is known, because this very change was asked for."""
         effect = f"{self.effect}; unsafe, as {self.unproved}" if self.unproved else self.effect
-        fixes = [Fix("move", effect, Applicability.safe_if(not self.unproved), self.edits)] if self.edits else []
-        return rule.finding(self.message, self.path, self.span, self.evidence, fixes)
+        fix = Fix.of("move", Applicability.safe_if(not self.unproved), effect, *self.edits)
+        return rule.found(Place(self.path, self.span, self.message), self.evidence, [fix] if self.edits else [])
 
 
 def moves_of(project: Project) -> Iterator[Move]:
@@ -162,7 +162,7 @@ def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
 
 def _one_of_several(project: Project, scope: Scope) -> str:
     """Why a place is not for this run alone to change: other code, or another model, may need it as it is."""
-    if scope.command is not None and any(QUANTISED_FOR_HALF.match(word) for word in scope.command.words):
+    if scope.command is not None and any(QUANTIZED_FOR_HALF.match(word) for word in scope.command.words):
         return "GPTQ and AWQ models compute in float16"
     if scope.kind == "environment" and _is_an_exception(project, scope):
         return "a condition around it switches mixed precision off here"
@@ -178,9 +178,10 @@ def _one_of_several(project: Project, scope: Scope) -> str:
 
 def _given_name(scope: Scope) -> str:
     """The name that a module gives to what a call makes, for other modules to use; empty elsewhere."""
-    if scope.kind != "call" or not isinstance(scope.origin, CodeOrigin) or scope.origin.node is None:
+    call = scope.call
+    if call is None or not isinstance(scope.origin, CodeOrigin):
         return ""
-    module, call = scope.origin.module, scope.origin.node
+    module = scope.origin.module
     statement = module.statement_of(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
     if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:

@@ -24,7 +24,7 @@ is not the one its training step has is reported only.
 
 A region that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), one of
 several branches or table entries; `enabled=False`; regions on the CPU; regions inside another one, whose dtype they
-inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded quantised.
+inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded quantized.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.python.bindings import reaching, self_stores
+from ....codemod.python.bindings import only_value, self_stores
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain
@@ -112,7 +112,7 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
     """``GradScaler(enabled=args.dtype == "float16")``: the setting that the scaler follows and autocast does not."""
     module = region.module
     conditions = conditions_in(project, module)
-    for scaler in scalers(project) if "caler" in module.document.text else ():
+    for scaler in scalers(project) if module.mentions("scaler") else ():
         if scaler.module is not module or scaler.enabled_node is None:
             continue
         for given in conditions.given(scaler.enabled_node, True):
@@ -147,7 +147,7 @@ def weights_used_in(project: Project, region: Autocast) -> Named | None:
     block = module.statement_of(region.node)
     for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
         for model in _models(call):
-            found = _weights(project, module, model, block)
+            found = _weights(project, module, model)
             if found is not None:
                 text = ast.unparse(found) if means_the_same(module, found, region.node) else None
                 name = ast.unparse(model)
@@ -165,26 +165,19 @@ def _models(call: ast.Call) -> Iterator[ast.expr]:
         yield call.func.value
 
 
-def _weights(project: Project, module: ModuleNames, model: ast.expr, at: ast.AST) -> ast.expr | None:
+def _weights(project: Project, module: ModuleNames, model: ast.expr) -> ast.expr | None:
     """The expression that made the weights of ``model`` bfloat16, or None."""
-    if isinstance(model, ast.Name):
-        bindings = reaching(module, module.scope_of(at).lookup(model.id), model)
-        stored = [item.value for item in bindings]
-    else:
-        chain, owner = attribute_chain(model) or [], module.scope_of(at).enclosing_class
-        if len(chain) != 2 or chain[0] != "self" or owner is None:
-            return None
-        stored = [value for value, _ in self_stores(module, owner, chain[1])]
-    if len(stored) != 1 or stored[0] is None or _is_cast_elsewhere(module, model):
+    made = only_value(module, model)
+    if made is None or _is_cast_elsewhere(module, model):
         return None
-    node = _dtype_of_weights(stored[0])
+    node = _dtype_of_weights(made)
     if node is None or constants_of(project, module, node) != {BF16}:
         return None
     return node
 
 
 def _is_cast_elsewhere(module: ModuleNames, model: ast.expr) -> bool:
-    """Whether some call casts the model after it was made, or prepares it for quantised training."""
+    """Whether some call casts the model after it was made, or prepares it for quantized training."""
     text = ast.unparse(model)
     for name in ("float", "half", "to", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"):
         for call in module.calls_by_name.get(name, []):
@@ -225,7 +218,7 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
 def trainer_in(project: Project, region: Autocast) -> Named | None:
     """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` written down in the same file."""
     module = region.module
-    if module.scope_of(region.node).enclosing_class is not None or "bf16" not in module.document.text:
+    if module.scope_of(region.node).enclosing_class is not None or not module.mentions("bf16"):
         return None  # a method may run inside the trainer's own region, whose dtype it then has
     found = [call for call in module.calls if _asks_for(call, "bf16")]
     if not found or any(_asks_for(call, "fp16") for call in module.calls):

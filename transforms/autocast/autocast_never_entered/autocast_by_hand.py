@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.python.bindings import reaching, self_stores
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.bindings import values_at
+from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
 
@@ -28,11 +28,5 @@ def _is_autocast(module: ModuleNames, call: ast.Call, made: set[ast.AST]) -> boo
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
     if receiver in made:
         return True
-    chain = attribute_chain(receiver) if receiver is not None else None
-    scope = module.scope_of(call)
-    values: list[ast.expr | None] = []
-    if isinstance(receiver, ast.Name):
-        values = [item.value for item in reaching(module, scope.lookup(receiver.id), receiver)]
-    elif chain is not None and len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
-        values = [value for value, _ in self_stores(module, scope.enclosing_class, chain[1])]
+    values = values_at(module, receiver) if receiver is not None else []
     return bool(values) and all(value in made for value in values)

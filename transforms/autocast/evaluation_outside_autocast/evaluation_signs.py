@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.purpose.steps import Entered, function_scope, is_in_context
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ....codemod.python.paths import exclusive, guards, name_parts, position
@@ -70,7 +70,7 @@ def signs(project: Project) -> Iterator[Sign]:
 
 def _in_training_files(project: Project) -> Iterator[Sign]:
     for module, regions in regions_of_training_files(project).items():
-        if any(word in module.document.text.lower() for word in OTHER_RUNTIMES):
+        if module.mentions(*OTHER_RUNTIMES):
             continue
         inside = [call for region in regions for call in calls_inside(region)]
         trained = {call.name: call for call in inside if call.region is not None and is_training(call.region)}
@@ -105,10 +105,7 @@ def _low_precision_input(project: Project, call: ModelCall, trained: ModelCall) 
 
 def _cast_of(project: Project, module: ModuleNames, argument: ast.expr) -> tuple[ast.expr, Dtype] | None:
     """The cast to 16 bits that made an argument, when nothing else can have made it."""
-    if isinstance(argument, ast.Name):
-        bindings = reaching(module, module.scope_of(argument).lookup(argument.id), argument)
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        argument = value if value is not None else argument
+    argument = (only_value(module, argument) if isinstance(argument, ast.Name) else None) or argument
     if not isinstance(argument, ast.Call):
         return None
     dtype = cast_dtype(project, module, argument)
@@ -190,7 +187,7 @@ def _is_model_argument(module: ModuleNames, node: ast.expr) -> bool:
 
 def _unused_contexts(project: Project) -> Iterator[Sign]:
     """``def validate(model, loader, amp_autocast)`` that runs the model and never uses the context it is given."""
-    for document in project.python_documents(WORDS, where=lambda text: "autocast" in text and "def " in text):
+    for document in project.python_documents(WORDS):
         module = names_of(project, document)
         for function in module.scopes:
             if isinstance(function, ast.FunctionDef):

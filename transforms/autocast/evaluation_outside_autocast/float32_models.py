@@ -5,63 +5,34 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.python.callers import callers_of
+from ....codemod.python.creations import Creation, called_name, creations_of
 from ....codemod.python.functions import class_of, method_of
-from ....codemod.python.names import Binding, ModuleNames, attribute_chain, resolve
+from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
-from ....codemod.torch.api import SAME_WEIGHTS
+from ....codemod.torch.api import SAME_COMPUTATION, SAME_WEIGHTS
 
 CASTS = ("half", "bfloat16", "double", "type", "to")
-WRAPPERS = ("DistributedDataParallel", "DDP", "DataParallel", "compile", "convert_sync_batchnorm")
-"""What takes a model and gives one back that computes the same."""
 LIBRARIES = ("torch.nn.", "torchvision.models.")
 ADAPTS = ("autocast", "dtype", "float", "half", "bfloat16", "to", "type", "type_as", "custom_fwd")
 """Names in a ``forward`` that may make any input fit."""
 STRICT = ("Linear", "Conv1d", "Conv2d", "Conv3d", "LSTM", "GRU", "MultiheadAttention")
 """Layers that refuse an input whose dtype is not their weights'."""
-MAX_STEPS = 5
 
 
 def is_certainly_float32(project: Project, module: ModuleNames, model: ast.expr) -> bool:
     """Whether every value ``model`` can have is made in the project, in float32, and never cast."""
-    if not isinstance(model, ast.Name):
+    found = creations_of(project, module, model) if isinstance(model, ast.Name) else ()
+    return bool(found) and all(_is_float32(project, made) for made in found)
+
+
+def _is_float32(project: Project, made: Creation) -> bool:
+    if not all(called_name(call) in (*SAME_WEIGHTS, *SAME_COMPUTATION) for call in made.through):
         return False
-    return _all_float32(project, module, module.scope_of(model).lookup(model.id), 0)
-
-
-def _all_float32(project: Project, module: ModuleNames, bindings: list[Binding], depth: int) -> bool:
-    if not bindings or depth > MAX_STEPS or _is_cast(module, bindings[0].name):
+    if any(_may_be_dtype(item) for call in (made.call, *made.through) for item in _arguments(call)):
         return False
-    return all(_is_float32(project, module, binding, depth) for binding in bindings)
-
-
-def _is_float32(project: Project, module: ModuleNames, binding: Binding, depth: int) -> bool:
-    if binding.kind == "parameter":
-        return _all_callers_pass_float32(project, module, binding, depth)
-    value = binding.value
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SAME_WEIGHTS:
-        if any(_may_be_dtype(item) for item in _arguments(value)):
-            return False
-        value = value.func.value
-    if isinstance(value, ast.Name) and value.id == binding.name:
-        return True
-    if not isinstance(value, ast.Call) or any(_may_be_dtype(item) for item in _arguments(value)):
+    if any(_is_cast(name.module, name.text) for name in made.names):
         return False
-    if (attribute_chain(value.func) or [""])[-1] in WRAPPERS and value.args:
-        return isinstance(value.args[0], ast.Name) and value.args[0].id == binding.name
-    return _makes_plain_module(project, module, value)
-
-
-def _all_callers_pass_float32(project: Project, module: ModuleNames, binding: Binding, depth: int) -> bool:
-    function = binding.scope.node
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    callers = callers_of(project, module, function)
-    passed = [(site.module, site.target.arguments(site.call).get(binding.name)) for site in callers.sites]
-    return bool(passed) and all(
-        isinstance(node, ast.Name) and _all_float32(project, other, other.scope_of(node).lookup(node.id), depth + 1)
-        for other, node in passed
-    )
+    return _makes_plain_module(project, made.module, made.call)
 
 
 def _makes_plain_module(project: Project, module: ModuleNames, made: ast.Call) -> bool:
@@ -93,7 +64,7 @@ def _is_cast(module: ModuleNames, name: str) -> bool:
         for call in module.calls_by_name.get(cast, []):
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             if receiver is None or not any(
-                isinstance(node, ast.Name) and node.id == name for node in ast.walk(receiver)
+                isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name for node in ast.walk(receiver)
             ):
                 continue
             if cast != "to" or any(_may_be_dtype(item) for item in _arguments(call)):

@@ -7,12 +7,11 @@ heads, relu or gelu, biases. ``norm_first`` is left out as well: from PyTorch 2.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ....codemod.python.arguments import Signature, bind
-from ....codemod.python.bindings import default_of, reaching, self_stores
+from ....codemod.python.bindings import default_of, only_value
 from ....codemod.python.functions import class_of
 from ....codemod.python.limits import MAX_BASES
 from ....codemod.python.names import ModuleNames, Scope, attribute_chain, names_of, resolve
@@ -22,7 +21,6 @@ from ....codemod.torch.dtypes import Unknown
 
 WORDS = ("batch_first", "TransformerEncoderLayer")
 """A file without these builds no encoder that has its batch first, unless through a class of the project."""
-NAMES = re.compile(r"\b(?:TransformerEncoder(?:Layer)?|Transformer)\b")
 """Nor does one without these."""
 PREFIXES = ("torch.nn.", "torch.nn.modules.", "torch.nn.modules.transformer.")
 LAYER, ENCODER, TRANSFORMER = "TransformerEncoderLayer", "TransformerEncoder", "Transformer"
@@ -63,7 +61,7 @@ def encoders(project: Project) -> tuple[Encoder, ...]:
 
 
 def _encoders(project: Project) -> tuple[Encoder, ...]:
-    documents = list(project.python_documents(WORDS, where=lambda text: NAMES.search(text) is not None))
+    documents = list(project.python_documents(WORDS, where=lambda text: "Transformer" in text))
     modules = dict.fromkeys(names_of(project, document) for document in documents)
     names = {name for module in modules for name in _subclasses(project, module)}
     if names:
@@ -202,13 +200,8 @@ def _layer_of(module: ModuleNames, stack: ast.Call) -> ast.Call | None:
     """The call that makes the layer of a ``TransformerEncoder``: in place, or through one name or attribute."""
     arguments = bind(SIGNATURES[ENCODER], stack) or {}
     node: ast.expr | None = arguments.get("encoder_layer")
-    if isinstance(node, ast.Name):
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-        node = bindings[0].value if len(bindings) == 1 else None
-    elif isinstance(node, ast.Attribute) and attribute_chain(node) == ["self", node.attr]:
-        owner = module.scope_of(node).enclosing_class
-        stores = self_stores(module, owner, node.attr) if owner is not None else []
-        node = stores[0][0] if len(stores) == 1 else None
+    if isinstance(node, ast.Name | ast.Attribute):
+        node = only_value(module, node)
     return node if isinstance(node, ast.Call) else None
 
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule
+from ....codemod.model import Applicability, EditRefused, Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import Scope, Setting
@@ -72,21 +72,15 @@ def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradict
         message = f"{what} in the {section} section ({names}): DeepSpeed 0.17.1 and later rejects it [{contradiction}]"
         done = f"delete {names} from {section}: no DeepSpeed version reads them there"
         steps = [Step("drop", setting.key, setting=setting) for setting in stray]
-        yield rule.finding(
-            message,
-            scope.path,
-            stray[0].place.span,
-            [_seen(setting, f"{_last(setting)} has no meaning in {section}") for setting in stray[1:]],
+        yield rule.found(
+            stray[0].place.saying(message),
+            [setting.place.saying(f"{_last(setting)} has no meaning in {section}") for setting in stray[1:]],
             _fix(project, "delete-keys", scope, done, Applicability.SAFE, steps),
         )
 
 
 def _last(setting: Setting) -> str:
     return setting.name.rpartition(".")[2]
-
-
-def _seen(setting: Setting, message: str) -> Place:
-    return Place(setting.place.path, setting.place.span, message)
 
 
 def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
@@ -96,11 +90,9 @@ def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
     word = _word(project, scope)
     trainer = _to_auto(project, scope, fp16 if word.type == "bf16" else bf16, word.type) if word else []
     other = "the run computes in the other type"
-    yield rule.finding(
-        "fp16 and bf16 are both enabled: DeepSpeed stops with an AssertionError [ds-both]",
-        scope.path,
-        bf16.place.span,
-        [_seen(fp16, "fp16 is enabled here"), *([word.place] if word else [])],
+    yield rule.found(
+        bf16.place.saying("fp16 and bf16 are both enabled: DeepSpeed stops with an AssertionError [ds-both]"),
+        [fp16.place.saying("fp16 is enabled here"), *([word.place] if word else [])],
         [
             *trainer,
             *_fix(project, "keep-bf16", scope, f"switch fp16 off; {other}", Applicability.UNSAFE, [_off(fp16)]),
@@ -123,7 +115,7 @@ def _word(project: Project, scope: Scope) -> TrainerWord | None:
 
 def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
-    one_is_on = any(_switch(scope, name) is not None for name in TYPES)
+    one_is_on = any(_switch(scope, name) is not None for name in TYPES.values())
     word = _word(project, scope) if one_is_on else None
     if word is None:
         return
@@ -131,13 +123,9 @@ def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     wrong = _switch(scope, other)
     if wrong is None or _switch(scope, word.type) is not None:
         return
-    yield rule.finding(
-        f"{other} is enabled here while the trainer that reads this file asks for {word.type} [hf-deepspeed-mismatch]",
-        scope.path,
-        wrong.place.span,
-        [word.place],
-        _to_auto(project, scope, wrong, word.type),
-    )
+    message = f"{other} is enabled here while the trainer that reads this file asks for {word.type}"
+    place = wrong.place.saying(f"{message} [hf-deepspeed-mismatch]")
+    yield rule.found(place, [word.place], _to_auto(project, scope, wrong, word.type))
 
 
 def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:
@@ -158,22 +146,20 @@ def _fix(
     project: Project, name: str, scope: Scope, message: str, applicability: Applicability, steps: Sequence[Step]
 ) -> list[Fix]:
     try:
-        edits: tuple[Edit, ...] = edits_of(project, scope, steps)
+        return [Fix.of(name, applicability, message, *edits_of(project, scope, steps))]
     except EditRefused:
         return []
-    return [Fix(name, message, applicability, edits)]
 
 
 def _section_reads(project: Project) -> Iterator[Finding]:
     for module, node in unguarded_reads(project):
-        fix = Fix(
+        fix = Fix.safe(
             "tolerant-read",
             "read the section with .get: a configuration without it means disabled",
-            Applicability.SAFE,
-            (tolerant(module, node),),
+            tolerant(module, node),
         )
         message = "reads a DeepSpeed precision section that the configuration may omit: KeyError"
-        yield rule.finding(message, module.document.path, module.document.span(node), (), (fix,))
+        yield rule.at(module, node, message, (), (fix,))
 
 
 rule = Rule.of("PF502", check)

@@ -45,7 +45,7 @@ from ....codemod.source.project import Project
 from .fsdp_scalers import scaler_clashes
 from .plugin_policies import plugin_clashes
 from .policy_dtypes import policy_clashes
-from .quantised_storage import storage_clashes
+from .quantized_storage import storage_clashes
 from .uneven_parameters import part_clashes
 
 KINDS = (policy_clashes, scaler_clashes, storage_clashes, part_clashes, plugin_clashes)

@@ -45,15 +45,10 @@ from ....codemod.flow.autograd import differ
 from ....codemod.flow.frame import Product
 from ....codemod.flow.lattice import Role, Value
 from ....codemod.model import (
-    AddDecorator,
-    AddImport,
     Applicability,
     Edit,
     Finding,
     Fix,
-    Operation,
-    Place,
-    ReplaceExpression,
     Rule,
     Span,
 )
@@ -90,15 +85,14 @@ def check(project: Project) -> Iterator[Finding]:
 def _only_backward(project: Project, function: CustomFunction, decorator: AmpDecorator) -> Iterator[Finding]:
     if not decorator.understood or function.separate_context or _sets_what_it_reads(function):
         return
-    document = function.module.document
     found = sibling(project, function.module, decorator, FORWARD)
-    edits = [] if found is None else [AddDecorator(document.span(function.forward), found[0]), *found[1]]
-    yield rule.finding(
+    edits = [] if found is None else [function.module.decorate(function.forward, found[0]), *found[1]]
+    yield rule.at(
+        function.module,
+        _header(function.module, function.forward),
         f"custom_bwd without custom_fwd: the first backward pass raises AttributeError: '{function.name}Backward' "
         f"object has no attribute '{_ATTRIBUTE}'",
-        document.path,
-        _header(function.module, function.forward),
-        [Place(document.path, document.span(decorator.node), "reads what custom_fwd recorded")],
+        [function.module.place(decorator.node, "reads what custom_fwd recorded")],
         _fixes(function.module, edits, f"decorate forward with {found[0]}" if found else ""),
     )
 
@@ -153,9 +147,9 @@ def _is_halved(one: Value, other: Value) -> bool:
 def _lost(project: Project, function: CustomFunction, clash: Product, runs: tuple[Run, ...]) -> Finding:
     module, document = function.module, function.module.document
     forward, backward = function.forward_amp, function.backward_amp
-    evidence = [Place(document.path, document.span(clash.node), _sentence(clash))]
+    evidence = [function.module.place(clash.node, _sentence(clash))]
     if forward is not None:
-        evidence.append(Place(document.path, document.span(forward.node), "forward runs under autocast as it was"))
+        evidence.append(function.module.place(forward.node, "forward runs under autocast as it was"))
     evidence += [run.place for run in runs[:1]]
     if forward is None:
         text = f"{function.name} multiplies under autocast, but its backward pass runs without it"
@@ -166,10 +160,10 @@ def _lost(project: Project, function: CustomFunction, clash: Product, runs: tupl
     else:
         text = f"the backward pass of {function.name} is decorated with custom_fwd: autocast is not restored"
         where = document.span(backward.node)
-    return rule.finding(
-        f"{text}: a 16-bit gradient meets what forward saved in float32, 'expected m1 and m2 to have the same dtype'",
-        document.path,
+    return rule.at(
+        function.module,
         where,
+        f"{text}: a 16-bit gradient meets what forward saved in float32, 'expected m1 and m2 to have the same dtype'",
         evidence,
         _carry(project, function),
     )
@@ -187,31 +181,27 @@ def _sentence(clash: Product) -> str:
 def _carry(project: Project, function: CustomFunction) -> list[Fix]:
     module, document = function.module, function.module.document
     forward, backward = function.forward_amp, function.backward_amp
-    operations: list[Operation] = []
+    operations: list[Edit] = []
     known = True
     if forward is None:
         pair = new_pair(project, document.path)
         if pair is not None:
             methods = zip((function.forward, function.backward), pair, strict=True)
-            operations = [AddDecorator(document.span(method), text) for method, text in methods]
-            operations.append(AddImport("import torch"))
+            operations = [function.module.decorate(method, text) for method, text in methods]
+            operations.append(function.module.add_import("import torch"))
             known = has_pair(project, document.path)
     else:
         found = sibling(project, module, forward, BACKWARD)
         if found is not None and backward is None:
-            operations = [AddDecorator(document.span(function.backward), found[0]), *found[1]]
+            operations = [function.module.decorate(function.backward, found[0]), *found[1]]
         elif found is not None and backward is not None:
-            operations = [ReplaceExpression(document.span(backward.node), (found[0],)), *found[1]]
+            operations = [function.module.replace(backward.node, found[0]), *found[1]]
     return _fixes(module, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known)
 
 
-def _fixes(module: ModuleNames, operations: list[Operation], message: str, known: bool = True) -> list[Fix]:
-    edits = tuple(Edit(module.document.path, item) for item in operations)
-    return (
-        [Fix("decorate", f"{message}; runs without autocast stay as they are", Applicability.safe_if(known), edits)]
-        if edits
-        else []
-    )
+def _fixes(module: ModuleNames, operations: list[Edit], message: str, known: bool = True) -> list[Fix]:
+    message = f"{message}; runs without autocast stay as they are"
+    return [Fix.of("decorate", Applicability.safe_if(known), message, *operations)] if operations else []
 
 
 def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:
@@ -234,25 +224,24 @@ def _mixed_operands(project: Project, function: CustomFunction) -> Iterator[Find
     found = mixed_kernel(project, function)
     if found is None:
         return
-    document, caller = function.module.document, found.module.document
+    module = function.module
     evidence = [
         *found.inside.places,
-        Place(caller.path, caller.span(found.low), "16-bit: a layer computed it under autocast"),
-        Place(caller.path, caller.span(found.full), "float32: autocast computes it in float32, or it is a parameter"),
-        Place(document.path, document.span(found.kernel), "compiled code: autocast does not cast for it"),
+        found.module.place(found.low, "16-bit: a layer computed it under autocast"),
+        found.module.place(found.full, "float32: autocast computes it in float32, or it is a parameter"),
+        module.place(found.kernel, "compiled code: autocast does not cast for it"),
     ]
-    pair = new_pair(project, document.path, "torch.float32")
+    pair = new_pair(project, module.path, "torch.float32")
     methods = zip((function.forward, function.backward), pair or (), strict=False)
-    operations = [AddDecorator(document.span(method), text) for method, text in methods]
-    edits = (*(Edit(document.path, item) for item in operations), Edit(document.path, AddImport("import torch")))
+    edits = [*(module.decorate(method, text) for method, text in methods), module.add_import("import torch")]
     text = "run the kernel in float32: more memory, and slower where the kernel exists for 16 bits"
-    yield rule.finding(
+    yield rule.at(
+        module,
+        _header(module, function.node),
         f"{function.name} hands a compiled kernel tensors of two dtypes under autocast: the kernel reads all of them "
         "as one type, or stops with 'expected scalar type Half but found Float'",
-        document.path,
-        _header(function.module, function.node),
         evidence,
-        [Fix("float32", text, Applicability.UNSAFE, edits)] if pair is not None else [],
+        [Fix.unsafe("float32", text, *edits)] if pair is not None else [],
     )
 
 
@@ -272,14 +261,14 @@ def _cast_to_half(project: Project, function: CustomFunction, decorator: AmpDeco
         return
     fixes = []
     if not calls_compiled_code(project, function):
-        edit = Edit(document.path, ReplaceExpression(document.span(node), ("torch.bfloat16",)))
+        edit = function.module.replace(node, "torch.bfloat16")
         message = "cast the inputs to bfloat16: the range of float32, with fewer digits"
-        fixes = [Fix("bfloat16", message, Applicability.UNSAFE, (edit,))]
-    yield rule.finding(
+        fixes = [Fix.unsafe("bfloat16", message, edit)]
+    yield rule.at(
+        function.module,
+        node,
         f"{function.name} casts its inputs to float16 whatever autocast computes in, and this project runs in "
         "bfloat16: values above 65504 become inf",
-        document.path,
-        document.span(node),
         [run.place for run in runs[:2]],
         fixes,
     )

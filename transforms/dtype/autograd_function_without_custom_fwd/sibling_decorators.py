@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ....codemod.model import AddImport, Operation
+from ....codemod.model import Edit
 from ....codemod.python.names import ModuleNames, attribute_chain, definition_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
@@ -15,9 +15,7 @@ _SINCE = "2.4"
 """The first release with ``torch.amp.custom_fwd(device_type=)``."""
 
 
-def sibling(
-    project: Project, module: ModuleNames, decorator: AmpDecorator, kind: str
-) -> tuple[str, list[Operation]] | None:
+def sibling(project: Project, module: ModuleNames, decorator: AmpDecorator, kind: str) -> tuple[str, list[Edit]] | None:
     """The text of the ``kind`` decorator in the spelling of ``decorator``, and the import it needs; None if unknown."""
     node = decorator.node
     func = node.func if isinstance(node, ast.Call) else node
@@ -37,7 +35,7 @@ def sibling(
     return text, imports
 
 
-def _import_of(project: Project, module: ModuleNames, func: ast.expr, name: str) -> list[Operation] | None:
+def _import_of(project: Project, module: ModuleNames, func: ast.expr, name: str) -> list[Edit] | None:
     """The import that binds ``name`` beside the plain name ``func``; empty where it is bound, None where none is."""
     if module.module_scope.lookup(name):
         return []
@@ -52,7 +50,7 @@ def _import_of(project: Project, module: ModuleNames, func: ast.expr, name: str)
         return None
     if defined is None and not qualified.startswith("torch."):
         return None
-    return [AddImport(f"from {'.' * statement.level}{statement.module or ''} import {name}")]
+    return [module.add_import(f"from {'.' * statement.level}{statement.module or ''} import {name}")]
 
 
 def new_pair(project: Project, path: str, cast_inputs: str = "") -> tuple[str, str] | None:

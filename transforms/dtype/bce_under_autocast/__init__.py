@@ -33,7 +33,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Finding, Place, Rule
+from ....codemod.model import Finding, Rule
 from ....codemod.purpose.entered import Inside, way_inside
 from ....codemod.purpose.files import is_test
 from ....codemod.python.paths import guard_facts
@@ -69,16 +69,15 @@ def _is_without(found: BceCall, inside: Inside) -> bool:
 
 
 def _finding(project: Project, found: BceCall, inside: Inside) -> Finding:
-    document = found.module.document
     evidence = [*inside.places]
     if found.birth is not None:
         owner, node = found.birth
-        evidence.append(Place(owner.document.path, owner.document.span(node), "the criterion is a BCELoss"))
-    return rule.finding(
+        evidence.append(owner.place(node, "the criterion is a BCELoss"))
+    return rule.at(
+        found.module,
+        found.call,
         "binary cross entropy of probabilities inside an autocast region: CUDA refuses it with 'binary_cross_entropy "
         "and torch.nn.BCELoss are unsafe to autocast'",
-        document.path,
-        document.span(found.call),
         evidence,
         fixes_of(project, found, inside),
     )

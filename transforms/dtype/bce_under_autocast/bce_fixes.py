@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Edit, Fix
 from ....codemod.purpose.entered import Inside
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.tables.operations import operation
@@ -203,8 +203,7 @@ def _logits(project: Project, found: BceCall) -> Iterator[Fix]:
 def _sigmoid(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ast.Call, ast.expr] | None:
     """The sigmoid that makes the prediction and feeds nothing else, with what goes into it."""
     if isinstance(node, ast.Name):
-        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-        value = bindings[0].value if len(bindings) == 1 else None
+        value = only_value(module, node)
         own = [item for item in module.name_loads.get(node.id, []) if module.scope_of(item) is module.scope_of(node)]
         alone = len(own) == 1 and len(module.scope_of(node).lookup(node.id)) == 1
         return _sigmoid(project, module, value) if isinstance(value, ast.Call) and alone else None

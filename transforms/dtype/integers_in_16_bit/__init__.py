@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import Autocasting, AutocastState
 from ....codemod.flow.lattice import INT64
-from ....codemod.model import Applicability, Edit, Finding, Fix, Place, ReplaceExpression, Rule, SetArgument
+from ....codemod.model import Applicability, Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
@@ -81,16 +81,16 @@ def _cast_batch(batch: BatchCast) -> Finding:
         f"this casts every tensor of the batch to {batch.dtype.name}, {batch.entry} too: ids above"
         f" {LAST_EXACT[batch.dtype]} are rounded, and an embedding or a loss refuses them"
     )
-    evidence = (Place(document.path, document.span(batch.evidence), f"the batch holds {batch.entry}"),)
+    evidence = (batch.module.place(batch.evidence, f"the batch holds {batch.entry}"),)
     fixes = []
     if batch.value is not None:
         span = document.span(batch.cast)
         kept = batch.without_dtype or document.source(document.span(batch.value))
         tested = document.source(document.span(batch.value))
-        edit = ReplaceExpression(span, (span, f" if {tested}.is_floating_point() else {kept}"))
+        edit = batch.module.replace(span, span, f" if {tested}.is_floating_point() else {kept}")
         name, level = ("floating-only", Applicability.SAFE) if batch.stops else ("spare-integers", Applicability.UNSAFE)
-        fixes.append(Fix(name, "cast only floating-point tensors", level, (Edit(document.path, edit),)))
-    return rule.finding(message, document.path, document.span(batch.cast), evidence, fixes)
+        fixes.append(Fix.of(name, level, "cast only floating-point tensors", edit))
+    return rule.at(batch.module, batch.cast, message, evidence, fixes)
 
 
 # --- single tensors ---------------------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
                     f"{text} holds integers, and {dtype.name} is exact up to {LAST_EXACT[dtype]} only:"
                     " larger ones are rounded"
                 )
-                evidence = (Place(document.path, document.span(source.node), source.why),)
-                yield rule.finding(message, document.path, document.span(call), evidence, _without_cast(module, call))
+                evidence = (module.place(source.node, source.why),)
+                yield rule.at(module, call, message, evidence, _without_cast(module, call))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,12 +185,11 @@ def _is_computed_with(module: ModuleNames, call: ast.Call) -> bool:
 
 
 def _without_cast(module: ModuleNames, call: ast.Call) -> list[Fix]:
-    document = module.document
     if len(call.args) + len(call.keywords) > 1 or not isinstance(call.func, ast.Attribute):
         return []
-    edit = ReplaceExpression(document.span(call), (document.span(call.func.value),))
+    edit = module.replace(call, call.func.value)
     text = "keep the integers; operations that need a floating type cast them or raise"
-    return [Fix("keep-integers", text, Applicability.UNSAFE, (Edit(document.path, edit),))]
+    return [Fix.unsafe("keep-integers", text, edit)]
 
 
 # --- positions --------------------------------------------------------------------------------------------------------
@@ -205,11 +204,10 @@ def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
         dtypes = [dtype for dtype in LAST_EXACT if dtype in found]
         if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
             continue
-        document = module.document
         message = (
-            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighbouring positions are equal"
+            f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighboring positions are equal"
         )
-        yield rule.finding(message, document.path, document.span(call), (), [_in_float32(module, call)])
+        yield rule.at(module, call, message, (), [_in_float32(module, call)])
 
 
 def _counts_far(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> bool:
@@ -231,11 +229,10 @@ def _is_length(node: ast.expr) -> bool:
 
 
 def _in_float32(module: ModuleNames, call: ast.Call) -> Fix:
-    document = module.document
     torch = ast.unparse(call.func).rpartition(".")[0] or "torch"
-    edit = Edit(document.path, SetArgument(document.span(call), "dtype", f"{torch}.float32"))
+    edit = module.set_argument(call, "dtype", f"{torch}.float32")
     text = "count in float32; cast what is computed from the positions, where 16-bit tensors meet it"
-    return Fix("count-in-float32", text, Applicability.DISPLAY_ONLY, (edit,))
+    return Fix.shown("count-in-float32", text, edit)
 
 
 rule = Rule.of("PF214", check)

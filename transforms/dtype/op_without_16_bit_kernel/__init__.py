@@ -31,7 +31,7 @@ from collections.abc import Iterator
 
 from ....codemod.flow.encounters import encounters
 from ....codemod.flow.frame import Application, place_of
-from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype
@@ -39,8 +39,8 @@ from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
-from ..float_around import float_around
 from ..numpy_readings import is_told_apart
+from .float_around import float_around
 from .half_operands import HalfOperand, Origin, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
 
@@ -71,7 +71,6 @@ def _is_asked(item: Application) -> bool:
 
 
 def _finding(project: Project, item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:
-    document = item.module.document
     name, called = name_of(operand.node), item.operation
     types = " or ".join(sorted(dtype.name for dtype in hit))
     when = {
@@ -82,7 +81,7 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     message = f"{when}, for which {called} has no kernel: this raises"
     certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
     fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
-    return rule.finding(message, document.path, document.span(item.node), evidence, fixes)
+    return rule.at(item.module, item.node, message, evidence, fixes)
 
 
 def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:
@@ -92,7 +91,7 @@ def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -
     edits = float_around(item.module, item.node, _tensors(item, operand), result)
     back = " and cast the result back" if result else ""
     message = f"compute it in float32{back}; float32 tensors stay as they are"
-    return [Fix("float32", message, Applicability.SAFE, edits)]
+    return [Fix.safe("float32", message, *edits)]
 
 
 def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -> str:

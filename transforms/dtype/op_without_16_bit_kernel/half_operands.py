@@ -141,8 +141,7 @@ def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | 
     for call, argument in _applied(module, owner.node.name, function, name):
         half = half_here(project, module, argument)
         if half is not None:
-            document = module.document
-            place = Place(document.path, document.span(call), f"{owner.node.name} is applied to it here")
+            place = module.place(call, f"{owner.node.name} is applied to it here")
             return Half(half.dtypes, half.certain, (*half.why, place))
     return None
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ....codemod.model import Applicability, Edit, Finding, Fix, Place, Rule
+from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.source.project import Project
 from ..custom_functions import custom_functions
 from .local_buffers import in_functions
@@ -60,14 +60,11 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(mismatch: Mismatch, places: Iterable[Place] = ()) -> Finding:
-    document = mismatch.module.document
-    evidence = [Place(document.path, document.span(node), text) for node, text in mismatch.evidence]
-    fixes = []
-    if mismatch.operations:
-        edits = tuple(Edit(document.path, item) for item in mismatch.operations)
-        fixes = [Fix(mismatch.fix, _MESSAGES[mismatch.fix], Applicability.SAFE, edits)]
-    span = document.span(mismatch.node)
-    return rule.finding(mismatch.message, document.path, span, [*evidence, *places], fixes)
+    module = mismatch.module
+    evidence = [module.place(node, text) for node, text in mismatch.evidence]
+    edits = [Edit(module.path, item) for item in mismatch.operations]
+    fixes = [Fix.safe(mismatch.fix, _MESSAGES[mismatch.fix], *edits)] if edits else []
+    return rule.at(module, mismatch.node, mismatch.message, [*evidence, *places], fixes)
 
 
 rule = Rule.of("PF205", check)

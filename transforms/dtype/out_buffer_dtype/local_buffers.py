@@ -11,7 +11,7 @@ from ....codemod.flow.lattice import Made, Role, Value
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import runs_of
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island
@@ -24,15 +24,16 @@ WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lowe
 """With ``out=`` autocast leaves these alone."""
 IN_PLACE = tuple(f"{name}_" for name in WITH_OUT if getattr(operation(f"{name}_"), "mix", "") == "raises-destination")
 """Autocast leaves these alone, always."""
+OUT = tuple(f"{before}out{after}=" for before in " (," for after in ("", " "))
+"""How the argument is written; ``dropout=`` is another one."""
 LOW, FULL = "low", "float32"
-_KNOWN = (LOW, FULL, "float16", "bfloat16")
 
 
 def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]]]:
     """Every such product, with what makes its function run under autocast."""
     if flow_of(project).changes_default_dtype:
         return
-    for document in project.python_documents((*IN_PLACE, "out=", "out ="), where=_may_write):
+    for document in project.python_documents((*IN_PLACE, *OUT), where=_may_write):
         if is_test(document.path):
             continue
         module = names_of(project, document)
@@ -150,10 +151,7 @@ def _fix(
 
 def _made_here(project: Project, module: ModuleNames, node: ast.expr) -> ast.Call | None:
     """The factory call without a dtype that makes the buffer in this function."""
-    if not isinstance(node, ast.Name):
-        return None
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-    made = bindings[0].value if len(bindings) == 1 else None
+    made = only_value(module, node) if isinstance(node, ast.Name) else None
     name = resolve(project, module, made.func) if isinstance(made, ast.Call) else None
     if not isinstance(made, ast.Call) or name is None or not name.startswith("torch."):
         return None

@@ -11,7 +11,7 @@ from ....codemod.flow.frame import Product
 from ....codemod.flow.lattice import Atom, Kind, Role, Value
 from ....codemod.model import Operation, ReplaceExpression
 from ....codemod.purpose.runs import runs_around
-from ....codemod.python.bindings import reaching
+from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
@@ -135,8 +135,7 @@ def _buffer(module: ModuleNames, node: ast.expr) -> _Buffer | None:
         return _Buffer(node, node.body, node.test) if none else None
     if not isinstance(node, ast.Name):
         return None
-    bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
-    value = bindings[0].value if len(bindings) == 1 else None
+    value = only_value(module, node)
     return _buffer(module, value) if isinstance(value, ast.IfExp) else _Buffer(node, node, None)
 
 

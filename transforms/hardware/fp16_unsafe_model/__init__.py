@@ -28,7 +28,7 @@ Loops of the project's own and Lightning trainers are reported.
 ## Not flagged
 
 bfloat16 and float32; a precision that is chosen at run time; T5-small and T5-base, which train in float16; weights
-loaded with `torch_dtype=torch.float16` and only run; tokenizers and lone text encoders; quantised weights; Unsloth,
+loaded with `torch_dtype=torch.float16` and only run; tokenizers and lone text encoders; quantized weights; Unsloth,
 which trains Gemma 3 in float32 on such GPUs; checkpoints that were rescaled for float16; tests.
 """
 

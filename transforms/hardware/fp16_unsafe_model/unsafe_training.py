@@ -43,7 +43,7 @@ def unsafe_training(project: Project) -> Iterator[Draft]:
     seen: set[ast.Call] = set()
     for run in trained_loads(project) if _names_any(project) else ():
         checkpoint = checkpoint_at(project, run.load.module, run.load.call)
-        plain = run.precision.compute is Compute.FP16 and not run.load.quantised and not run.load.unsloth
+        plain = run.precision.compute is Compute.FP16 and not run.load.quantized and not run.load.unsloth
         if checkpoint is not None and plain and checkpoint.call not in seen:
             seen.add(checkpoint.call)
             yield _of_run(project, run, checkpoint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, EditRefused, Place, SetArgument
+from ....codemod.model import Edit, EditRefused, Place
 from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
@@ -181,7 +181,7 @@ def _to_float32(project: Project, region: TrainingRegion) -> Iterator[Move]:
         document = region.module.document
         if _is_for_half_only(project, region):
             return
-        edit = Edit(document.path, SetArgument(document.span(region.autocast.call), "enabled", "False"))
+        edit = region.module.set_argument(region.autocast.call, "enabled", "False")
         message = f"{says(region)}; the target is fp32"
         effect = f"switch the region off; {EFFECTS['fp32']}"
         yield Move(document.path, document.span(region.autocast.node), message, effect, (edit,))
@@ -220,8 +220,7 @@ def _switched_off(project: Project, region: TrainingRegion, switches: list[Switc
 
 
 def _place(region: TrainingRegion, message: str) -> Place:
-    document = region.module.document
-    return Place(document.path, document.span(region.autocast.node), message)
+    return region.module.place(region.autocast.node, message)
 
 
 def says(region: TrainingRegion) -> str:
@@ -254,7 +253,7 @@ def pin_places(project: Project, region: TrainingRegion) -> tuple[Place, ...]:
     """Where the project promises to run with a torch whose autocast takes no dtype."""
     versions = allowed(project, "torch", region.module.document.path) if region.autocast.dtype_node is None else None
     pin = versions.pin_below(DTYPE_SINCE) if versions is not None else None
-    return (Place(pin.place.path, pin.place.span, f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
+    return (pin.place.saying(f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
 
 
 def unproved(project: Project, region: TrainingRegion) -> str:

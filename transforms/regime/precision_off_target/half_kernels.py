@@ -46,7 +46,7 @@ def _imported_here(project: Project, module: ModuleNames) -> Place | None:
                 if why is None and package in own and wraps:
                     why = f"{package} is compiled in this project; kernels of this kind are mostly built for float16"
                 if why is not None and isinstance(binding.node, ast.stmt):
-                    return Place(module.document.path, module.document.span(binding.node), why)
+                    return module.place(binding.node, why)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Weights that a training run loads in a dtype, and compute dtypes of quantised weights."""
+"""Weights that a training run loads in a dtype, and compute dtypes of quantized weights."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .half_kernels import half_only_kernel
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code
 
-QUANTISED = ("BitsAndBytesConfig",)
-QUANTISED_KEYS = ("bnb_4bit_compute_dtype",)
+QUANTIZED = ("BitsAndBytesConfig",)
+QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
 MAX_BASES = 6
-FROZEN = ("peft", "lora", "requires_grad_(False)", "load_in_4bit", "load_in_8bit", "freeze")
-"""Signs in a file that loaded weights are not what the optimizer steps."""
+FROZEN = ("peft", "lora", "load_in_4bit", "load_in_8bit", "freeze")
+"""Parts of names in a file that say that loaded weights are not what the optimizer steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class DtypeArgument:
     call: ast.Call
     name: str
     node: ast.expr
-    quantised: bool
+    quantized: bool
 
 
 def moves(project: Project) -> Iterator[Move]:
@@ -49,8 +49,8 @@ def moves(project: Project) -> Iterator[Move]:
         return
     trained = set(training_modules(project))
     for argument in dtype_arguments(project):
-        if wanted != FP32 or not argument.quantised:
-            shared = argument.quantised and argument.module not in trained and not _prepares_training(argument)
+        if wanted != FP32 or not argument.quantized:
+            shared = argument.quantized and argument.module not in trained and not _prepares_training(argument)
             mixed = argument.module not in trained and next(fixed_in_model_code(project), None) is not None
             for move in _moves(project, argument, wanted):
                 move = move.only_reported("inference may load with it") if shared and move.edits else move
@@ -61,14 +61,13 @@ def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
     trained = set(training_modules(project))
     for module in sorted({*trained, *reached_modules(project)}, key=lambda item: item.document.path):
         for argument in _arguments_of(module):
-            if module in trained or argument.quantised or _is_in_model(project, argument):
+            if module in trained or argument.quantized or _is_in_model(project, argument):
                 yield argument
 
 
 def _prepares_training(argument: DtypeArgument) -> bool:
     """Whether the file that loads makes a model ready for training, too."""
-    text = argument.module.document.text
-    return any(word in text for word in ("prepare_model_for", "get_peft_model", "LoraConfig", "training"))
+    return argument.module.mentions("prepare_model_for", "get_peft_model", "loraconfig", "training")
 
 
 def _is_in_model(project: Project, argument: DtypeArgument) -> bool:
@@ -90,11 +89,11 @@ def _is_model_class(project: Project, module: ModuleNames, owner: Scope, hops: i
 
 
 def _arguments_of(module: ModuleNames) -> Iterator[DtypeArgument]:
-    for names, keys in ((LOADERS, LOAD_KEYS), (QUANTISED, QUANTISED_KEYS)):
+    for names, keys in ((LOADERS, LOAD_KEYS), (QUANTIZED, QUANTIZED_KEYS)):
         for call in (call for name in names for call in module.calls_by_name.get(name, [])):
             for item in call.keywords:
                 if item.arg is not None and item.arg in keys:
-                    yield DtypeArgument(module, call, item.arg, item.value, keys is QUANTISED_KEYS)
+                    yield DtypeArgument(module, call, item.arg, item.value, keys is QUANTIZED_KEYS)
     for call in (call for name in SETTERS for call in module.calls_by_name.get(name, [])):
         if len(call.args) == 1 and (module.qualified(call.func) or "").startswith("torch."):
             yield DtypeArgument(module, call, "dtype", call.args[0], False)
@@ -148,8 +147,7 @@ def _respelled(
 
 
 def _place(argument: DtypeArgument) -> Place:
-    document = argument.module.document
-    return Place(document.path, document.span(argument.node), f"{argument.name} is {ast.unparse(argument.node)}")
+    return argument.module.place(argument.node, f"{argument.name} is {ast.unparse(argument.node)}")
 
 
 def _move(
@@ -161,15 +159,14 @@ def _move(
     value: Constant,
     edits: tuple[Edit, ...],
 ) -> Move:
-    document = argument.module.document
-    what = "quantised weights are computed with" if argument.quantised else "weights are kept"
+    what = "quantized weights are computed with" if argument.quantized else "weights are kept"
     said = value.name if isinstance(value, Dtype) else str(value)
     message = f"{what} in {said}; the target is {project.target}"
-    evidence = [Place(document.path, document.span(argument.call), f"{argument.name} is given here")]
+    evidence = [argument.module.place(argument.call, f"{argument.name} is given here")]
     kernel = half_only_kernel(project, argument.module) if wanted == BF16 else None
     if kernel is not None:
         return Move(path, place.span, f"{message}; {kernel.message}", evidence=(*evidence, kernel))
-    if wanted == FP16 and not argument.quantised and not looks_frozen(argument):
+    if wanted == FP16 and not argument.quantized and not looks_frozen(argument):
         message += "; trained float16 weights cannot be unscaled: keep trainable parameters in float32"
         return Move(path, place.span, message, evidence=tuple(evidence))
     effect = f"use {wanted.name}: {_cost(wanted)}"
@@ -177,8 +174,9 @@ def _move(
 
 
 def looks_frozen(argument: DtypeArgument) -> bool:
-    text = argument.module.document.text
-    return any(word in text for word in FROZEN)
+    module = argument.module
+    switched = (item for call in module.calls_by_name.get("requires_grad_", []) for item in call.args)
+    return module.mentions(*FROZEN) or any(isinstance(item, ast.Constant) and item.value is False for item in switched)
 
 
 def _cost(wanted: Dtype) -> str:

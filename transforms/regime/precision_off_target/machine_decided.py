@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, EditRefused, Operation, ReplaceExpression, SetArgument
+from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.purpose.regions import regions_of
@@ -114,11 +114,11 @@ def _region_edits(project: Project, region: TrainingRegion) -> tuple[Edit, ...]:
         if autocast.call is None:
             raise EditRefused("there is no call to pass a dtype to")
         asked = question(project, module, [autocast.node], exact=False)
-        dtype, document = either_half(asked), module.document
-        operation: Operation = SetArgument(document.span(autocast.call), "dtype", dtype)
+        dtype, _document = either_half(asked), module.document
+        operation: Edit = module.set_argument(autocast.call, "dtype", dtype)
         if node is not None:
-            operation = ReplaceExpression(document.span(node), (dtype,))
-        edits = (Edit(document.path, operation), *asked.edits)
+            operation = module.replace(node, dtype)
+        edits = (operation, *asked.edits)
     return (*edits, *_scaled(project, region, asked))
 
 
@@ -208,5 +208,4 @@ def _held(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
     if taken or not all(survives_disabling(item) and _is_decided(project, item) for item in alike):
         return ()
     asked = question(project, module, [call], exact=False)
-    path = module.document.path
-    return (Edit(path, SetArgument(module.document.span(call), "enabled", f"not {asked.text}")), *asked.edits)
+    return (module.set_argument(call, "enabled", f"not {asked.text}"), *asked.edits)

@@ -1,11 +1,11 @@
-"""Dtypes of quantised and frozen weights that shall follow the machine (``--to portable``)."""
+"""Dtypes of quantized and frozen weights that shall follow the machine (``--to portable``)."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, EditRefused, Place, ReplaceExpression
+from ....codemod.model import Edit, EditRefused
 from ....codemod.purpose.training import training_modules
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
@@ -35,11 +35,11 @@ def moves(project: Project) -> Iterator[Move]:
 
 def _move(project: Project, argument: DtypeArgument, name: str) -> Move:
     document = argument.module.document
-    what = "quantised weights are computed with" if argument.quantised else "weights are kept"
+    what = "quantized weights are computed with" if argument.quantized else "weights are kept"
     message = f"{what} in {name} on every machine; the target is {TARGET}"
-    evidence = (Place(document.path, document.span(argument.call), f"{argument.name} is given here"),)
+    evidence = (argument.module.place(argument.call, f"{argument.name} is given here"),)
     span = document.span(argument.node)
-    if not argument.quantised and not looks_frozen(argument):
+    if not argument.quantized and not looks_frozen(argument):
         message += f"; trained {name} weights are for one kind of machine: keep trainable parameters in float32"
         return Move(document.path, span, message, evidence=evidence)
     try:
@@ -57,5 +57,4 @@ def _edits(project: Project, argument: DtypeArgument) -> tuple[Edit, ...]:
     asked = question(project, module, [node], exact=False)
     value = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
     text = either_half(asked, value) if value is not None else either_half(asked)
-    path = module.document.path
-    return (Edit(path, ReplaceExpression(module.document.span(node), (text,))), *asked.edits)
+    return (module.replace(node, text), *asked.edits)

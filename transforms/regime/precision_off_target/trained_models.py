@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Place
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import calls_of, function_of, position
@@ -46,7 +45,7 @@ def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: 
         f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the cast "
         f"unless {dtype.name} weights are meant"
     )
-    place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
+    place = module.place(made, "the optimizer gets its parameters here")
     yield Move(document.path, document.span(half.cast), message, evidence=(place,))
 
 
@@ -57,7 +56,7 @@ def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> I
         return
     document = module.document
     name = ast.unparse(model)
-    place = Place(document.path, document.span(made), "the optimizer gets its parameters here")
+    place = module.place(made, "the optimizer gets its parameters here")
     message = f"{name} is trained in the weights it is made with; bf16-true keeps them in bfloat16"
     moved = [call for call in _moved(module, made, name) if not _names_dtype(call)]
     regions = [item for item in training_regions(project) if item.module is module]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Edit, Fix, Operation, RemoveArgument, ReplaceExpression
+from ....codemod.model import Edit, Fix
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.regions import regions_of
 from ....codemod.purpose.targets import compute_dtype
@@ -56,9 +56,9 @@ def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     if not scaler.switched_off or scaler.kind != "direct" or values != {FP16} or not isinstance(node, ast.Constant):
         return
     document = scaler.module.document
-    operation: Operation = RemoveArgument(document.span(scaler.call), scaler.switch)
+    operation: Edit = scaler.module.remove_argument(scaler.call, scaler.switch)
     if node in scaler.call.args:
-        operation = ReplaceExpression(document.span(node), ("True",))
+        operation = scaler.module.replace(node, "True")
     message = "this GradScaler is switched off while the training step computes in float16; the target is fp16-mixed"
     effect = "switch it on: gradients below 6e-8 survive, steps with inf or NaN gradients are skipped"
-    yield Move(document.path, document.span(scaler.call), message, effect, (Edit(document.path, operation),))
+    yield Move(document.path, document.span(scaler.call), message, effect, (operation,))

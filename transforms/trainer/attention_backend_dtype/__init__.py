@@ -21,7 +21,7 @@ float32 is asked for in so many words, and the only one where the profile's GPU 
 
 ## Not flagged
 
-16-bit and quantised weights; weights that are cast after the load; models that a trainer or autocast runs in 16 bits,
+16-bit and quantized weights; weights that are cast after the load; models that a trainer or autocast runs in 16 bits,
 or that are not run in the file that loads them; a load without dtype where the pinned transformers may be 5 or newer;
 a backend that is chosen at run time; tests. The GPU is only judged where a profile says which it is.
 """
@@ -110,7 +110,7 @@ def _on_device(load: Load, asked: ast.keyword, device: Device) -> Iterator[Findi
 
 
 def _in_float32(project: Project, load: Load, asked: ast.keyword) -> Iterator[Finding]:
-    if load.quantised or is_cast_on_the_way(load.module, load.call):
+    if load.quantized or is_cast_on_the_way(load.module, load.call):
         return
     given = bool(load.dtypes) and load.dtypes <= {FP32, FP64}
     if not given and not _is_float32_by_default(project, load):

@@ -46,7 +46,7 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
         return None
     if load.unsloth:
         return _unsloth(run)
-    if load.quantised:
+    if load.quantized:
         return _four_bit(project, run)
     if load.node is None or run.recast or run.frozen or run.precision.partitioned:
         return None

@@ -1,8 +1,4 @@
-<!-- Written by python -m tests.regenerate from the rule's docstring and its fixtures; do not edit. -->
-
-# PF406 misspelt-precision
-
-**A precision is misspelt, or given as a value that is not read the way it is written.**
+"""A precision is misspelled, or given as a value that is not read the way it is written.
 
 ## What goes wrong
 
@@ -13,7 +9,7 @@ error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` nev
 
 ## Why
 
-Names of precisions are spelt differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
+Names of precisions are spelled differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
 `torch.bfloat16` and `torch.float16`. argparse calls `bool` with the text of the command line, and every text but the
 empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a text first, so `False` becomes
 `"False"`, which it does not know.
@@ -30,31 +26,39 @@ truth value, `type=bool` (the project's own `str2bool` where the file has one, e
 
 `swap` [unsafe]: the two arguments change places.
 
-## Example
-
-```diff
-diff --git a/train.py b/train.py
---- a/train.py
-+++ b/train.py
-@@ -5,11 +5,11 @@
- 
- def main() -> None:
-     parser = argparse.ArgumentParser()
--    parser.add_argument("--fp16", type=bool, default=False, help="train in half precision")  # want PF406
-+    parser.add_argument("--fp16", type=lambda text: text.lower() not in ("", "0", "false", "no", "off"), default=False, help="train in half precision")  # want PF406
-     parser.add_argument(
-         "--use-amp",
-         default=True,
--        type=bool,  # want PF406
-+        type=lambda text: text.lower() not in ("", "0", "false", "no", "off"),  # want PF406
-     )
-     parser.add_argument("--shuffle", type=bool, default=True)
-     args = parser.parse_args()
-```
-
 ## Not flagged
 
-Names that the project itself declares, however they are spelt (`--mix_precision`, `self.precison`); names of other
+Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
 formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
 same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` of click, typer,
 jsonargparse and of parsers that are told how to read it; `mixed_precision: no` in YAML, which is PF505; tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Rule
+from ....codemod.source.project import Project
+from .boolean_flags import wrong_truth_values
+from .misspelled_keywords import unknown_keywords
+from .misspelled_torch_names import misspelled_torch_names
+from .misspelled_words import misspelled_words
+from .swapped_flags import swapped_flags
+
+KINDS = (
+    misspelled_torch_names,
+    misspelled_words,
+    unknown_keywords,
+    wrong_truth_values,
+    swapped_flags,
+)
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for kind in KINDS:
+        for slip in kind(project):
+            yield rule.found(*slip)
+
+
+rule = Rule.of("PF406", check)

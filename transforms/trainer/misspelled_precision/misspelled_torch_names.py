@@ -10,7 +10,7 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
 from .misspellings import DTYPES, paths_with_slips, slips
-from .slips import SPELLING, renamed_attribute, respelt_string
+from .slips import SPELLING, renamed_attribute, respelled_string
 
 SHORT = {
     "bf16": "bfloat16",
@@ -29,7 +29,7 @@ SHORT = {
 """Names that other libraries use and PyTorch (2.13) does not have."""
 
 
-def misspelt_torch_names(project: Project) -> Iterator[Draft]:
+def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
     if project.python_path("torch") is not None:
         return
@@ -79,7 +79,7 @@ def _by_string(project: Project, module: ModuleNames, call: ast.Call) -> Iterato
     meant = _meant(name.value)
     if meant is None or not _raises(project, module, call, name.value):
         return
-    operation = respelt_string(module, name, name.value, meant)
+    operation = respelled_string(module, name, name.value, meant)
     fixes = [Fix.safe(SPELLING, f"read torch.{meant}", operation)] if operation is not None else []
     yield Draft.at(module, name, _message(name.value, meant), fixes=fixes)
 

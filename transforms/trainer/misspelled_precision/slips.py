@@ -1,4 +1,4 @@
-"""What every kind of misspelt precision hands to the rule."""
+"""What every kind of misspelled precision hands to the rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ....codemod.model import Edit
 from ....codemod.python.names import ModuleNames
 
 SPELLING = "spelling"
-"""The name of every fix that only changes how something is spelt."""
+"""The name of every fix that only changes how something is spelled."""
 
 
 def renamed_attribute(module: ModuleNames, node: ast.Attribute, name: str) -> Edit:
@@ -16,7 +16,7 @@ def renamed_attribute(module: ModuleNames, node: ast.Attribute, name: str) -> Ed
     return module.replace(node, node.value, f".{name}")
 
 
-def respelt_string(module: ModuleNames, node: ast.Constant, wrong: str, right: str) -> Edit | None:
+def respelled_string(module: ModuleNames, node: ast.Constant, wrong: str, right: str) -> Edit | None:
     """The string with its quotes kept; None where its source does not show it plainly (escapes, pieces)."""
     span = module.document.span(node)
     source = module.document.source(span)

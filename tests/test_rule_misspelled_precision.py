@@ -1,4 +1,4 @@
-"""PF406: misspelt precisions and values that are not read as they are written."""
+"""PF406: misspelled precisions and values that are not read as they are written."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from precfix.transforms.trainer.misspelt_precision.misspellings import DTYPES, respelled, respelled_dtype, slips
-from precfix.transforms.trainer.misspelt_precision.misspelt_torch_names import SHORT
+from precfix.transforms.trainer.misspelled_precision.misspelled_torch_names import SHORT
+from precfix.transforms.trainer.misspelled_precision.misspellings import DTYPES, respelled, respelled_dtype, slips
 
 from .rule_runs import findings, migrated, rule_of, written
 
-RULE = rule_of("trainer.misspelt_precision")
+RULE = rule_of("trainer.misspelled_precision")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Misspelt precision words, and what they were meant to be.
+"""Misspelled precision words, and what they were meant to be.
 
-Only slips of the hand inside one of a few words count: a letter left out, doubled, or swapped with its neighbour.
+Only slips of the hand inside one of a few words count: a letter left out, doubled, or swapped with its neighbor.
 Digits must be right, so other formats (``float6``, ``bfloat8``) are never taken for slips; neither are other ways to
 write a dtype that some trainer reads (``BFLOAT_16``).
 """

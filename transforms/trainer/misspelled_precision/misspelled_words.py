@@ -12,7 +12,7 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .misspellings import DTYPES, paths_with_slips, respelled, respelled_dtype, slips
-from .slips import SPELLING, renamed_attribute, respelt_string
+from .slips import SPELLING, renamed_attribute, respelled_string
 
 SPEAKING = ("dtype", "precision", "float_type", "amp")
 """Words in the name of a setting whose value is a dtype."""
@@ -21,14 +21,14 @@ CONFIG_WORDS = ("dtype", "precision", "amp")
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A misspelt dtype in a text, and whether it is what is asked for (``==``) or what is given (``=``)."""
+    """A misspelled dtype in a text, and whether it is what is asked for (``==``) or what is given (``=``)."""
 
     module: ModuleNames
     node: ast.Constant
     asks: bool
 
 
-def misspelt_words(project: Project) -> Iterator[Draft]:
+def misspelled_words(project: Project) -> Iterator[Draft]:
     """Misspelled dtypes in Python and in configuration files."""
     modules = [
         names_of(project, document)
@@ -117,7 +117,7 @@ def _stands_beside(module: ModuleNames, node: ast.AST, meant: str) -> bool:
 def _text_slip(found: _Text) -> Draft:
     wrong = str(found.node.value)
     meant = respelled_dtype(wrong) or wrong
-    operation = respelt_string(found.module, found.node, wrong, meant)
+    operation = respelled_string(found.module, found.node, wrong, meant)
     effect = f"nothing equals {wrong!r}" if found.asks else f"{wrong!r} is not a dtype"
     message = f"{effect}: did you mean {meant!r}?"
     fixes = [Fix.unsafe(SPELLING, f"write {meant!r}", operation)] if operation is not None else []
