@@ -73,6 +73,8 @@ FREE_INPUTS = ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise
 ``sample.dtype``, models of transformers turn masks into biases of their own dtype."""
 TO_TENSOR = tuple(f"torchvision.transforms{module}.ToTensor" for module in ("", ".transforms", ".v2"))
 """Makes float32 of every image: ``functional.to_tensor`` of torchvision."""
+
+
 @dataclass(frozen=True, slots=True)
 class ItemWriter:
     """A module of a data pipeline that writes an item of the batch, by the keywords of its constructor."""
