@@ -5,8 +5,8 @@ there may be more: a `Gap` of the tracer, callers that are not complete.
 """
 
 MAX_DEPTH = 16
-"""Expressions on the way from a question to its answer: a dozen assignments in a row, fewer where conditional expressions
-and calls stand between them."""
+"""Expressions on the way from a question to its answer: a dozen assignments in a row, fewer where conditional
+expressions and calls stand between them."""
 MAX_CALLER_HOPS = 3
 """Functions through which a parameter is followed to what callers pass: main -> train -> train_epoch -> step."""
 MAX_STEPS = 400
