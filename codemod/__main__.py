@@ -7,16 +7,41 @@ import sys
 def main() -> None:
     """Print the version, or hand over to the command line."""
     _open_closed_streams()
+    code: object = 0
     try:
-        if sys.argv[1:] == ["--version"]:
-            _print_version()
-            return
-        from .cli import main as run
-
-        run()
+        _run()
     except KeyboardInterrupt:  # while modules were still being imported
         print("precfix: interrupted", file=sys.stderr)
-        sys.exit(130)
+        code = 130
+    except SystemExit as stop:
+        code = stop.code
+    except OSError as error:
+        code = _unwritten(error, 0)
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # Python would report it as an ignored exception at its end
+        code = _unwritten(error, code)
+    sys.exit(code)  # type: ignore[arg-type]
+
+
+def _run() -> None:
+    if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"precfix {version('precfix')}")
+        return
+    from .cli import main as run
+
+    run()
+
+
+def _unwritten(error: OSError, code: object) -> object:
+    """The exit code when standard output takes no more: a reader that went away is not a failure."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(error, BrokenPipeError) or code not in (None, 0, 1):  # a failure has been reported already
+        return code
+    print(f"precfix: {error.strerror}", file=sys.stderr)
+    return 2
 
 
 def _open_closed_streams() -> None:
@@ -28,19 +53,6 @@ def _open_closed_streams() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-
-
-def _print_version() -> None:
-    from importlib.metadata import version
-
-    try:
-        print(f"precfix {version('precfix')}", flush=True)
-    except BrokenPipeError:  # nobody reads any more; Python must not try again at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    except OSError as error:
-        print(f"precfix: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(2)
 
 
 def _forget_current_folder() -> None:

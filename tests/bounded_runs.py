@@ -1,13 +1,12 @@
-"""The real command in a child process that may take only so much memory and processor time. Not a test."""
+"""The command in a child process that may take only so much memory and processor time. Not a test."""
 
 from __future__ import annotations
 
-import os
-import resource
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+from . import warm
 
 MEMORY = 2 * 1024**3
 """Bytes of address space."""
@@ -20,22 +19,8 @@ def bounded(
 ) -> subprocess.CompletedProcess[bytes]:
     """``precfix`` with ``arguments``; killed by the kernel when it goes beyond the limits."""
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-
-    command = Path(sys.executable).with_name("precfix")
-    start = [str(command)] if command.exists() else [sys.executable, "-m", "precfix.codemod"]
-    return subprocess.run(
-        [*start, *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        preexec_fn=limit,
-        timeout=10 * SECONDS,
-    )
+    limits = {"RLIMIT_AS": MEMORY, "RLIMIT_CPU": SECONDS}
+    return warm.precfix(*arguments, cwd=cwd, environment=environment, limits=limits)
 
 
 def went_well(done: subprocess.CompletedProcess[bytes], *codes: int) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# Some two hundred processes import the product: each would compile its 400 modules again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 hypothesis.settings.register_profile("precfix", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("precfix")

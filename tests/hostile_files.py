@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-MANY = 6_000
+from .nightly import NIGHTLY
+
+MANY = 6_000 if NIGHTLY else 2_000
 DEEP = 100_000
 
 

@@ -38,7 +38,7 @@ FOR_RULES = {"model", *(unit for layer in LAYERS[1:6] for unit in layer)}
 """What transforms may use of codemod: the words, the project they are given, facts, and where values stand."""
 ONLY_IN = {"libcst": "codemod/rewrite", "typer": "codemod/cli", "rich": "codemod"}
 LAZY = {"torch", "libcst", "rich", "yaml", "tomlkit", "typer", "pathspec", "numpy"}
-MAX_MODULE_LINES = 500
+MAX_MODULE_LINES = 350
 MAX_FUNCTION_LINES = 60
 
 
@@ -58,6 +58,12 @@ def sources() -> list[Path]:
     return sorted(
         path for folder in ("codemod", "transforms", "probes") for path in (REPOSITORY / folder).rglob("*.py")
     )
+
+
+def _dotted(path: Path) -> str:
+    """``transforms/dtype/casts.py`` -> ``transforms.dtype.casts``; a package by its folder."""
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports_of(path: Path) -> Iterator[Import]:
@@ -161,6 +167,88 @@ def test_probes_use_the_profile_only() -> None:
         and not each.target.startswith(("precfix.probes", "precfix.codemod.profiles.profile", "precfix.codemod.model"))
     ]
     assert wrong == []
+
+
+def _holds_rule(path: Path) -> bool:
+    return "\nrule = Rule" in path.read_text("utf-8")
+
+
+MODULES = {_dotted(path): path for path in sources()}
+ROOMS = {name for name, path in MODULES.items() if name.startswith("transforms.") and _holds_rule(path)}
+"""The rules: a module or a package each."""
+
+
+def room_of(module: str) -> str | None:
+    """The rule that a module is, or is a private part of."""
+    parts = module.split(".")
+    return next((name for at in range(3, len(parts) + 1) if (name := ".".join(parts[:at])) in ROOMS), None)
+
+
+def uses_inside() -> Iterator[tuple[str, str]]:
+    """(module, what it imports) within the product, modules by their dotted names."""
+    for each in imports():
+        target = each.target.removeprefix("precfix.")
+        named = target if target in MODULES else target.rpartition(".")[0]
+        if named in MODULES:
+            yield _dotted(REPOSITORY / each.path), named
+
+
+def test_no_family_of_rules_imports_another() -> None:
+    pairs = [(one, other) for one, other in uses_inside() if one.startswith("transforms.") and other.count(".") > 1]
+    wrong = [pair for pair in pairs if pair[1].startswith("transforms.") and _family(pair[0]) != _family(pair[1])]
+    assert wrong == []
+
+
+def test_the_private_parts_of_a_rule_are_private() -> None:
+    wrong = [
+        (one, other)
+        for one, other in uses_inside()
+        if (room := room_of(other)) is not None and room_of(one) != room and not one.startswith("precfix.tests")
+    ]
+    assert wrong == []
+
+
+def test_what_serves_one_rule_lies_in_its_package() -> None:
+    users: dict[str, set[str]] = {}
+    for one, other in uses_inside():
+        users.setdefault(other, set()).add(one)
+    parts = [name for name in MODULES if name.startswith("transforms.") and name.count(".") > 1 and not room_of(name)]
+    packages = {name for name in parts if MODULES[name].name == "__init__.py"}
+    serving = {name: _rules_served(name, users, ()) for name in parts if name not in packages}
+    assert {name: rules for name, rules in serving.items() if len(rules) < 2} == {}
+
+
+def _rules_served(name: str, users: dict[str, set[str]], seen: tuple[str, ...]) -> set[str]:
+    rules: set[str] = set()
+    for user in users.get(name, set()):
+        room = room_of(user)
+        rules |= {room} if room else set() if user in seen else _rules_served(user, users, (*seen, name))
+    return rules
+
+
+def _family(module: str) -> str:
+    return module.split(".")[1]
+
+
+NOT_PYTHON = {
+    "codemod/purpose/files.py": "names of files",
+    "codemod/trainers/framework_file.py": "the conditions of the tables",
+    "codemod/trainers/reading/launch_flags.py": "shell variables in values",
+    "codemod/trainers/reading/recognition.py": "patterns of the tables, against keys and command lines",
+    "codemod/trainers/reading/text_scopes.py": "references in values of configuration files",
+    "codemod/trainers/writing/handed_values.py": "tests of shell scripts",
+    "codemod/trainers/writing/moves.py": "names of checkpoints",
+    "codemod/trainers/writing/text_editing.py": "numbers in configuration files",
+    "transforms/trainer/misspelled_precision/misspellings.py": "one word",
+}
+"""Modules of facts and rules that match something else than Python source with regular expressions, and what."""
+
+
+def test_facts_and_rules_read_python_from_syntax_trees() -> None:
+    facts = ("codemod/python/", "codemod/torch/", "codemod/flow/", "codemod/purpose/", "codemod/releases/")
+    using = {each.path for each in imports() if each.target == "re"}
+    reading = {path for path in using if path.startswith((*facts, "codemod/trainers/", "transforms/"))}
+    assert reading - set(NOT_PYTHON) == set()
 
 
 def test_torch_is_imported_by_probes_alone_and_lazily() -> None:

@@ -53,7 +53,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_a_launch_line_brings_its_file_its_script_and_what_wins(project: Project) -> None:
-    runs = [run for run in runs_of(project) if run.is_launched]
+    runs = [run for run in runs_of(project) if run.command is not None]
     assert len(runs) == 1
     members = [(member.rank, member.scope.path, member.regime) for member in runs[0].members]
     assert members == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,13 +14,13 @@ from precfix.codemod.trainers.framework import Framework, Recognition
 from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_of, read_framework
 from precfix.codemod.trainers.reading.recognition import runs_program, stands_at
 
+from . import warm
 from .project_tree import write_tree
 from .test_settings import TABLE
 
 
 def _precfix(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "precfix.codemod", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return warm.text(warm.precfix(*arguments))
 
 
 CONDITION = "contradictions:\n  c: {rule: PF505, severity: crash, message: m, when: "

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from precfix.codemod import cli
 
+from . import warm
 from .project_tree import write_tree
 from .test_cli import precfix
 
@@ -62,12 +60,7 @@ def test_a_typing_error_is_one_helpful_message(
 
 def completed(words: str) -> list[str]:
     variables = {"_PRECFIX_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    # The shell calls the command by its name, and that name is part of the variable's.
-    program = "import sys; sys.argv = ['precfix']; from precfix.codemod.__main__ import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **variables}, capture_output=True, text=True, check=False
-    )
-    return done.stdout.split()
+    return warm.text(warm.precfix(environment=variables)).stdout.split()
 
 
 def test_shells_complete_commands_values_and_rules() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from . import warm
 from .project_tree import write_tree
 
 COMMAND = (sys.executable, "-m", "precfix.codemod")
@@ -23,36 +24,62 @@ def tree(tmp_path: Path) -> Path:
     return write_tree(tmp_path / "project", {"train.py": SOURCE, "requirements.txt": "torch>=2.4\n"})
 
 
-def precfix(*arguments: object, redirect: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def precfix(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return warm.text(warm.precfix(*arguments, cwd=cwd))
+
+
+def started(*arguments: object, redirect: str = "", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The real command, started by a shell."""
     words = (*COMMAND, *map(str, arguments))
     script = f'exec "$@" {redirect}'
     return subprocess.run(["sh", "-c", script, "sh", *words], capture_output=True, text=True, check=False, cwd=cwd)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
-@pytest.mark.parametrize("redirect", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_change_neither_result_nor_files(tree: Path, redirect: str) -> None:
-    assert precfix("check", tree, redirect=redirect).returncode == 1
-    assert precfix("migrate", tree, redirect=redirect).returncode == 0
+@pytest.mark.parametrize("closed", [(1,), (2,), (1, 2), (0, 1, 2)])
+def test_closed_streams_change_neither_result_nor_files(tree: Path, closed: tuple[int, ...]) -> None:
+    assert warm.precfix("check", tree, closed=closed).returncode == 1
+    assert warm.precfix("migrate", tree, closed=closed).returncode == 0
+    assert (tree / "train.py").read_text() == SOURCE.replace("torch.cuda.amp", "torch.amp").replace("()", '("cuda")')
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+def test_a_command_started_without_streams_does_its_work(tree: Path) -> None:
+    assert started("migrate", tree, redirect="<&- >&- 2>&-").returncode == 0
     assert (tree / "train.py").read_text() == SOURCE.replace("torch.cuda.amp", "torch.amp").replace("()", '("cuda")')
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["rules"], ["explain", "PF101"], ["check", "."]])
 def test_a_full_disk_behind_stdout_is_one_message(tree: Path, arguments: list[str]) -> None:
-    result = precfix(*arguments, redirect=f">{FULL}", cwd=tree)
+    with FULL.open("wb") as full:
+        result = warm.text(warm.precfix(*arguments, stdout=full.fileno(), cwd=tree))
     assert (result.returncode, result.stderr) == (2, "precfix: No space left on device\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_python_adds_nothing_at_its_end(tree: Path) -> None:
+    """It flushes stdout once more when it ends; what a full disk makes of that must not be seen."""
+    for arguments in (["--version"], ["check", "."]):
+        result = started(*arguments, redirect=f">{FULL}", cwd=tree)
+        assert (result.returncode, result.stderr) == (2, "precfix: No space left on device\n")
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["rules"], ["explain", "PF101"], ["check", "."]])
 def test_a_reader_that_went_away_is_no_error_message(tree: Path, arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    result = subprocess.run(
-        [*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, text=True, check=False, cwd=tree
-    )
+    assert warm.precfix(*arguments, stdout=writing, cwd=tree).stderr == b""
     os.close(writing)
-    assert result.stderr == ""
+
+
+def test_nor_is_it_when_python_ends(tree: Path) -> None:
+    for arguments in (["--version"], ["check", "."]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([*COMMAND, *arguments], stdout=writing, stderr=subprocess.PIPE, check=False, cwd=tree)
+        os.close(writing)
+        assert done.stderr == b""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
@@ -61,12 +88,12 @@ def test_control_c_at_any_moment_is_one_message(tree: Path) -> None:
         (tree / f"more{number}.py").write_text(SOURCE)
     codes = set()
     for wait in (0.06, 0.1, 0.2, 0.4):
-        started = subprocess.Popen([*COMMAND, "check", str(tree)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        process = subprocess.Popen([*COMMAND, "check", str(tree)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         time.sleep(wait)
-        started.send_signal(signal.SIGINT)
-        _, messages = started.communicate(timeout=60)
-        codes.add(started.returncode)
-        if started.returncode == 130:
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=60)
+        codes.add(process.returncode)
+        if process.returncode == 130:
             assert messages == b"precfix: interrupted\n"
     assert 130 in codes
 
@@ -76,7 +103,7 @@ def test_modules_of_the_current_folder_are_not_imported(tree: Path) -> None:
     names = ("typer", "yaml", "rich", "libcst", "tomlkit", "pathspec", "ast", "difflib", "torch", "gc", "click")
     for name in names:
         (tree / f"{name}.py").write_text(trap)
-    result = precfix("migrate", ".", "--dry-run", cwd=tree)
+    result = started("migrate", ".", "--dry-run", cwd=tree)
     assert (result.returncode, result.stderr.splitlines()[0]) == (1, "train.py +2 -2")
     assert not (tree / "executed").exists()
 

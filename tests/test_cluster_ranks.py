@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +16,8 @@ from precfix.probes.cluster import DYING, FAKED
 
 from .fixture_cases import FIXTURES, REPOSITORY
 
-pytest.importorskip("torch.distributed")
+if importlib.util.find_spec("torch") is None:
+    pytest.skip("needs PyTorch", allow_module_level=True)
 if not sys.platform.startswith("linux"):
     pytest.skip("torchrun over loopback is tried on Linux", allow_module_level=True)
 
@@ -31,6 +34,37 @@ def torchrun(ranks: int, folder: str, *, wait: float = 60, probe: float = 0, **v
     return done.returncode, done.stdout, done.stderr
 
 
+def launched(ranks: int, folder: str, **variables: str) -> tuple[int, str]:
+    """The same started without torchrun's own process, with variables that it sets; the first rank's output."""
+    common = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(ranks), **variables}
+    command = [sys.executable, str(SCRIPT), folder, "60", "0"]
+    processes = [
+        subprocess.Popen(
+            command,
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                **common,
+                **variables,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    printed = [process.communicate(timeout=SECONDS)[0] for process in processes]
+    assert printed[1:] == [""] * (ranks - 1), "only the first rank prints"
+    return max(process.returncode for process in processes), printed[0]
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
 def test_two_ranks(tmp_path: Path) -> None:
     code, out, err = torchrun(2, str(tmp_path))
     assert code == 0, err
@@ -41,15 +75,17 @@ def test_two_ranks(tmp_path: Path) -> None:
 
 
 def test_four_ranks_one_of_them_faked(tmp_path: Path) -> None:
-    code, out, err = torchrun(4, str(tmp_path), **{FAKED: f"2={FIXTURES / 'profiles' / 't4.json'}"})
-    assert code == 0, err
+    """Through the shared folder alone: without an address nothing is sent, and no rank imports torch."""
+    code, out = launched(4, str(tmp_path), **{FAKED: f"2={FIXTURES / 'profiles' / 't4.json'}"})
+    assert code == 0
     assert "bf16: native on ranks 0-1, 3, emulated on rank 2." in out
     assert "The regime every rank supports: fp16-mixed" in out
 
 
 def test_profiles_travel_without_a_shared_folder(tmp_path: Path) -> None:
-    code, out, err = torchrun(2, str(tmp_path / "of-rank-{rank}"))
-    assert code == 0, err
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    code, out = launched(2, str(tmp_path / "of-rank-{rank}"), **address)
+    assert code == 0
     assert "The regime every rank supports: bf16-mixed" in out
     assert (tmp_path / "of-rank-0" / "rank-00001.json").is_file(), "came over gloo"
     assert not (tmp_path / "of-rank-1" / "rank-00000.json").exists()

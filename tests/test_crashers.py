@@ -10,6 +10,7 @@ import pytest
 
 from .fuzz import CRASHERS, attempt, crashers_of, fuzz_once, limited, smaller
 from .mutations import Code, damaged
+from .nightly import NIGHTLY
 from .readers import READERS, Reader, bundled, seeds_of, unbundled
 
 CASES = [(name, path) for name in READERS for path in crashers_of(name)]
@@ -83,6 +84,7 @@ def test_damage_follows_the_seed() -> None:
 RUNS = dict.fromkeys((name for name in READERS if name.startswith("run-")), 6)
 ROUNDS = {"format-shell": 8, "format-makefile": 15, "format-env": 20, **RUNS}
 """Of the slow ones; 40 for the others."""
+PROJECTS = 60 if NIGHTLY else 15
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -95,9 +97,9 @@ def test_damaged_files_are_read_or_refused(name: str) -> None:
 
 def test_no_rule_fails_on_damaged_projects() -> None:
     """All rules on whole fixture projects whose Python files are changed as trees, the others as bytes."""
-    counts, faults = fuzz_once("run-project", 60, seed=6)
+    counts, faults = fuzz_once("run-project", PROJECTS, seed=6)
     assert not faults
-    assert counts == {"read": 60}
+    assert counts == {"read": PROJECTS}
 
 
 def test_a_bundle_is_its_files() -> None:

@@ -14,6 +14,8 @@ from precfix.codemod.outcome import FileChange
 from precfix.codemod.report.diff import line_edits, unified_diff
 from precfix.codemod.report.matching import changed_blocks
 
+from .nightly import examples
+
 BODY = b"".join(b"line %d\n" % n for n in range(20))
 CASES: dict[str, tuple[bytes, bytes]] = {
     "lf": (BODY, BODY.replace(b"line 7\n", b"seven\n")),
@@ -161,7 +163,7 @@ def rebuilt(before: list[bytes], after: list[bytes], blocks: list[tuple[int, int
 lines = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"d\r\n"]), max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(lines, lines)
 def test_blocks_rebuild_the_new_lines(before: list[bytes], after: list[bytes]) -> None:
     assert rebuilt(before, after, changed_blocks(before, after)) == after
@@ -184,7 +186,7 @@ def edited(text: str, path: str, after: str) -> str:
 texts = st.text(alphabet="ab\r\n\x0c\u2028\U0001f525", max_size=25)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500))
 @given(texts, texts)
 def test_line_edits_rebuild_the_text(before: str, after: str) -> None:
     assert edited(before, "x.py", after) == after

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import flow_calls
 from .flow_calls import case_of
+from .soft import Soft
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 BF16, FP32, FP64, INT64 = torch.bfloat16, torch.float32, torch.float64, torch.int64
@@ -191,10 +192,15 @@ def check(name: str, op: Operation, dtypes: Dtypes, device: str = "cpu", autocas
     assert same(found, told, op), f"{name}{dtypes}: torch gives {found}, the table says {told}"
 
 
-@pytest.mark.parametrize(("name", "op"), rows(wide=True))
-def test_result_and_mix_without_autocast(name: str, op: Operation) -> None:
+def without_autocast(name: str, op: Operation) -> None:
     for dtypes in pure(operands_of(name)) + mixed(operands_of(name)):
-        check(name, op, dtypes)
+        if not (name.startswith("conv_transpose") and bias_goes_unseen(dtypes)):
+            check(name, op, dtypes)
+
+
+def bias_goes_unseen(dtypes: Dtypes) -> bool:
+    """oneDNN refuses another dtype of a transposed convolution's bias, and is used where a CPU has AVX-512."""
+    return len(set(dtypes[:2])) == 1 and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 @pytest.mark.parametrize("name", sorted(WIDE_ONLY))
@@ -203,8 +209,7 @@ def test_operations_on_complex_tensors(name: str) -> None:
         check(name, OPERATIONS[name], (dtype,))
 
 
-@pytest.mark.parametrize(("name", "op"), rows())
-def test_integers(name: str, op: Operation) -> None:
+def integers(name: str, op: Operation) -> None:
     """What integers give, where the operation takes them at all."""
     if name in WIDE_ONLY:
         return
@@ -213,15 +218,13 @@ def test_integers(name: str, op: Operation) -> None:
     assert op.result == "real" or found == RAISES or same(found, result_of(op, dtypes), op)
 
 
-@pytest.mark.parametrize(("name", "op"), [each for each in rows(wide=True) if each[0] != "init.orthogonal_"])
-def test_cpu_autocast(name: str, op: Operation) -> None:
+def cpu_autocast(name: str, op: Operation) -> None:
     with torch.autocast("cpu", dtype=BF16):
         for dtypes in pure(operands_of(name)) + mixed(operands_of(name)):
             check(name, op, dtypes, autocast=True)
 
 
-@pytest.mark.parametrize(("name", "op"), [each for each in rows(wide=True) if each[0] not in NOT_SIMULATED])
-def test_cuda_autocast_simulated(name: str, op: Operation) -> None:
+def cuda_autocast_simulated(name: str, op: Operation) -> None:
     """Kernels do not run here, so what they refuse is not seen: only results and what autocast itself refuses."""
     policy = op.autocast("cuda")
     with simulated_cuda():
@@ -230,11 +233,27 @@ def test_cuda_autocast_simulated(name: str, op: Operation) -> None:
                 check(name, op, dtypes, "cuda", autocast=True)
 
 
-@pytest.mark.parametrize(("name", "op"), rows(wide=True))
-def test_missing_kernels_on_the_cpu(name: str, op: Operation) -> None:
+def missing_kernels_on_the_cpu(name: str, op: Operation) -> None:
     for dtype in (BF16, torch.float16):
         refused = measured(name, (dtype,) * operands_of(name)) == RAISES
         assert refused == (str(dtype).removeprefix("torch.") in missing_dtypes(name, "cpu"))
+
+
+@pytest.mark.parametrize(("name", "op"), rows(), ids=[name for name, _ in rows()])
+def test_each_operation_is_as_its_row_says(name: str, op: Operation) -> None:
+    wide = name not in WIDE_ONLY | INTEGERS_ONLY
+    with Soft() as soft:
+        with soft("integers"):
+            integers(name, op)
+        for label, holds, applies in (
+            ("without autocast", without_autocast, wide),
+            ("CPU autocast", cpu_autocast, wide and name != "init.orthogonal_"),
+            ("CUDA autocast, simulated", cuda_autocast_simulated, wide and name not in NOT_SIMULATED),
+            ("missing kernels on the CPU", missing_kernels_on_the_cpu, wide),
+        ):
+            if applies:
+                with soft(label):
+                    holds(name, op)
 
 
 def test_orthogonal_runs_under_cpu_autocast_alone() -> None:

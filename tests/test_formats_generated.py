@@ -14,6 +14,8 @@ from precfix.codemod.formats.opening import open_config
 from precfix.codemod.formats.text import Entry
 from precfix.codemod.model import EditRefused, ReplaceText
 
+from .nightly import examples
+
 try:
     from tomllib import loads as load_toml
 except ImportError:  # Python 3.10
@@ -24,7 +26,11 @@ except ImportError:  # Python 3.10
 
 
 SETTINGS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, database=None
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    database=None,
 )
 WORDS = [
     "bf16",

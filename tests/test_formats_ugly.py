@@ -30,11 +30,12 @@ from precfix.codemod.trainers.writing.steps import Step
 from precfix.codemod.trainers.writing.text_editing import text_edits
 
 from .config_layouts import Box, Leaf, json_said, jsonc_texts, load_toml, toml_texts, yaml_said, yaml_texts
+from .nightly import examples
 from .readers import FIXTURES, REPOSITORY
 from .test_formats_shell import BASH, applied, words
 
 UGLY = settings(
-    max_examples=110,
+    max_examples=examples(110),
     deadline=None,
     derandomize=True,
     database=None,
@@ -263,7 +264,7 @@ class Refusals:
     def assert_few(self) -> None:
         done, empty = self.counts["done"], self.counts["empty"]
         refused = self.counts.total() - done - empty
-        assert done > 40, self.counts
+        assert done > examples(40) // 2, self.counts
         assert refused <= self.share * (done + refused), self.counts.most_common(8)
 
 
@@ -300,7 +301,7 @@ def _files(kind: str) -> Iterator[str]:
             yield text
 
 
-MOST_FILES = 60
+MOST_FILES = examples(60)
 
 
 @pytest.mark.parametrize(("kind", "share"), [("yaml", 0.15), ("json", 0.1), ("toml", 0.1)])
@@ -373,7 +374,7 @@ def _commands(draw: st.DrawFn) -> str:
 def test_generated_scripts() -> None:
     refusals = Refusals(0.35)
 
-    @settings(UGLY, max_examples=90)
+    @settings(UGLY, max_examples=examples(90))
     @given(scripts(), st.integers(0, 999), st.booleans())
     def run(text: str, number: int, remove: bool) -> None:
         config = open_config(text, "shell")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 
 from .framework_cases import FrameworkCase, expectations, framework_cases, moved
+from .nightly import NIGHTLY
+from .soft import Soft
 
 CASES = framework_cases()
 FRAMEWORKS = load_frameworks()
@@ -47,10 +50,20 @@ def test_findings_and_moves_are_the_expected_ones(case: FrameworkCase, tmp_path:
         assert wanted.decode() == expected.decode(), path.name
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_a_move_settles_and_the_result_is_readable(case: FrameworkCase, target: str, tmp_path: Path) -> None:
-    root = tmp_path / "project"
+def targets_of(number: int) -> Sequence[str]:
+    """Two of the targets for each case, in turn, at night all."""
+    return TARGETS if NIGHTLY else [TARGETS[(2 * number + step) % len(TARGETS)] for step in range(2)]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.id for case in CASES])
+def test_moves_settle_and_the_results_are_readable(number: int, case: FrameworkCase, tmp_path: Path) -> None:
+    with Soft() as soft:
+        for target in targets_of(number):
+            with soft(target):
+                check_move(case, target, tmp_path / target)
+
+
+def check_move(case: FrameworkCase, target: str, root: Path) -> None:
     shutil.copytree(case.input, root)
     report = moved(root, target)
     assert not report.failed_rules

@@ -31,6 +31,7 @@ from precfix.codemod.model import (
 from precfix.codemod.outcome import Report, Screened, Target
 from precfix.codemod.report.text import View, finding_lines, plain
 
+from .nightly import examples
 from .project_tree import open_tree
 
 TARGET = Target("unknown", "a test")
@@ -106,7 +107,7 @@ def test_every_pattern_of_answers_to_equal_lines(tmp_path: Path, answers: str) -
 STATEMENTS = st.lists(st.tuples(st.sampled_from(["one", "two", "x", "y"]), st.sampled_from(["\n", "; "])), max_size=9)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(100))
 @given(STATEMENTS, st.lists(st.booleans(), min_size=9, max_size=9))
 def test_exactly_what_was_accepted_is_done_and_nothing_is_asked_twice(
     tmp_path_factory: pytest.TempPathFactory, statements: list[tuple[str, str]], answers: list[bool]

@@ -13,6 +13,7 @@ from precfix.codemod.source.documents import Document, FileKind
 from precfix.codemod.trainers.reading.mapping_items import items_of
 from precfix.codemod.trainers.writing.literal_editing import LiteralDraft
 
+from .nightly import examples
 from .rewrite_oracle import comments
 
 NAMES = ["fp16", "bf16", "precision", "é", "loss_scale"]
@@ -61,7 +62,7 @@ def literals(draw: st.DrawFn, depth: int = 2, kind: str = "") -> str:
 
 
 @settings(
-    max_examples=250,
+    max_examples=examples(250),
     deadline=None,
     derandomize=True,
     database=None,
@@ -187,5 +188,5 @@ def test_random_edits_of_ugly_literals() -> None:
     COUNTS.clear()
     _try_edits()
     refused = COUNTS.total() - COUNTS["done"] - COUNTS["empty"] - COUNTS["no place"]
-    assert COUNTS["done"] > 100, COUNTS
+    assert COUNTS["done"] > examples(100), COUNTS
     assert refused < COUNTS["done"] / 10, COUNTS

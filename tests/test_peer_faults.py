@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from . import warm
 from .byte_variants import COOKIE
 from .fixture_cases import write_files
 from .test_cli import Run, precfix
@@ -525,8 +526,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[s
     files = {f"p{number}/train.py": _program(*program).encode() for number, program in enumerate(PROGRAMS)}
     for state in ("before", "after"):
         write_files(folder / state, files)
-    command = [sys.executable, "-m", "precfix.codemod", "migrate", "--unsafe-fixes", str(folder / "after")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = warm.text(warm.precfix("migrate", "--unsafe-fixes", folder / "after"))
     assert done.returncode == 0, done.stdout + done.stderr
     for number, (key, module) in enumerate(PROGRAMS):
         places = {state: folder / state / f"p{number}" for state in ("before", "after")}

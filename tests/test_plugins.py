@@ -35,6 +35,7 @@ from precfix.codemod.plugins.plugins import GROUP, Loaded, with_plugins
 from precfix.codemod.plugins.testing import try_rule
 from precfix.codemod.source.project import Project
 
+from . import warm
 from .fixture_cases import FIXTURES, REPOSITORY
 from .project_tree import open_tree, write_tree
 
@@ -86,9 +87,8 @@ def load_from(monkeypatch: pytest.MonkeyPatch, site: Path, scanned: Path | None 
 
 
 def run(*arguments: str, cwd: Path, path: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "precfix.codemod", *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    environment = {"PYTHONPATH": str(path), "COLUMNS": "200"}
+    return warm.text(warm.precfix(*arguments, cwd=cwd, environment=environment))
 
 
 @pytest.fixture(scope="session")

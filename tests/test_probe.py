@@ -18,15 +18,14 @@ from precfix.probes.devices import environment_checks, found_devices, missing_de
 from precfix.probes.runner import Limits, Run, run_check
 from precfix.probes.step import Task
 
+from . import warm
 from .fixture_cases import REPOSITORY
 
 Done = subprocess.CompletedProcess[str]
 
 
 def precfix(*arguments: str, path: str = "", cwd: Path | None = None) -> Done:
-    environment = {**os.environ, "PYTHONPATH": path}
-    command = [sys.executable, "-m", "precfix.codemod", "probe", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=240)
+    return warm.text(warm.precfix("probe", *arguments, environment={"PYTHONPATH": path}, cwd=cwd))
 
 
 # --- this machine -----------------------------------------------------------------------------------------------------

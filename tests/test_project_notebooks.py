@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from precfix.codemod.model import EditRefused
 from precfix.codemod.source.documents import Document, FileKind, Unreadable
 
+from .nightly import examples
+
 
 def cell(source: object, kind: str = "code", **more: object) -> dict[str, object]:
     return {"cell_type": kind, "metadata": {}, "source": source, **more}
@@ -284,7 +286,7 @@ LINES = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(LINES, LINES, st.sampled_from(["lines", "string", "characters"])), min_size=1, max_size=4),
     st.booleans(),

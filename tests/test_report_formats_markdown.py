@@ -20,6 +20,7 @@ from precfix.codemod.report.printable import printable
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
 
+from .nightly import examples
 from .report_samples import (
     CHECKED,
     DISABLE,
@@ -241,7 +242,7 @@ PIECES = st.one_of(
 )
 
 
-@settings(max_examples=100, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(100))
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_any_text_is_shown_as_it_is(text: str) -> None:
     page = rendered(

@@ -13,6 +13,7 @@ from precfix.codemod.model import Span
 from precfix.codemod.report.places import Places
 from precfix.codemod.source.documents import Document, FileKind
 
+from .nightly import examples
 from .report_samples import PLACES
 
 
@@ -58,7 +59,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=80, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(80))
 @given(st.lists(LINES, max_size=3))
 def test_rows_hold_their_lines(cells: list[list[str]]) -> None:
     document = notebook([cell for cell in cells if cell])
@@ -72,7 +73,7 @@ def test_rows_hold_their_lines(cells: list[list[str]]) -> None:
 
 
 @given(st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=8))
-@settings(max_examples=100, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(100))
 def test_a_uri_gives_the_path_back(path: str) -> None:
     uri = PLACES.uri(path)
     assert uri.isascii()

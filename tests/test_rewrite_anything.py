@@ -29,6 +29,7 @@ from precfix.codemod.rewrite import rewrite
 from precfix.codemod.source.documents import Document, FileKind, Unreadable
 
 from .byte_variants import VARIANTS
+from .nightly import examples
 from .readers import REPOSITORY
 from .rewrite_oracle import Chooser, Oracle, comments, expected_shapes, shape, without_imports
 
@@ -240,7 +241,7 @@ def _first_row(nodes: list[ast.stmt], span: Span) -> int:
     return min((each.lineno for node in at for each in (node, *getattr(node, "decorator_list", []))), default=span.row)
 
 
-@settings(max_examples=70, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(70))
 @given(st.integers(0, 10**6), st.sampled_from([1, 1, 2, 5]), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_random_operations(seed: int, count: int, newline: str, ended: bool) -> None:
     text = STRANGE.replace("\n", newline) + (newline if ended else "")

@@ -12,6 +12,7 @@ from precfix.codemod.screening.suppressions import MAX_CODES, MAX_PER_FILE, Supp
 from precfix.codemod.source.documents import Document, kind_of
 
 from .byte_variants import ROWS_ADDED, changed_files
+from .nightly import examples
 
 
 def document(path: str, text: str | bytes) -> Document:
@@ -282,7 +283,7 @@ PIECES = st.sampled_from(
 NAMES = st.sampled_from([*OTHERS, "a.py", "b.jsonc", "c.ini", "d.bash", "e.mk"])
 
 
-@settings(max_examples=300, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(300))
 @given(NAMES, st.lists(PIECES, max_size=40).map("".join))
 def test_any_text_is_read_and_spans_are_inside(path: str, text: str) -> None:
     opened = document(path, text)
@@ -296,7 +297,7 @@ def test_any_text_is_read_and_spans_are_inside(path: str, text: str) -> None:
             assert opened.source(each.span) in opened.text[start:end] + "\n"
 
 
-@settings(max_examples=100, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(100))
 @given(NAMES, st.lists(PIECES.filter(lambda piece: "precfix" not in piece), max_size=40).map("".join))
 def test_no_comment_no_suppression(path: str, text: str) -> None:
     assert read(path, f"{text}\nprecfix: ignore[PF101]") == ()

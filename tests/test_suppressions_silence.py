@@ -19,6 +19,7 @@ from precfix.codemod.source.store import FileStore
 from precfix.transforms.suppression.unused_suppression import rule as UNUSED
 
 from .fixture_cases import write_files
+from .nightly import examples
 
 TARGET = Target("auto", "test")
 
@@ -272,7 +273,7 @@ ROWS = st.builds(
 )
 
 
-@settings(max_examples=150, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(150))
 @given(st.lists(ROWS, min_size=1, max_size=8).map("\n".join))
 def test_screening_loses_nothing_and_repairs_settle(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.mktemp("any")

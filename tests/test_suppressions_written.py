@@ -18,6 +18,7 @@ from precfix.codemod.screening.suppressing import silence
 from precfix.codemod.source.documents import Document
 from precfix.codemod.source.project import Project
 
+from .nightly import examples
 from .test_suppressions import document
 
 
@@ -258,7 +259,7 @@ SHELL = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=250, database=None, deadline=None, derandomize=True)
+@settings(max_examples=examples(250))
 @given(
     st.one_of(
         st.tuples(st.just("a.py"), PYTHON),

@@ -12,6 +12,7 @@ from .meetings import NodeValue
 
 LISTS = ("ModuleList", "Sequential")
 MAX_PARTS = 16
+"""Modules in one container. Longer ones are built in a loop, and then all parts are alike."""
 
 
 def held(name: str, positional: Sequence[NodeValue]) -> tuple[Value, ...] | None:

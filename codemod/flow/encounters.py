@@ -18,10 +18,9 @@ from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.halves import speaks_of_half_weights
 from ..torch.tables.kernels import WITHOUT_KERNELS
-from ..torch.tables.libraries import FLOAT32_TABLES
+from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES, PARTS
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
-from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
 from .lattice import Kind, Made
 from .operation_calls import WATCHED
@@ -103,9 +102,14 @@ def _records(
     if None in holders:
         done = analysis.module_body(module)
         yield done.record.meetings, list(done.record.applications.values())
-    for function in sorted((item for item in holders if item is not None), key=lambda item: item.lineno):
+    for function in _in_order(holders):
         done = analysis.function(module, function)
         yield done.record.meetings, list(done.record.applications.values())
+
+
+def _in_order(holders: set[FunctionNode | None]) -> list[FunctionNode]:
+    """What is interpreted first decides what a circle of calls is cut at: always the same."""
+    return sorted((item for item in holders if item is not None), key=lambda item: item.lineno)
 
 
 def _is_definition(module: ModuleNames, node: ast.AST) -> bool:
@@ -172,7 +176,8 @@ def add_callers(analysis: FlowAnalysis, holders: dict[ModuleNames, set[FunctionN
     asked: set[str] = set()
     new = {(module, item) for module, found in holders.items() for item in found if item is not None}
     for _ in range(MAX_CALLERS):
-        names = {name for module, function in new for name in _called_as(analysis, module, function)} - asked
+        in_order = sorted(new, key=lambda item: (item[0].document.path, item[1].lineno))
+        names = {name for module, function in in_order for name in _called_as(analysis, module, function)} - asked
         asked |= names
         new = set()
         for module, found in holders.items():
@@ -188,8 +193,8 @@ def _readers(
 ) -> set[FunctionNode | None]:
     """The methods that read what a constructor made in float32 and kept as a plain attribute."""
     nodes: list[ast.AST] = []
-    for function in holders:
-        if function is None or function.name != "__init__":
+    for function in _in_order(holders):
+        if function.name != "__init__":
             continue
         for place, value in analysis.function(module, function).names.items():
             wide = any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)

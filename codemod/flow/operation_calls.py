@@ -60,12 +60,12 @@ def apply_operation(
         return Value(Kind.TENSOR, (_autocast_atom(frame, node),))
     if known.mix not in ("none", "keeps-destination") and not helped:
         _meet(frame, node, known, taking)
-    if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
-        atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
-        return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
     if out is not None:  # None may be what decides at run time
         certain = out[1].kind is Kind.TENSOR and not isinstance(out[0], ast.IfExp)
         return out[1] if certain else Value(Kind.TENSOR)
+    if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
+        atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
+        return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
     result = _result(frame, node, known, operands, taking, named)
     wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
     return of_weights_only(result) if wide and result.kind is Kind.TENSOR else result

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from ..python.names import ModuleNames, names_of, project_module
+from ..python.names import ModuleNames, names_of
 from ..source.project import Project
 from .files import purpose_of
 from .words import Purpose
@@ -22,7 +22,7 @@ def imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames
 
 def _imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     path = module.document.path
-    documents = [project_module(project, name, path) for name in dict.fromkeys(_imported_names(module))]
+    documents = [project.python_module(name, path) for name in dict.fromkeys(_imported_names(module))]
     modules = (names_of(project, item) for item in documents if item is not None)
     return tuple(dict.fromkeys(item for item in modules if item is not module))
 

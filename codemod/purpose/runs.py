@@ -19,6 +19,7 @@ from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island, runs_without_gradients
 from ..torch.dtypes import BF16, FP16, Dtype
 from ..trainers.framework import FAMILIES
+from ..trainers.reading.precision import HALVES, precision_of
 from ..trainers.reading.runs import Member
 from ..trainers.reading.runs import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
@@ -32,7 +33,6 @@ MAX_MODULES = 200
 """How many files of a program are followed, near ones first."""
 BY_NAME = frozenset({"import_module", "__import__", "instantiate", "locate", "LightningCLI"})
 """Calls that import what a string names: importlib, Hydra (also ``pydoc.locate``), and Lightning's class paths."""
-DTYPES = {"fp16": FP16, "bf16": BF16}
 MIXED = {FP16: "fp16-mixed", BF16: "bf16-mixed"}
 INSTRUCTIONS = ("readme", "install", "dockerfile")
 """Beginnings of the names of files that name packages as a manifest does, but in any folder."""
@@ -58,7 +58,7 @@ class Run:
     @property
     def dtypes(self) -> frozenset[Dtype]:
         """What it can compute in."""
-        return frozenset(DTYPES[FAMILIES[regime]] for regime in self.regimes)
+        return frozenset(HALVES[FAMILIES[regime]] for regime in self.regimes)
 
     @property
     def is_mixed(self) -> bool:
@@ -141,7 +141,7 @@ def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:
 def _of_launches(project: Project) -> Iterator[Run]:
     """What a trainer is configured to in code, in its files, or by a launch line."""
     for launch in launches_of(project):
-        member, regimes = _precision_of(launch)
+        member, regimes = _precision_of(project, launch)
         document = next(project.python_documents_at(launch.modules[:1]), None)
         if member is not None and document is not None and not is_test(document.path):
             scope = member.scope
@@ -152,13 +152,13 @@ def _of_launches(project: Project) -> Iterator[Run]:
             yield Run(place, regimes, starts, True, on_cpu, scope.framework.id)
 
 
-def _precision_of(launch: Launch) -> tuple[Member | None, frozenset[str]]:
+def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, frozenset[str]]:
     """The strongest member that states a precision, and the 16-bit regimes among those it can be."""
     for member in launch.members:
-        asked = (member.regime, *(item.regime for item in member.effective_handed))
-        regimes = {regime for regime in asked if regime is not None} or set(member.scope.regimes)
+        regime = member.regime
+        regimes = {regime} if regime is not None else precision_of(project, member.scope).regimes
         if regimes:
-            halves = frozenset(regime for regime in regimes if FAMILIES.get(regime) in DTYPES)
+            halves = frozenset(regime for regime in regimes if FAMILIES.get(regime) in HALVES)
             return (member, halves) if halves else (None, halves)
     return None, frozenset()
 
@@ -180,7 +180,7 @@ def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
 
 
 def _named(regimes: Iterable[str]) -> str:
-    return " or ".join(sorted({DTYPES[FAMILIES[regime]].name for regime in regimes}))
+    return " or ".join(sorted({HALVES[FAMILIES[regime]].name for regime in regimes}))
 
 
 def _project_folder(project: Project, path: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ..source.documents import Document
-from ..source.parsing import Unparsable
+from ..source.module_paths import absolute_module
 from ..source.project import Project
 from .editing import Editable
 from .limits import MAX_ALIAS_HOPS
@@ -27,6 +27,7 @@ from .scopes import (
     bind_target,
     body_of,
     children_of,
+    identifiers_of,
     parameters_of,
     stored_by,
 )
@@ -36,13 +37,11 @@ __all__ = [
     "FunctionNode",
     "ModuleNames",
     "Scope",
-    "absolute_module",
     "attribute_chain",
     "definition_named",
     "definition_of",
     "names_of",
     "parameters_of",
-    "project_module",
     "resolve",
 ]
 
@@ -118,6 +117,16 @@ class ModuleNames(Editable):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 found.setdefault(node.attr, []).append(node)
         return found
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """What the code names, in lower case: variables, attributes, arguments, definitions, imports, strings without
+        spaces; comments and texts for people do not count."""
+        return frozenset(name.lower() for node in self.nodes for name in identifiers_of(node))
+
+    def mentions(self, *words: str) -> bool:
+        """Whether something that the code names holds one of the words (lower case)."""
+        return any(word in name for name in self.identifiers for word in words)
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated."""
@@ -278,7 +287,7 @@ def _defined(project: Project, qualified: str | None, importer: str) -> tuple[Mo
     if qualified is None or qualified.startswith("torch."):
         return None
     module_name, _, name = qualified.rpartition(".")
-    document = project_module(project, module_name, importer)
+    document = project.python_module(module_name, importer)
     return (names_of(project, document), name) if document is not None else None
 
 
@@ -305,7 +314,7 @@ def _behind_re_exports(project: Project, qualified: str | None, importer: str) -
 
 def _through_project(project: Project, qualified: str, importer: str) -> tuple[str, str] | None:
     module_name, _, attribute = qualified.rpartition(".")
-    document = project_module(project, module_name, importer)
+    document = project.python_module(module_name, importer)
     if document is None:
         return None
     other = names_of(project, document)
@@ -324,33 +333,8 @@ def _through_star(project: Project, module: ModuleNames, attribute: str) -> tupl
     """The module of the project whose ``from <module> import *`` brings ``attribute`` into ``module``."""
     path = module.document.path
     for star in module.star_imports:
-        document = project_module(project, star, path)
+        document = project.python_module(star, path)
         other = names_of(project, document) if document is not None and document.path != path else None
         if other is not None and other.module_scope.lookup(attribute):
             return f"{star}.{attribute}", path
     return None
-
-
-def project_module(project: Project, module_name: str, importer: str = "") -> Document | None:
-    """The project's own document for a dotted module name, or None (third party, missing, unparsable).
-
-    ``importer`` is the path of the file that names the module; which file is meant can depend on it.
-    """
-    path = project.python_path(module_name, importer) if module_name else None
-    document = project.document(path) if path else None
-    if document is None:
-        return None
-    try:
-        document.tree  # noqa: B018 - parsing is what is asked for
-    except Unparsable:
-        return None
-    return document
-
-
-def absolute_module(path: str, module: str | None, level: int) -> str:
-    """Dotted module of ``from <level dots><module> import``, seen from the file ``path``; root-relative."""
-    if not level:
-        return module or ""
-    package = path.removesuffix(".py").split("/")[:-1]
-    package = package[: len(package) - (level - 1)] if level > 1 else package
-    return ".".join([*package, *([module] if module else [])])

@@ -6,17 +6,16 @@ import ast
 
 from ..source.project import Project
 from .bindings import default_of, self_stores
+from .limits import MAX_DEPTH, MAX_VALUES
 from .names import Binding, ModuleNames, attribute_chain
 
 _NUMBER_CALLS = ("float", "int", "len", "min", "max", "round", "abs")
 _NUMBER_MODULES = ("math.", "numpy.sqrt", "numpy.log", "numpy.power")
-_MAX_DEPTH = 6
-_MAX_BINDINGS = 6
 
 
 def is_scalar(project: Project, module: ModuleNames, node: ast.expr, depth: int = 0) -> bool:
     """Whether ``node`` is certainly a plain number: ``math.sqrt(d)``, ``x.size(-1) ** -0.5``, ``self.scale``."""
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         return False
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float)
@@ -30,7 +29,7 @@ def is_scalar(project: Project, module: ModuleNames, node: ast.expr, depth: int 
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and not _is_slice(node.slice)
     if isinstance(node, ast.Name):
         bindings = module.scope_of(node).lookup(node.id)
-        return 0 < len(bindings) <= _MAX_BINDINGS and all(_bound(project, module, item, depth) for item in bindings)
+        return 0 < len(bindings) <= MAX_VALUES and all(_bound(project, module, item, depth) for item in bindings)
     return _attribute(project, module, node, depth) if isinstance(node, ast.Attribute) else False
 
 
@@ -82,7 +81,7 @@ def _attribute(project: Project, module: ModuleNames, node: ast.Attribute, depth
         return False
     if chain[0] == "self" and len(chain) == 2 and owner is not None:
         stores = self_stores(module, owner, chain[1])
-        return 0 < len(stores) <= _MAX_BINDINGS and all(
+        return 0 < len(stores) <= MAX_VALUES and all(
             value is not None and is_scalar(project, module, value, depth + 1) for value, _ in stores
         )
     return chain[-2] in ("config", "cfg", "args", "hparams")

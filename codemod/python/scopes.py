@@ -172,3 +172,21 @@ def attribute_chain(node: ast.AST) -> list[str] | None:
     if not isinstance(node, ast.Name):
         return None
     return [node.id, *reversed(parts)]
+
+
+def identifiers_of(node: ast.AST) -> Iterator[str]:
+    """What one node names by itself."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.arg | ast.keyword):
+        yield node.arg or ""
+    elif isinstance(node, ast.alias):
+        yield from (node.name, node.asname or "")
+    elif isinstance(node, ast.ImportFrom):
+        yield node.module or ""
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+        yield node.value

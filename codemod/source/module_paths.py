@@ -61,3 +61,12 @@ def _folders_around(path: str) -> list[str]:
 
 def _tail(path: str) -> str:
     return "/".join(path.rsplit("/", 2)[-2:]) if path.endswith("/__init__.py") else path.rpartition("/")[2]
+
+
+def absolute_module(path: str, module: str | None, level: int) -> str:
+    """Dotted module of ``from <level dots><module> import``, seen from the file ``path``; root-relative."""
+    if not level:
+        return module or ""
+    package = path.removesuffix(".py").split("/")[:-1]
+    package = package[: len(package) - (level - 1)] if level > 1 else package
+    return ".".join([*package, *([module] if module else [])])

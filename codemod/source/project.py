@@ -150,6 +150,18 @@ class Project:
             if document is not None and self._parses(document):
                 yield document
 
+    def python_module(self, name: str, importer: str = "") -> Document | None:
+        """The project's own document for a dotted module name, or None (third party, missing, unparsable).
+
+        ``importer`` is the path of the file that names the module; which file is meant can depend on it.
+        """
+        path = self.python_path(name, importer) if name else None
+        document = self.document(path) if path else None
+        try:
+            return document if document is not None and document.tree else None
+        except Unparsable:
+            return None
+
     def _parses(self, document: Document) -> bool:
         """Whether a document parses; what does not, and cells left out, are recorded."""
         try:

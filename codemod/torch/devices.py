@@ -115,7 +115,7 @@ def _is_of_library(project: Project, module: ModuleNames, owner: ast.expr) -> bo
         values = [item.value for item in bindings]
         if bindings and all(item.kind == "parameter" for item in bindings):
             package = "accelerate" if chain[0] != "fabric" else "lightning"
-            return package in module.document.text
+            return module.mentions(package)
     elif len(chain) == 2 and chain[0] == "self" and scope.enclosing_class is not None:
         values = [value for value, _ in self_stores(module, scope.enclosing_class, chain[1])]
     made = [resolve(project, module, item.func) for item in values if isinstance(item, ast.Call)]

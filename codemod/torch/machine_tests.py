@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from ..python.functions import called_function, returns_of
 from ..python.names import Binding, ModuleNames, definition_of
@@ -12,8 +11,12 @@ from ..source.project import Project
 MAX_HOPS = 3
 """Names and functions between an expression and such a test; projects wrap the test once or twice."""
 
-_ASKS_FOR_BF16 = re.compile(r"bf(loat)?16_(gpu_)?(supported|available)|device_capability")
-_ASKS_MACHINE = re.compile(rf"{_ASKS_FOR_BF16.pattern}|is_available")
+_ASKS_FOR_BF16 = (
+    *(f"{dtype}_{asked}" for dtype in ("bf16", "bfloat16") for asked in ("supported", "available", "gpu_available")),
+    "device_capability",
+)
+"""Parts of the names of functions and flags that tell whether there is bfloat16 (torch, accelerate, transformers)."""
+_ASKS_MACHINE = (*_ASKS_FOR_BF16, "is_available")
 
 
 def asks_machine(project: Project, module: ModuleNames, node: ast.AST, for_bf16: bool = False) -> bool:
@@ -27,7 +30,7 @@ def asks_machine(project: Project, module: ModuleNames, node: ast.AST, for_bf16:
 class _Asker:
     """Looks for words of such tests through names and functions of the project."""
 
-    def __init__(self, project: Project, words: re.Pattern[str]) -> None:
+    def __init__(self, project: Project, words: tuple[str, ...]) -> None:
         self._project = project
         self._words = words
 
@@ -37,11 +40,10 @@ class _Asker:
 
     def _one(self, module: ModuleNames, node: ast.AST, hops: int) -> bool:
         if isinstance(node, ast.Attribute):
-            return self._words.search(node.attr) is not None
+            return self._says(node.attr)
         if isinstance(node, ast.Name):
             bindings = module.scope_of(node).lookup(node.id) if hops < MAX_HOPS else []
-            known = self._words.search(node.id) is not None
-            return known or any(self._binding(module, node, item, hops) for item in bindings)
+            return self._says(node.id) or any(self._binding(module, node, item, hops) for item in bindings)
         if isinstance(node, ast.Call) and hops < MAX_HOPS:
             target = called_function(self._project, module, node)
             values = (
@@ -49,6 +51,9 @@ class _Asker:
             )
             return target is not None and any(self.asks(target.module, value, hops + 1) for value in values)
         return False
+
+    def _says(self, name: str) -> bool:
+        return any(word in name for word in self._words)
 
     def _binding(self, module: ModuleNames, name: ast.Name, binding: Binding, hops: int) -> bool:
         if binding.kind != "import":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..python.bindings import values_at
@@ -109,22 +108,5 @@ def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> 
 
 
 def scales_somehow(module: ModuleNames) -> bool:
-    return any(
-        any(word in name for word in SCALING_WORDS) and name not in OTHER_SCALERS
-        for name in (text.lower() for node in module.nodes for text in _identifiers(node))
-    )
-
-
-def _identifiers(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.arg | ast.keyword):
-        yield node.arg or ""
-    elif isinstance(node, ast.alias):
-        yield from (node.name, node.asname or "")
-    elif isinstance(node, ast.ImportFrom):
-        yield node.module or ""
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
+    """Whether the code names something that may scale a loss."""
+    return any(any(word in name for word in SCALING_WORDS) and name not in OTHER_SCALERS for name in module.identifiers)

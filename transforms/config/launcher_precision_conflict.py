@@ -51,7 +51,7 @@ def check(project: Project) -> Iterator[Finding]:
     for run in runs_of(project):
         for weaker, winner in run.overridden():
             places = (str(_place(weaker)), str(_place(winner)))
-            if run.is_launched and places not in told:
+            if run.command is not None and places not in told:
                 told.add(places)
                 found[weaker.scope.path] += 1
                 fixed = len(followed[places[0]]) == 1 and found[weaker.scope.path] <= MAX_FIXED
@@ -62,7 +62,7 @@ def _followed(runs: Iterable[Run]) -> dict[str, set[str | None]]:
     """Place -> what wins in each run that it is a part of: a variable of several commands cannot follow them all."""
     found: dict[str, set[str | None]] = {}
     for run in runs:
-        for member in run.members if run.is_launched and run.winner is not None else ():
+        for member in run.members if run.command is not None and run.winner is not None else ():
             found.setdefault(str(_place(member)), set()).add(run.winner.regime if run.winner is not None else None)
     return found
 

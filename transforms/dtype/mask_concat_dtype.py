@@ -91,7 +91,7 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
 
 def _holds_exact_values(meeting: Meeting) -> bool:
     odd = meeting.odd
-    if odd.atom.role is Role.DATA or "mask" in ast.unparse(odd.node).lower():
+    if "mask" in ast.unparse(odd.node).lower():
         return True
     steps = chain_of(odd.atom)
     maker = steps[0].node if steps else None

@@ -59,7 +59,7 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
     """Whether the region certainly computes in float16 when it runs on CUDA."""
     if region.device not in ("cuda", None) or is_float32_island(project, region):
         return False
-    if region.device is None and "cuda" not in region.module.document.text:
+    if region.device is None and not region.module.mentions("cuda"):
         return False
     if {item.value for item in dtype_scenarios(project, region)} != {FP16}:
         return False

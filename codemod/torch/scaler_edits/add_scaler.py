@@ -81,7 +81,7 @@ def _is_plain(step: LossStep, asked: bool) -> bool:
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else None
     free = not any(NAME in scope.bindings for scope in (module.module_scope, module.scope_of(step.backward)))
     reads = any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(step.function))
-    bf16 = "bfloat16" in module.document.text or "bf16" in module.document.text.lower()
+    bf16 = module.mentions("bfloat16", "bf16")
     return statements and isinstance(loss, ast.Name) and free and not reads and (asked or not bf16)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, names_of
-from ...python.options import options_in
+from ...python.options import speaking_options
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
@@ -18,12 +17,12 @@ from ...torch.weights import cast_dtype
 
 TORCH = "torch"
 WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype")
-MODELS = re.compile(
-    r"(^|_)(model|net|network|module|unet|vae|encoder|decoder|transformer|generator|discriminator|backbone|controlnet"
-    r"|ema|policy|critic|actor|llm)\d*$",
-    re.IGNORECASE,
-)
-"""Names that stand for models rather than tensors."""
+_MODELS = """
+model net network module unet vae encoder decoder transformer generator discriminator backbone controlnet ema policy
+critic actor llm
+"""
+MODELS = frozenset(_MODELS.split())
+"""Last words of names that stand for models rather than tensors."""
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 SHOWN = 60
 
@@ -77,7 +76,7 @@ def _casts(project: Project, module: ModuleNames) -> Iterator[Declaration]:
         for call in module.calls_by_name.get(name, ()):
             func = call.func
             chain = attribute_chain(func.value) if isinstance(func, ast.Attribute) else None
-            if not chain or not MODELS.search(chain[-1]):
+            if not chain or chain[-1].lower().rpartition("_")[2].rstrip("0123456789") not in MODELS:
                 continue
             dtype = cast_dtype(project, module, call)
             if dtype is not None:
@@ -103,7 +102,7 @@ def _constants(module: ModuleNames) -> Iterator[Declaration]:
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for name, options in options_in(project, module).items():
+    for name, options in speaking_options(project, module).items():
         if "device" in name or "accelerator" in name:
             continue
         for option in options:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...source.project import Project
 from .call_scopes import call_scopes
 from .mapping_scopes import mapping_scopes
-from .scopes import CodeOrigin, Scope
+from .scopes import Scope
 from .text_scopes import text_scopes
 
 
@@ -29,8 +29,7 @@ def scope_of_call(project: Project, call: ast.Call) -> Scope | None:
 
 
 def _by_call(project: Project) -> Mapping[ast.AST, Scope]:
-    calls = (scope for scope in scopes_of(project) if scope.kind == "call")
-    return {scope.origin.node: scope for scope in calls if isinstance(scope.origin, CodeOrigin) and scope.origin.node}
+    return {scope.call: scope for scope in scopes_of(project) if scope.call is not None}
 
 
 def _scopes(project: Project) -> tuple[Scope, ...]:

@@ -39,7 +39,7 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
 
 def _names(project: Project, run: Run, scope: Scope) -> bool:
     """Whether a run that somebody starts brings the scope along."""
-    started = run.is_launched or bool(run.modules)
+    started = run.command is not None or bool(run.modules)
     return started and any(member.scope is scope and member.link != UNNAMED for member in run.members)
 
 

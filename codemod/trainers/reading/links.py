@@ -15,7 +15,7 @@ from ...python.names import ModuleNames
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
-from .command_options import declared_options
+from .command_options import declared_options, values_given
 from .setting_reads import entries_read, read_of
 from .source import Source, literal_source, tested_source
 
@@ -77,7 +77,7 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
         return
     yield from entries_read(question.project, read)
     for option in () if read.of_environment else declared_options(question.project, read.module, read.name):
-        yield from option.sources(question.project)
+        yield from values_given(question.project, option)
         if option.default is not None and option.switch is None:
             for source in question.of(option.module, option.default):
                 yield _of_kind(source, option.kind, read.name)
@@ -92,7 +92,7 @@ def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) 
         and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     ):
         for option in declared_options(question.project, module, node.arg, function):
-            yield from option.sources(question.project)
+            yield from values_given(question.project, option)
 
 
 def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> Iterable[Source]:

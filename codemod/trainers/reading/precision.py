@@ -71,9 +71,8 @@ class Precision:
     @property
     def call(self) -> ast.Call:
         """The call that says it."""
-        assert isinstance(self.scope.origin, CodeOrigin)
-        assert isinstance(self.scope.origin.node, ast.Call)
-        return self.scope.origin.node
+        assert self.scope.call is not None
+        return self.scope.call
 
     @property
     def node(self) -> ast.expr | None:

@@ -13,15 +13,16 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...formats.text import CommandLine
 from ...model import Place, Span
 from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ..framework import FAMILIES
-from ..writing.handed_values import Handed, handed_to
 from .configs import ConfigFile, config_files
 from .declarations import scopes_of
+from .handed import Handed, handed_to
 from .scopes import Scope
 
 LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
@@ -77,8 +78,8 @@ class Run:
     place: Place
     members: tuple[Member, ...]
     """The strongest first."""
-    is_launched: bool
-    """Whether a command line starts it; else it is a script or a file that none names."""
+    command: CommandLine | None
+    """What starts it; None for a script or a file that no command line names."""
     modules: tuple[str, ...] = ()
     """The Python files that run: the script, and what it imports of the project."""
 
@@ -139,7 +140,7 @@ class _Resolver:
             left = [scope for scope in scopes if scope not in self._used]
             if left:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
-                yield self._run(path, Place(path, left[0].span, path), members, False)
+                yield self._run(path, Place(path, left[0].span, path), members)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class _Resolver:
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
                 modules = self._modules(script) if script is not None else []
-                yield self._run(_shown(command.words), place, members, True, modules)
+                yield self._run(_shown(command.words), place, members, command, modules)
 
     def _script_of(self, path: str, words: Sequence[str], script: str) -> str | None:
         if script.endswith(".py"):
@@ -179,6 +180,9 @@ class _Resolver:
 
     def _found(self, near: str, word: str) -> str | None:
         """The project's file that a word on a command line (or in a file) names."""
+        base, _, inner = word.partition("/")
+        if base.startswith("$") and "/" in inner:  # ${ROOT}/tools/train.py: the folder of a checkout
+            word = inner
         if not word or "$" in word or word.startswith("/"):
             return None
         for base in (posixpath.dirname(near), ""):
@@ -250,14 +254,14 @@ class _Resolver:
     def _script(self, path: str) -> Run:
         members = list(self._script_members(path, "in the script"))
         scopes = self._by_path[path]
-        return self._run(path, Place(path, scopes[0].span, path), members, False, self._modules(path))
+        return self._run(path, Place(path, scopes[0].span, path), members, None, self._modules(path))
 
     def _run(
         self,
         title: str,
         place: Place,
         members: Sequence[Member],
-        is_launched: bool,
+        command: CommandLine | None = None,
         modules: Sequence[ModuleNames] = (),
     ) -> Run:
         once: dict[Scope, Member] = {}
@@ -266,7 +270,7 @@ class _Resolver:
         self._used |= once.keys()
         ordered = sorted(once.values(), key=lambda member: (-member.rank, member.scope.path, member.scope.span))
         paths = tuple(module.document.path for module in modules)
-        return Run(title, place, tuple(ordered), is_launched, paths)
+        return Run(title, place, tuple(ordered), command, paths)
 
 
 def _rank(scope: Scope) -> int:

@@ -101,6 +101,12 @@ class Scope:
         return self.origin.module, self.origin.items[setting.index].value
 
     @property
+    def call(self) -> ast.Call | None:
+        """The call that it was read from; None for other kinds."""
+        node = self.origin.node if self.kind == "call" and isinstance(self.origin, CodeOrigin) else None
+        return node if isinstance(node, ast.Call) else None
+
+    @property
     def place(self) -> Place:
         return Place(self.path, self.span, self.title)
 

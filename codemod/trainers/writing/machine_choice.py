@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...model import AddImport, Edit, EditRefused, InsertStatement, Operation
 from ...python.functions import returns_of
-from ...python.names import ModuleNames, names_of, project_module
+from ...python.names import ModuleNames, names_of
 from ...releases.pins import allowed
 from ...source.project import Project
 from ...torch.imported import torch_of
@@ -94,7 +94,7 @@ def _known(project: Project, module: ModuleNames, exact: bool) -> str | None:
         owner, binding = module, bindings[0] if len(bindings) == 1 else None
         if binding is not None and binding.kind == "import":
             source, _, original = (binding.qualified or "").rpartition(".")
-            document = project_module(project, source, module.document.path) if "bf" in original.lower() else None
+            document = project.python_module(source, module.document.path) if "bf" in original.lower() else None
             owner = names_of(project, document) if document is not None else module
             found = owner.module_scope.lookup(original) if document is not None else []
             binding = found[0] if len(found) == 1 else None

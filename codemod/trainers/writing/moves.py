@@ -178,9 +178,10 @@ def _one_of_several(project: Project, scope: Scope) -> str:
 
 def _given_name(scope: Scope) -> str:
     """The name that a module gives to what a call makes, for other modules to use; empty elsewhere."""
-    if scope.kind != "call" or not isinstance(scope.origin, CodeOrigin) or scope.origin.node is None:
+    call = scope.call
+    if call is None or not isinstance(scope.origin, CodeOrigin):
         return ""
-    module, call = scope.origin.module, scope.origin.node
+    module = scope.origin.module
     statement = module.statement_of(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
     if not isinstance(target, ast.Name) or module.scope_of(call) is not module.module_scope:

@@ -37,7 +37,7 @@ class _Draft:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
             self._apply(_renamed(self.text, entry, step.value))
-        elif step.verb == "drop" or (_is_bare(step, entry) and step.value == FALSE):
+        elif step.verb == "drop" or (step.value == FALSE and (_is_bare(step, entry) or _is_on_by_itself(step, entry))):
             self._apply(self._current.remove(entry, with_value=not _is_bare(step, entry)))
         else:
             self._apply(self._current.set(entry, self._scalar(step.value)))
@@ -140,6 +140,11 @@ class _Draft:
 def _is_bare(step: Step, entry: Entry) -> bool:
     """Whether a flag is a switch without a value: a word behind it is another one's, unless it is ``True`` or so."""
     return step.key.is_switch and entry.kind == "flag" and str(entry.value).lower() not in (TRUE, FALSE)
+
+
+def _is_on_by_itself(step: Step, entry: Entry) -> bool:
+    """Whether a flag without a value is off where it is left out: a parser may know no other way to switch it off."""
+    return entry.kind == "flag" and entry.style == "absent" and step.key.default == FALSE
 
 
 def _renamed(text: str, entry: Entry, new: str) -> ReplaceText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....codemod.python.names import ModuleNames, names_of, project_module
+from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from .deprecated_uses import WORDS
 
@@ -80,7 +80,7 @@ def _star_sources(project: Project, module: ModuleNames) -> list[ModuleNames]:
     found: list[ModuleNames] = []
     waiting = [name for name in module.star_imports if not name.startswith("torch")]
     while waiting and len(found) < _MAX_STAR_SOURCES:
-        document = project_module(project, waiting.pop())
+        document = project.python_module(waiting.pop())
         other = names_of(project, document) if document is not None else None
         if other is not None and other is not module and other not in found:
             found.append(other)

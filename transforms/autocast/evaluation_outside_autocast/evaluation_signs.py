@@ -70,7 +70,7 @@ def signs(project: Project) -> Iterator[Sign]:
 
 def _in_training_files(project: Project) -> Iterator[Sign]:
     for module, regions in regions_of_training_files(project).items():
-        if any(word in module.document.text.lower() for word in OTHER_RUNTIMES):
+        if module.mentions(*OTHER_RUNTIMES):
             continue
         inside = [call for region in regions for call in calls_inside(region)]
         trained = {call.name: call for call in inside if call.region is not None and is_training(call.region)}
@@ -187,7 +187,7 @@ def _is_model_argument(module: ModuleNames, node: ast.expr) -> bool:
 
 def _unused_contexts(project: Project) -> Iterator[Sign]:
     """``def validate(model, loader, amp_autocast)`` that runs the model and never uses the context it is given."""
-    for document in project.python_documents(WORDS, where=lambda text: "autocast" in text and "def " in text):
+    for document in project.python_documents(WORDS):
         module = names_of(project, document)
         for function in module.scopes:
             if isinstance(function, ast.FunctionDef):

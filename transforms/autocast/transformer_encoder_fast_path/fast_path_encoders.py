@@ -7,7 +7,6 @@ heads, relu or gelu, biases. ``norm_first`` is left out as well: from PyTorch 2.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -22,7 +21,6 @@ from ....codemod.torch.dtypes import Unknown
 
 WORDS = ("batch_first", "TransformerEncoderLayer")
 """A file without these builds no encoder that has its batch first, unless through a class of the project."""
-NAMES = re.compile(r"\b(?:TransformerEncoder(?:Layer)?|Transformer)\b")
 """Nor does one without these."""
 PREFIXES = ("torch.nn.", "torch.nn.modules.", "torch.nn.modules.transformer.")
 LAYER, ENCODER, TRANSFORMER = "TransformerEncoderLayer", "TransformerEncoder", "Transformer"
@@ -63,7 +61,7 @@ def encoders(project: Project) -> tuple[Encoder, ...]:
 
 
 def _encoders(project: Project) -> tuple[Encoder, ...]:
-    documents = list(project.python_documents(WORDS, where=lambda text: NAMES.search(text) is not None))
+    documents = list(project.python_documents(WORDS, where=lambda text: "Transformer" in text))
     modules = dict.fromkeys(names_of(project, document) for document in documents)
     names = {name for module in modules for name in _subclasses(project, module)}
     if names:

@@ -9,9 +9,9 @@ from functools import partial
 
 from ....codemod.model import EditRefused
 from ....codemod.purpose.files import is_test
-from ....codemod.python.bindings import default_of, reaching
+from ....codemod.python.bindings import reaching
 from ....codemod.python.names import Binding, ModuleNames, attribute_chain, names_of, resolve
-from ....codemod.python.options import options_named
+from ....codemod.python.trace import Domain, trace
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LIGHTNING
@@ -21,7 +21,8 @@ from ....codemod.torch.dtypes import Constant, Unknown
 from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
 from .fast_path_runs import OFF_CUDA, Respelling, Run
 
-MAKERS = ("Trainer", "Fabric", "LightningCLI", "instantiate")
+MAKERS = ("Trainer", "Fabric", "LightningCLI", "instantiate", "call")
+BY_CONFIGURATION = ("hydra.utils.instantiate", "hydra.utils.call")
 MIXED: dict[Constant, str] = {
     "bf16-mixed": "bf16-true",
     "bf16": "bf16-true",
@@ -36,36 +37,31 @@ OTHER_DEVICES = ("gpus", "tpu_cores", "ipus", "hpus")
 OTHER_LOOPS = ("deepspeed", "fsdp", "colossalai", "bagua", "horovod", "xla", "tpu", "modelparallel", "fully_sharded")
 """Strategies that need an accelerator, or use their own precision."""
 STEPS = ("validation_step", "test_step", "predict_step")
-MAX_HOPS = 4
+LITERALS: Domain[tuple[ModuleNames, ast.Constant]] = Domain(
+    leaf=lambda _question, module, node: ((module, node),) if isinstance(node, ast.Constant) else None,
+    gap=lambda _question, _module, _node, _why: (),
+)
+"""Where a value is written."""
 
 
 def lightning_runs(project: Project) -> Iterator[Run]:
     """Every Trainer, Fabric and LightningCLI whose precision is mixed and whose accelerator is not CUDA alone."""
-    documents = project.python_documents(("lightning", "hydra"), where=_may_build)
+    for module, call, maker in _makers(project):
+        if maker in ("Trainer", "Fabric"):
+            yield from _written(project, module, call, maker)
+        if maker != "Fabric":
+            yield from _configured(project, module, call, maker)
+
+
+def _makers(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, str]]:
+    """The calls that make one of Lightning's objects, or an object that a configuration file describes."""
+    documents = project.python_documents(tuple(f"{name}(" for name in MAKERS))
     for module in (names_of(project, document) for document in documents if not is_test(document.path)):
-        for call in (call for name in MAKERS for call in module.calls_by_name.get(name, [])):
-            maker = _maker(project, module, call)
-            if maker in ("Trainer", "Fabric"):
-                yield from _written(project, module, call, maker)
-            if maker is not None and maker != "Fabric":
-                yield from _configured(project, module, call, maker)
-
-
-def _may_build(text: str) -> bool:
-    built = "Trainer(" in text or "Fabric(" in text
-    return (
-        (built and ("precision" in text or "**" in text))
-        or "LightningCLI(" in text
-        or ("instantiate(" in text and "trainer" in text)
-    )
-
-
-def _maker(project: Project, module: ModuleNames, call: ast.Call) -> str | None:
-    name = resolve(project, module, call.func) or ""
-    package, last = name.partition(".")[0], name.rpartition(".")[2]
-    if package in LIGHTNING and last in MAKERS[:3]:
-        return last
-    return last if name in ("hydra.utils.instantiate", "hydra.utils.call") else None
+        for maker in MAKERS:
+            for call in module.calls_by_name.get(maker, []):
+                name = resolve(project, module, call.func) or ""
+                if name in BY_CONFIGURATION or (name.partition(".")[0] in LIGHTNING and name.endswith(f".{maker}")):
+                    yield module, call, maker
 
 
 # --- written in Python ------------------------------------------------------------------------------------------------
@@ -81,7 +77,7 @@ def _written(project: Project, module: ModuleNames, call: ast.Call, maker: str) 
     devices = _devices(project, module, given, splat=len(given) != len(call.keywords))
     if not mixed or not devices:
         return
-    literals = list(_literals(project, module, precision, 0))
+    literals = _literals(project, module, precision)
     places = [owner.place(node, "mixed precision is chosen here") for owner, node in literals]
     spelled = {str(node.value) for _, node in literals}
     yield Run(
@@ -153,23 +149,15 @@ def _bindings(module: ModuleNames, node: ast.expr) -> list[Binding]:
     return reaching(module, module.scope_of(node).lookup(node.id), node) if isinstance(node, ast.Name) else []
 
 
-def _literals(
-    project: Project, module: ModuleNames, node: ast.expr, hops: int
-) -> Iterator[tuple[ModuleNames, ast.Constant]]:
+def _literals(project: Project, module: ModuleNames, node: ast.expr) -> tuple[tuple[ModuleNames, ast.Constant], ...]:
     """The literals of mixed precision that ``node`` can be."""
-    inner: list[tuple[ModuleNames, ast.expr | None]] = []
-    if isinstance(node, ast.Constant):
-        if _is_mixed(node.value if isinstance(node.value, str | int) else None):
-            yield module, node
-    elif isinstance(node, ast.IfExp):
-        inner = [(module, node.body), (module, node.orelse)]
-    elif isinstance(node, ast.Name):
-        inner = [(module, item.value or default_of(item)) for item in _bindings(module, node)]
-    elif isinstance(node, ast.Attribute):
-        inner = [(item.module, item.default) for item in options_named(project, module, node.attr) if not item.choices]
-    for other, value in inner:
-        if value is not None and hops < MAX_HOPS:
-            yield from _literals(project, other, value, hops + 1)
+    found = trace(project, module, node, LITERALS)
+    choices = (ast.List, ast.Tuple, ast.Set)
+    return tuple(
+        (owner, item)
+        for owner, item in found
+        if isinstance(item.value, str | int) and _is_mixed(item.value) and not isinstance(owner.parents[item], choices)
+    )
 
 
 def _respelled(literal: tuple[ModuleNames, ast.Constant]) -> Respelling:
@@ -196,7 +184,7 @@ class _Section:
 
 def _configured(project: Project, module: ModuleNames, call: ast.Call, maker: str) -> Iterator[Run]:
     """``LightningCLI(...)``, ``Trainer(**config["trainer"])``, ``instantiate(config.trainer)``."""
-    if maker == "instantiate" and not (call.args and _last_name(call.args[0]) == "trainer"):
+    if maker in ("instantiate", "call") and not (call.args and _last_name(call.args[0]) == "trainer"):
         return
     splats = [item.value for item in call.keywords if item.arg is None]
     if maker == "Trainer" and not any(_last_name(node) == "trainer" for node in splats):

@@ -115,7 +115,7 @@ def _word(project: Project, scope: Scope) -> TrainerWord | None:
 
 def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
-    one_is_on = any(_switch(scope, name) is not None for name in TYPES)
+    one_is_on = any(_switch(scope, name) is not None for name in TYPES.values())
     word = _word(project, scope) if one_is_on else None
     if word is None:
         return

@@ -1,17 +1,19 @@
-"""Where a Hugging Face trainer and the DeepSpeed file it is given name different types."""
+"""Where a trainer and the DeepSpeed file it is given name different types."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ....codemod.model import Place
-from ....codemod.python.names import names_of
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.configs import config_files
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.precision import Compute, precision_of
+from ....codemod.trainers.reading.scopes import Scope
 
-TYPES = ("bf16", "fp16")
+TYPES = {Compute.BF16: "bf16", Compute.FP16: "fp16"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,46 +26,34 @@ class TrainerWord:
     place: Place
 
 
-def trainer_words(project: Project) -> tuple[TrainerWord, ...]:
-    """Every launch line and every ``TrainingArguments``-like call that says both, written out."""
-    return project.fact(_all_words)
+def word_for(project: Project, path: str) -> TrainerWord | None:
+    """The only type that trainers ask for when they read this file; None when they differ or none is known."""
+    words = [word for word in project.fact(_all_words) if word.config == path]
+    return words[0] if len({word.type for word in words}) == 1 else None
 
 
 def _all_words(project: Project) -> tuple[TrainerWord, ...]:
-    return (*_launch_lines(project), *_calls(project))
+    """Every launch line and every ``TrainingArguments``-like call that says both, written out."""
+    return tuple(_words(project))
 
 
-def _launch_lines(project: Project) -> Iterator[TrainerWord]:
-    for config in config_files(project, containing=("--deepspeed",)):
-        flags = [entry for entry in config.text.entries if entry.kind == "flag" and entry.owner != "launcher"]
-        for flag in flags:
-            if flag.name != "--deepspeed" or not isinstance(flag.value, str):
-                continue
-            path = _in_project(project, flag.value)
-            for other in flags:
-                same = (other.command, other.inside) == (flag.command, flag.inside)
-                if path and same and other.name.lstrip("-") in TYPES and _is_on(other.value):
-                    name = other.name.lstrip("-")
-                    yield TrainerWord(name, path, config.place(other, f"the trainer is configured to run in {name}"))
+def _words(project: Project) -> Iterator[TrainerWord]:
+    for scope in scopes_of(project):
+        path = _in_project(project, _deepspeed_file(scope))
+        compute = precision_of(project, scope).compute if path is not None else None
+        if path is not None and compute in TYPES:
+            yield TrainerWord(TYPES[compute], path, precision_of(project, scope).place)
 
 
-def _is_on(value: object) -> bool:
-    return value is None or str(value).lower() in ("true", "1", "yes")
-
-
-def _calls(project: Project) -> Iterator[TrainerWord]:
-    for document in project.python_documents(("deepspeed",), where=lambda text: "deepspeed=" in text):
-        for call in names_of(project, document).calls:
-            given = {item.arg: item.value for item in call.keywords if item.arg is not None}
-            file = given.get("deepspeed")
-            if not isinstance(file, ast.Constant) or not isinstance(file.value, str):
-                continue
-            path = _in_project(project, file.value)
-            for name in TYPES:
-                value = given.get(name)
-                if path and isinstance(value, ast.Constant) and value.value is True:
-                    place = Place(document.path, document.span(value), f"the trainer is configured to run in {name}")
-                    yield TrainerWord(name, path, place)
+def _deepspeed_file(scope: Scope) -> str:
+    """The file that a command line or a call passes as its DeepSpeed configuration; empty where it passes none."""
+    if scope.command is not None:
+        words = (*scope.command.words, "")
+        parts = ((word, after) if "=" not in word else word.split("=", 1) for word, after in pairwise(words))
+        return next((value for flag, value in parts if flag == "--deepspeed"), "")
+    call = scope.call
+    given = next((item.value for item in call.keywords if item.arg == "deepspeed"), None) if call is not None else None
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
 
 
 def _in_project(project: Project, written: str) -> str | None:
@@ -71,9 +61,3 @@ def _in_project(project: Project, written: str) -> str | None:
     tail = written.lstrip("./")
     found = [path for path in project.paths if tail and (path == tail or path.endswith("/" + tail))]
     return found[0] if len(found) == 1 else None
-
-
-def word_for(project: Project, path: str) -> TrainerWord | None:
-    """The only type that trainers ask for when they read this file; None when they differ or none is known."""
-    words = [word for word in trainer_words(project) if word.config == path]
-    return words[0] if len({word.type for word in words}) == 1 else None

@@ -24,7 +24,7 @@ IMPORT = "from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScal
 def scaler_clashes(project: Project) -> Iterator[Draft]:
     """The plain scalers whose own function, or the file around it, shards the model."""
     for scaler in scalers(project):
-        if not _is_plain(scaler) or any("ShardedGradScaler" in item.document.text for item in scaler.modules):
+        if not _is_plain(scaler) or any(item.mentions("shardedgradscaler") for item in scaler.modules):
             continue
         wrap = _wrap(project, scaler)
         if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":

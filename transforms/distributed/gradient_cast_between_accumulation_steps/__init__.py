@@ -36,7 +36,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Rule
-from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import loops
 from ....codemod.source.project import Project
 from .accumulation import Accumulation, accumulation_of
@@ -51,14 +50,10 @@ def check(project: Project) -> Iterator[Finding]:
         if _is_bound_to_parameter(cast):
             continue
         for site in sites_of(project, cast):
-            accumulation = accumulation_of(site) if _speaks_of_half(site.module) else None
+            accumulation = accumulation_of(site) if site.module.mentions(*HALF_WORDS) else None
             replicas = replicas_of(project, site) if accumulation is not None and cast.through_data else None
             if accumulation is not None and (replicas is not None or not cast.through_data):
                 yield _finding(site, accumulation, replicas)
-
-
-def _speaks_of_half(module: ModuleNames) -> bool:
-    return any(word in module.document.text for word in HALF_WORDS)
 
 
 def _is_bound_to_parameter(cast: GradientCast) -> bool:

@@ -39,8 +39,8 @@ from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
-from ..float_around import float_around
 from ..numpy_readings import is_told_apart
+from .float_around import float_around
 from .half_operands import HalfOperand, Origin, half_operand
 from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
 

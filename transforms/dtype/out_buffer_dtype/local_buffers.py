@@ -24,15 +24,16 @@ WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lowe
 """With ``out=`` autocast leaves these alone."""
 IN_PLACE = tuple(f"{name}_" for name in WITH_OUT if getattr(operation(f"{name}_"), "mix", "") == "raises-destination")
 """Autocast leaves these alone, always."""
+OUT = tuple(f"{before}out{after}=" for before in " (," for after in ("", " "))
+"""How the argument is written; ``dropout=`` is another one."""
 LOW, FULL = "low", "float32"
-_KNOWN = (LOW, FULL, "float16", "bfloat16")
 
 
 def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]]]:
     """Every such product, with what makes its function run under autocast."""
     if flow_of(project).changes_default_dtype:
         return
-    for document in project.python_documents((*IN_PLACE, "out=", "out ="), where=_may_write):
+    for document in project.python_documents((*IN_PLACE, *OUT), where=_may_write):
         if is_test(document.path):
             continue
         module = names_of(project, document)

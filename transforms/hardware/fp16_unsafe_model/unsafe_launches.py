@@ -4,107 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Edit, EditRefused, ReplaceText
+from ....codemod.formats.text import Entry
+from ....codemod.model import Draft, Place
 from ....codemod.purpose.files import is_test, purpose_of
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.precision import Compute, Precision, precision_of
+from ....codemod.trainers.reading.recognition import plain_flag
+from ....codemod.trainers.reading.scopes import TextOrigin
+from ....codemod.trainers.writing.edits import change_of
 from .fp16_danger import goes_to, other_precision
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
+OTHER_TASKS = frozenset({"--do_eval", "--do_predict", "--eval_only"})
+"""Flags of the Hugging Face examples for what needs no training; beside ``--do_train`` they say nothing."""
 
 
 def unsafe_launches(project: Project) -> Iterator[Draft]:
-    """Flags of one command, and keys of one mapping."""
-    for config in config_files(project, containing=("fp16",)):
-        if is_test(config.document.path):
+    """Places that ask a trainer for float16 beside the name of such a checkpoint."""
+    for scope in scopes_of(project):
+        origin = scope.origin if scope.kind in ("file", "command") and not is_test(scope.path) else None
+        precision = precision_of(project, scope) if isinstance(origin, TextOrigin) else None
+        if precision is None or precision.setting is None or precision.compute is not Compute.FP16:
             continue
-        if config.is_shell:
-            yield from _in_commands(project, config)
-        else:
-            yield from _in_mappings(project, config)
+        assert isinstance(origin, TextOrigin)
+        models = [entry for entry in _beside(origin, precision) if _names_family(entry)]
+        if len(models) == 1 and _trains(precision):
+            yield _danger(project, precision, origin, models[0])
 
 
-def _bare(name: str) -> str:
-    return name.lstrip("-").replace("-", "_")
+def _beside(origin: TextOrigin, precision: Precision) -> Iterator[Entry]:
+    """The flags of the same command line, or the keys of the same mapping."""
+    entries = origin.config.text.entries
+    own = entries[precision.setting.index] if precision.setting is not None else None
+    for entry in entries if own is not None else ():
+        same = entry.kind == "flag" if origin.call is not None else entry.is_scalar
+        beside = own is not None and (entry.document, entry.key[:-1]) == (own.document, own.key[:-1])
+        if same and beside and origin.holds(entry):
+            yield entry
 
 
-def _asks_fp16(entry: Entry) -> bool:
-    value = "" if entry.value is None else str(entry.value).strip().lower()
-    if _bare(entry.name) == "mixed_precision":
-        return value == "fp16"
-    bare_flag = entry.kind == "flag" and entry.value is None and entry.end == entry.start
-    return _bare(entry.name) == "fp16" and (value == "true" or bare_flag)
+def _names_family(entry: Entry) -> bool:
+    return plain_flag(entry.name) in MODEL_KEYS and isinstance(entry.value, str) and family_of(entry.value) is not None
 
 
-def _model_in(entry: Entry) -> str | None:
-    named = _bare(entry.name) in MODEL_KEYS and isinstance(entry.value, str)
-    return str(entry.value) if named and family_of(str(entry.value)) is not None else None
+def _trains(precision: Precision) -> bool:
+    command = precision.scope.command
+    if command is None:
+        return not purpose_of(precision.scope.path).is_left_alone
+    words = set(command.words)
+    script = command.script.replace("\\", "/").rpartition("/")[2].lower()
+    return bool(script) and not purpose_of(script).is_left_alone and ("--do_train" in words or not OTHER_TASKS & words)
 
 
-# --- command lines ----------------------------------------------------------------------------------------------------
-
-
-def _in_commands(project: Project, config: ConfigFile) -> Iterator[Draft]:
-    calls: dict[int, list[Entry]] = {}
-    for entry in config.text.entries:
-        if entry.kind == "flag" and entry.call is not None and not entry.inside:
-            calls.setdefault(entry.call, []).append(entry)
-    for entries in calls.values():
-        script = next((entry.command for entry in entries if entry.owner == "script"), "")
-        name = script.replace("\\", "/").rpartition("/")[2].lower()
-        if name and not purpose_of(name).is_left_alone and _trains(entries):
-            yield from _run(project, config, entries)
-
-
-def _trains(entries: list[Entry]) -> bool:
-    """Whether the flags of the Hugging Face examples, where they are there, ask for training."""
-    names = {_bare(entry.name) for entry in entries}
-    return "do_train" in names or names.isdisjoint({"do_eval", "do_predict", "eval_only"})
-
-
-def _in_mappings(project: Project, config: ConfigFile) -> Iterator[Draft]:
-    boxes: dict[tuple[object, ...], list[Entry]] = {}
-    for entry in config.text.entries:
-        if entry.kind == "pair" and entry.is_scalar and entry.key:
-            boxes.setdefault((entry.document, *entry.key[:-1]), []).append(entry)
-    for entries in boxes.values():
-        if not purpose_of(config.document.path).is_left_alone:
-            yield from _run(project, config, entries)
-
-
-def _run(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Draft]:
-    models = [entry for entry in entries if _model_in(entry) is not None]
-    asking = [entry for entry in entries if _asks_fp16(entry)]
-    others = [entry for entry in entries if _bare(entry.name) == "bf16"]
-    if len(models) != 1 or not asking or any(str(entry.value).lower() != "false" for entry in others):
-        return
-    model, entry = str(models[0].value), asking[-1]
+def _danger(project: Project, precision: Precision, origin: TextOrigin, entry: Entry) -> Draft:
+    scope, model, goal = precision.scope, str(entry.value), goes_to(project)
     family = family_of(model)
     said = f" ({family.name})" if family is not None else ""
-    goal = goes_to(project)
-    edits = _moves(config, entry, others, goal) if goal is not None and len(asking) == 1 else ()
-    yield Draft.at(
-        config,
-        entry,
-        f"{model} overflows in float16: its activations exceed 65504{said}, the loss becomes nan or every step is "
-        "skipped",
-        (config.place(models[0], f"{model} is trained"),),
-        [other_precision(goal, edits) if goal is not None and edits else None],
-    )
-
-
-def _moves(config: ConfigFile, entry: Entry, others: list[Entry], goal: str) -> tuple[Edit, ...]:
-    bare = entry.value is None
-    try:
-        if _bare(entry.name) == "mixed_precision":
-            return (config.edit(config.text.set(entry, "bf16" if goal == "bf16" else "no")),)
-        if goal == "fp32":
-            return (config.edit(config.text.remove(entry, with_value=not bare)),)
-        if others:
-            first = config.edit(config.text.set(entry, "false" if config.is_shell else False))
-            return first, config.edit(config.text.set(others[-1], "true" if config.is_shell else True))
-    except EditRefused:
-        return ()
-    at = config.document.text.find("fp16", entry.key_start, entry.key_end)
-    return (config.edit(ReplaceText(at, at + len("fp16"), "bf16")),) if at >= 0 else ()
+    target = {"bf16": "bf16-mixed", "fp32": "fp32"}.get(goal or "", "")
+    change = change_of(project, scope, scope.framework.actions(target) or ())
+    effect = "the loss becomes nan or every step is skipped"
+    message = f"{model} overflows in float16: its activations exceed 65504{said}, {effect}"
+    fix = other_precision(goal, change.edits) if goal is not None and change is not None else None
+    evidence = (origin.config.place(entry, f"{model} is trained"),)
+    place = Place(scope.path, precision.place.span, message)
+    return Draft(place, evidence, (fix,) if fix is not None else ())

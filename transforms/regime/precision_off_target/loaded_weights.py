@@ -27,8 +27,8 @@ QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
 MAX_BASES = 6
-FROZEN = ("peft", "lora", "requires_grad_(False)", "load_in_4bit", "load_in_8bit", "freeze")
-"""Signs in a file that loaded weights are not what the optimizer steps."""
+FROZEN = ("peft", "lora", "load_in_4bit", "load_in_8bit", "freeze")
+"""Parts of names in a file that say that loaded weights are not what the optimizer steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,8 +67,7 @@ def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
 
 def _prepares_training(argument: DtypeArgument) -> bool:
     """Whether the file that loads makes a model ready for training, too."""
-    text = argument.module.document.text
-    return any(word in text for word in ("prepare_model_for", "get_peft_model", "LoraConfig", "training"))
+    return argument.module.mentions("prepare_model_for", "get_peft_model", "loraconfig", "training")
 
 
 def _is_in_model(project: Project, argument: DtypeArgument) -> bool:
@@ -175,8 +174,9 @@ def _move(
 
 
 def looks_frozen(argument: DtypeArgument) -> bool:
-    text = argument.module.document.text
-    return any(word in text for word in FROZEN)
+    module = argument.module
+    switched = (item for call in module.calls_by_name.get("requires_grad_", []) for item in call.args)
+    return module.mentions(*FROZEN) or any(isinstance(item, ast.Constant) and item.value is False for item in switched)
 
 
 def _cost(wanted: Dtype) -> str:

@@ -38,13 +38,16 @@ from dataclasses import dataclass
 
 from ....codemod.model import Applicability, Finding, Fix, Place, Rule
 from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.imports import connected_modules, imported_modules
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.purpose.imports import connected_modules
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.options import Option
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
-from ....codemod.torch.api import ACCELERATOR
-from ....codemod.trainers.reading.command_options import DeclaredOption, declared_options
-from .launch_precisions import PRECISIONS, Stated, stated_for
+from ....codemod.trainers.framework import Key
+from ....codemod.trainers.reading.command_options import declared_options
+from ....codemod.trainers.reading.declarations import calls_of
+from ....codemod.trainers.reading.scopes import Scope, Setting
+from .launch_precisions import stated_for, value_of
 
 HARMLESS = ("print", "info", "debug", "warning", "log")
 """Calls that only show a value."""
@@ -56,7 +59,8 @@ class Forwarded:
 
     module: ModuleNames
     value: ast.Attribute
-    option: DeclaredOption
+    key: Key
+    option: Option
     default: str | None
 
 
@@ -70,25 +74,25 @@ class Read:
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.python_documents(("mixed_precision",), where=lambda text: "Accelerator(" in text):
-        if not purpose_of(document.path).is_foreign:
-            for forwarded in _forwarded(project, names_of(project, document)):
-                yield from _checked(project, forwarded)
+    for scope in calls_of(project, "accelerate"):
+        forwarded = _forwarded(project, scope) if not purpose_of(scope.path).is_foreign else None
+        if forwarded is not None:
+            yield from _checked(project, forwarded)
 
 
-def _forwarded(project: Project, module: ModuleNames) -> Iterator[Forwarded]:
-    for call in module.calls_by_name.get("Accelerator", []):
-        value = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
-        if not isinstance(value, ast.Attribute) or resolve(project, module, call.func) not in ACCELERATOR:
-            continue
-        options = declared_options(project, module, value.attr)
-        if len(options) == 1 and len(attribute_chain(value) or ()) == 2:
-            default = _default(options[0])
-            if default is None or default in PRECISIONS:
-                yield Forwarded(module, value, options[0], default)
+def _forwarded(project: Project, scope: Scope) -> Forwarded | None:
+    setting = scope.last("mixed_precision")
+    module, value = scope.argument(setting) or (None, None)
+    if setting is None or module is None or not isinstance(value, ast.Attribute):
+        return None
+    options = declared_options(project, module, value.attr)
+    if len(options) != 1 or len(attribute_chain(value) or ()) != 2:
+        return None
+    default = _default(options[0])
+    return Forwarded(module, value, setting.key, options[0], default) if setting.key.accepts(default or "no") else None
 
 
-def _default(option: DeclaredOption) -> str | None:
+def _default(option: Option) -> str | None:
     """The default; "?" for one that is not written down, or is not used."""
     if isinstance(option.node, ast.Call) and any(item.arg in ("required", "action") for item in option.node.keywords):
         return "?"
@@ -100,9 +104,8 @@ def _default(option: DeclaredOption) -> str | None:
 
 def _checked(project: Project, forwarded: Forwarded) -> Iterator[Finding]:
     modules = connected_modules(project, forwarded.module)
-    programs = {item.document.path for item in modules if _starts(project, item, forwarded.module)}
-    stated = stated_for(project, programs, forwarded.option.flags)
-    if stated is None or stated.precision == (forwarded.default or "no") or _is_changed(modules, forwarded):
+    stated = stated_for(project, forwarded.module.document.path, forwarded.option.flags)
+    if stated is None or value_of(stated) == (forwarded.default or "no") or _is_changed(modules, forwarded):
         return
     tests, others = _reads(project, modules, forwarded)
     if forwarded.default is not None:
@@ -110,11 +113,6 @@ def _checked(project: Project, forwarded: Forwarded) -> Iterator[Finding]:
     else:
         for test in tests:
             yield _never_holds(test, stated)
-
-
-def _starts(project: Project, program: ModuleNames, module: ModuleNames) -> bool:
-    """Whether running ``program`` can make the accelerator of ``module``."""
-    return program is module or module in imported_modules(project, program)
 
 
 def _is_changed(modules: tuple[ModuleNames, ...], forwarded: Forwarded) -> bool:
@@ -136,7 +134,7 @@ def _reads(project: Project, modules: tuple[ModuleNames, ...], forwarded: Forwar
             chain = attribute_chain(node) or []
             if node is forwarded.value or chain[:1] != [root] or len(chain) != 2 or _is_shown(module, node):
                 continue
-            accelerator = accelerator_at(project, module, node) if _is_tested(module, node) else None
+            accelerator = accelerator_at(project, module, node) if _is_tested(module, node, forwarded.key) else None
             decided = f"{accelerator.text}.mixed_precision" if accelerator is not None and accelerator.made_by else ""
             if decided:
                 tests.append(Read(module, node, decided))
@@ -145,13 +143,13 @@ def _reads(project: Project, modules: tuple[ModuleNames, ...], forwarded: Forwar
     return tests, others
 
 
-def _is_tested(module: ModuleNames, node: ast.Attribute) -> bool:
+def _is_tested(module: ModuleNames, node: ast.Attribute, key: Key) -> bool:
     """Whether the option is compared with the name of a precision."""
     test = module.parents.get(node)
     if not isinstance(test, ast.Compare):
         return False
     return any(
-        isinstance(item, ast.Constant) and item.value in PRECISIONS
+        isinstance(item, ast.Constant) and key.accepts(str(item.value))
         for side in (test.left, *test.comparators)
         for item in ast.walk(side)
     )
@@ -169,9 +167,9 @@ def _is_shown(module: ModuleNames, node: ast.Attribute) -> bool:
 # --- findings ---------------------------------------------------------------------------------------------------------
 
 
-def _overridden(forwarded: Forwarded, stated: Stated, tests: list[Read], others: list[Place]) -> Finding:
+def _overridden(forwarded: Forwarded, stated: Setting, tests: list[Read], others: list[Place]) -> Finding:
     option, default = forwarded.option, forwarded.default
-    message = f'{option.name} is "{default}" unless it is given, which beats the {stated.precision} asked of accelerate'
+    message = f'{option.name} is "{default}" unless it is given, which beats the {value_of(stated)} asked of accelerate'
     passed = forwarded.module.place(forwarded.value, "passed to the Accelerator")
     at = option.node if option.default is None else option.default
     return rule.at(option.module, at, message, (stated.place, passed, *others), _fixes(forwarded, tests, others))
@@ -191,9 +189,9 @@ def _fixes(forwarded: Forwarded, tests: list[Read], others: list[Place]) -> list
     return [Fix.of("default-none", applicability, message, *edits)]
 
 
-def _never_holds(test: Read, stated: Stated) -> Finding:
+def _never_holds(test: Read, stated: Setting) -> Finding:
     text = ast.unparse(test.node)
-    message = f"{text} is None where accelerate is asked for {stated.precision} and the option is not given"
+    message = f"{text} is None where accelerate is asked for {value_of(stated)} and the option is not given"
     changes = f"ask {test.decided}, which knows what was decided"
     fix = Fix.unsafe("accelerator", changes, test.module.replace(test.node, test.decided))
     return rule.at(test.module, test.node, message, (stated.place,), (fix,))

@@ -1,69 +1,41 @@
-"""Which precision ``accelerate launch`` is told to run a script in: its flag, its file, or the environment."""
+"""Which precision ``accelerate launch`` is told to run a file in: its flag, its file, or the environment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from ....codemod.formats.text import CommandLine
-from ....codemod.model import Place
 from ....codemod.purpose.files import purpose_of
-from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
-from ....codemod.trainers.reading.configs import ConfigFile, Entry, config_files
-from ....codemod.trainers.reading.launch_flags import runs_one_of
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.runs import Run, runs_of
+from ....codemod.trainers.reading.scopes import FALSE, Scope, Setting
 
-PRECISIONS = ("no", "fp16", "bf16", "fp8")
-FLAGS = ("--mixed_precision", "--mixed-precision")
-FILES = ("--config_file", "--config-file")
-VARIABLE = "ACCELERATE_MIXED_PRECISION"
-MARKS = ("compute_environment", "distributed_type")
-"""Top-level keys of a file that ``accelerate config`` writes."""
+LAUNCHERS = ("accelerate", "accelerate-launch")
 FOLDERS = ("accelerate", "config", "conf", "cfg", "scripts", "yaml")
 """Beginnings of the names of folders whose files are for the code beside the folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stated:
-    """A precision that is asked of accelerate for a script, and where."""
-
-    precision: str
-    place: Place
-
-
-def stated_for(project: Project, programs: set[str], flags: Iterable[str]) -> Stated | None:
-    """What is stated for a run of ``programs`` (paths) that is not given any of ``flags`` itself.
+def stated_for(project: Project, path: str, flags: Iterable[str]) -> Setting | None:
+    """What accelerate is told for a run of ``path`` that is not given any of ``flags`` itself.
 
     Launch lines decide where there are any; a lone accelerate file counts where there are none.
     """
-    launched = False
-    for config in config_files(project, ("accelerate",), (FileKind.SHELL,)):
-        if purpose_of(config.document.path).is_left_alone:
-            continue
-        for index, command in enumerate(config.text.commands):
-            if command.script and runs_one_of(command.script, programs):
-                launched = True
-                found = _of_command(project, config, index, command, set(flags))
-                if found is not None:
-                    return found
-    return None if launched else _of_files(project, programs)
+    launches = [run for run in runs_of(project) if path in run.modules and run.command is not None]
+    launches = [run for run in launches if not purpose_of(run.place.path).is_left_alone]
+    if not launches:
+        return _of_files(project, path)
+    return next((found for run in launches if (found := _of_launch(run, set(flags))) is not None), None)
 
 
-def _of_command(
-    project: Project, config: ConfigFile, index: int, command: CommandLine, flags: set[str]
-) -> Stated | None:
-    at = command.words.index(command.script) if command.script in command.words else -1
-    before, after = command.words[:at], command.words[at + 1 :]
-    if at < 0 or any(_may_pass(word, flags) for word in after):
+def _of_launch(run: Run, flags: set[str]) -> Setting | None:
+    words = run.command.words if run.command is not None else ()
+    at = words.index(run.command.script) if run.command is not None and run.command.script in words else -1
+    if at < 0 or any(_may_pass(word, flags) for word in words[at + 1 :]):
         return None
-    entries = [entry for entry in config.text.entries if entry.call == index]
-    if not any(word.rpartition("/")[2] in ("accelerate", "accelerate-launch") for word in before):
-        return _of_variable(config)
-    flag = next((entry for entry in entries if entry.name in FLAGS and entry.owner == "launcher"), None)
-    if flag is not None:
-        return _stated(config, flag, "the launch line asks for {}")
-    file = next((entry for entry in entries if entry.name in FILES and entry.owner == "launcher"), None)
-    return _of_named_file(project, str(file.value)) if file is not None else None
+    by_accelerate = any(word.rpartition("/")[2] in LAUNCHERS for word in words[:at])
+    ranks = (3, 1) if by_accelerate else (2,)
+    told = [item.scope for item in run.members if item.rank in ranks and item.scope.framework.id == "accelerate"]
+    return _stated(told[0]) if told else None
 
 
 def _may_pass(word: str, flags: set[str]) -> bool:
@@ -72,50 +44,26 @@ def _may_pass(word: str, flags: set[str]) -> bool:
     return "$" in name or any(len(name) > 4 and flag.replace("-", "_").startswith(name) for flag in flags)
 
 
-def _of_variable(config: ConfigFile) -> Stated | None:
-    entry = config.last(VARIABLE)
-    return _stated(config, entry, f"{VARIABLE} asks for {{}}") if entry is not None else None
+def _of_files(project: Project, path: str) -> Setting | None:
+    """The precision that all accelerate files for the folder of ``path`` agree on."""
+    files = [item for item in scopes_of(project) if item.kind == "file" and item.framework.id == "accelerate"]
+    near = [item for item in files if _serves(item.path, path) and not purpose_of(item.path).is_left_alone]
+    found = [stated for item in near if (stated := _stated(item)) is not None]
+    return found[0] if found and len(found) == len(near) and len({value_of(item) for item in found}) == 1 else None
 
 
-def _of_named_file(project: Project, name: str) -> Stated | None:
-    tail = name.strip("\"'").removeprefix("./")
-    for config in _accelerate_files(project):
-        path = config.document.path
-        if path == tail or path.endswith(f"/{tail}") or ("$" not in tail and tail.endswith(f"/{path}")):
-            return _of_file(config)
-    return None
-
-
-def _of_files(project: Project, programs: set[str]) -> Stated | None:
-    """The precision that all accelerate files for the folder of a program agree on."""
-    near = [config for config in _accelerate_files(project) if any(_serves(config, path) for path in programs)]
-    found = [_of_file(config) for config in near]
-    known = [item for item in found if item is not None]
-    return known[0] if known and len(known) == len(found) and len({item.precision for item in known}) == 1 else None
-
-
-def _serves(config: ConfigFile, program: str) -> bool:
-    folders = config.document.path.split("/")[:-1]
+def _serves(file: str, program: str) -> bool:
+    folders = file.split("/")[:-1]
     while folders and folders[-1].lower().startswith(FOLDERS):
         folders.pop()
     return not folders or program.startswith("/".join(folders) + "/")
 
 
-def _of_file(config: ConfigFile) -> Stated | None:
-    entry = config.last("mixed_precision")
-    return _stated(config, entry, "the accelerate file asks for {}") if entry is not None else None
+def _stated(scope: Scope) -> Setting | None:
+    setting = scope.last("mixed_precision")
+    return setting if setting is not None and setting.key.accepts(value_of(setting)) else None
 
 
-def _accelerate_files(project: Project) -> Iterator[ConfigFile]:
-    for config in config_files(project, ("mixed_precision",), (FileKind.YAML, FileKind.JSON)):
-        names = {entry.name for entry in config.text.entries if len(entry.key) == 1}
-        is_accelerates = not names.isdisjoint(MARKS) and "mixed_precision" in names
-        if is_accelerates and not purpose_of(config.document.path).is_left_alone:
-            yield config
-
-
-def _stated(config: ConfigFile, entry: Entry, message: str) -> Stated | None:
-    value = "no" if entry.value is False else entry.value
-    if value not in PRECISIONS:
-        return None
-    return Stated(str(value), config.place(entry, message.format(value)))
+def value_of(setting: Setting) -> str:
+    """``no`` without quotes is YAML's false."""
+    return "no" if setting.value == FALSE else setting.value or "?"

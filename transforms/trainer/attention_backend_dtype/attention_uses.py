@@ -14,18 +14,18 @@ from ....codemod.trainers.reading.trained_loads import may_recast, names_in, tra
 
 LOWERING = (
     "autocast",
-    "Accelerator",
+    "accelerator",
     "accelerate",
     "deepspeed",
-    "FullyShardedDataParallel",
+    "fullyshardeddataparallel",
     "fully_shard",
     "set_default_dtype",
     "set_default_tensor_type",
-    "Trainer",
-    "Fabric",
+    "trainer",
+    "fabric",
     "precision",
 )
-"""Words of files in which something may let a float32 model compute in 16 bits."""
+"""Parts of names in files in which something may let a float32 model compute in 16 bits."""
 LAUNCHED = ("accelerate", "fsdp", "deepspeed", "zero2", "zero3", "ds_config")
 """Parts of the names of files that set a trainer's precision from outside."""
 RUNS = ("generate", "forward", "encode", "chat")
@@ -74,8 +74,7 @@ def first_float32_use(project: Project, load: Load) -> Use | None:
         plain = run.precision.compute is Compute.FP32 and not run.precision.partitioned and not run.recast
         outside = any(word in path.lower() for path in project.paths for word in LAUNCHED)
         return Use(run.module, run.trainer, "the trainer computes in float32") if plain and not outside else None
-    text = load.module.document.text
-    if any(word in text for word in LOWERING):
+    if load.module.mentions(*LOWERING):
         return None
     return _first_call(load.module, load.call)
 

@@ -56,7 +56,7 @@ def _chooses(text: str) -> bool:
 
 
 def _forgetful_choices(project: Project, module: ModuleNames) -> Iterator[Draft]:
-    if "bf16" not in module.document.text and "bfloat16" not in module.document.text:
+    if not module.mentions("bf16", "bfloat16"):
         return
     for node in module.nodes:
         if isinstance(node, ast.IfExp) and _names_dtype(module, node):
@@ -117,7 +117,7 @@ def _is_dtype_target(node: ast.expr) -> bool:
 
 def _compute_dtypes(project: Project, load: Load) -> Iterator[Draft]:
     chosen, config = load.node, load.given.values.get("quantization_config")
-    if config is None or not isinstance(chosen, ast.Name) or "Train" not in load.module.document.text:
+    if config is None or not isinstance(chosen, ast.Name) or not load.module.mentions("train"):
         return
     made_by = creations_of(project, load.module, config)
     if len(made_by) != 1 or made_by[0].module is not load.module:
@@ -195,7 +195,7 @@ def _unused_choices(project: Project, load: Load) -> Iterator[Draft]:
 def _may_be_scaled(project: Project, module: ModuleNames, bindings: list[Binding]) -> bool:
     """Whether the weights could become float16 in a file that trains, where a GradScaler would refuse them."""
     half = any(scenario.value == FP16 for item in bindings for scenario in scenarios_of(project, module, item))
-    return half and any(word in module.document.text for word in ("Train", "caler", "backward("))
+    return half and module.mentions("train", "scaler", "backward")
 
 
 def _is_no_model(owner: str) -> bool:
@@ -203,8 +203,7 @@ def _is_no_model(owner: str) -> bool:
 
 
 def _is_read(module: ModuleNames, bindings: list[Binding], name: str) -> bool:
-    text = module.document.text
-    if "locals()" in text or "globals()" in text:
+    if not module.calls_by_name.keys().isdisjoint(("locals", "globals")):
         return True
     return any(module.scope_of(load).lookup(name) is bindings for load in module.name_loads.get(name, []))
 

@@ -19,10 +19,10 @@ empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a s
 `spelling` [safe]: the right name, where what stands there now certainly raises (a name that PyTorch, a library's class
 or the project's own options do not have) or where the new value means the same.
 
-`spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file,
-a string for a truth value, `type=bool` (the project's own `str2bool`
-where the file has one, else a function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on
-existing command lines keeps working).
+`spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file, an
+attribute of an object that may allow missing names (the right one is read of it in the same file), a string for a
+truth value, `type=bool` (the project's own `str2bool` where the file has one, else a function that reads `false`, `no`,
+`off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 
 `swap` [unsafe]: the two arguments change places.
 

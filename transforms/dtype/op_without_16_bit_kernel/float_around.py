@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.model import Edit
-from ...codemod.python.names import ModuleNames
+from ....codemod.model import Edit
+from ....codemod.python.names import ModuleNames
 
 
 def float_around(module: ModuleNames, call: ast.Call, tensors: Sequence[ast.expr], result: str) -> tuple[Edit, ...]:
