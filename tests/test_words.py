@@ -27,7 +27,7 @@ BANNED = {
     r"\bhanded (?:to|on|over)\b": "passed",
     r"\bgives? it (?:the|a)\b": "pass",
     r"\bgoes with (?:-|the only)": "requires",
-    r"\bcannot be combined\b": "cannot be combined",
+    r"\bexclude each other\b": "cannot be combined",
     r"\bto be found any ?more\b": "no longer exists",
     r"\bNumPy has (?:not|no bfloat16)\b": "NumPy does not support bfloat16",
     r"\bmade (?:but never|anew|and dropped)\b": "created",
