@@ -73,6 +73,16 @@ FREE_INPUTS = ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise
 ``sample.dtype``, models of transformers turn masks into biases of their own dtype."""
 TO_TENSOR = tuple(f"torchvision.transforms{module}.ToTensor" for module in ("", ".transforms", ".v2"))
 """Makes float32 of every image: ``functional.to_tensor`` of torchvision."""
+MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
+"""Names under which code keeps models of diffusers and transformers that it did not build itself."""
+PARTS = ("final_layer_norm", "text_projection", "visual_projection")
+"""Submodules of CLIP's text and image models that training code calls by themselves (clip skip, pooled embeddings)."""
+MODEL_PARAMETERS = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
+"""Parameters under which a function is given a model, where no annotation says so."""
+MODEL_WORDS = (
+    "model", "net", "network", "unet", "vae", "transformer", "generator", "decoder", "encoder", "backbone", "module",
+)  # fmt: skip
+"""The last word of names under which code calls any model: enough to say what autocast does inside it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix, Place
 from ....codemod.python.bindings import default_of
-from ....codemod.python.callers import callers_of
+from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
 from ....codemod.python.paths import guard_facts
 from ....codemod.source.project import Project
@@ -26,14 +26,10 @@ def lost_nones(project: Project) -> Iterator[Draft]:
 
 def _at(project: Project, module: ModuleNames, node: ast.expr, function: FunctionNode) -> Iterator[Draft]:
     keys = [item.arg for item in parameters_of(function) if item.arg not in ("self", "cls")]
-    if len(keys) != 1 or not _is_fallback(module, node, keys[0]) or _speaks_of_none(function):
+    if len(keys) != 1 or not _is_fallback(module, node, keys[0]) or any(map(_is_none, ast.walk(function))):
         return
     for site in callers_of(project, module, function).sites:
-        given = site.target.arguments(site.call).get(keys[0])
-        consumer = _consumer(site.module, site.call)
-        if given is None or consumer is None or not _is_none_by_default(site.module, given):
-            continue
-        choice = _choice(project, *consumer)
+        choice = _choice(project, site, keys[0])
         if choice is not None:
             message = "no dtype (None) becomes float16 here, where the model would be loaded in bfloat16 if it could"
             evidence = (site.module.place(site.call, "None by default, the dtype goes through here"), choice)
@@ -62,47 +58,41 @@ def _is_without_none(module: ModuleNames, node: ast.expr, table: str) -> bool:
     return all(key is not None and not _is_none(key) for key in keys)
 
 
-def _speaks_of_none(function: FunctionNode) -> bool:
-    return any(_is_none(node) for node in ast.walk(function))
-
-
 def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _is_none_by_default(module: ModuleNames, node: ast.expr) -> bool:
-    found = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
-    defaults = [default_of(item) for item in found if item.kind == "parameter"]
-    return any(default is not None and _is_none(default) for default in defaults)
-
-
-def _consumer(module: ModuleNames, given: ast.expr) -> tuple[str, str] | None:
-    """The function, by its name, and the keyword that the dtype is passed to, directly or through one variable."""
-    parent = module.parents[given]
-    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-        scope, name = module.scope_of(given), parent.targets[0].id
-        reads = [item for item in module.name_loads.get(name, []) if module.scope_of(item) is scope]
-        parent = next((found for item in reads if isinstance(found := module.parents[item], ast.keyword)), parent)
-    call = module.parents[parent]
-    if not isinstance(parent, ast.keyword) or not isinstance(call, ast.Call) or parent.arg is None:
+def _choice(project: Project, site: CallSite, key: str) -> Place | None:
+    """Where the dtype goes, a function takes bfloat16 for want of one; its class may be chosen at run time."""
+    given, passed = site.target.arguments(site.call).get(key), _passed_to(site.module, site.call)
+    found = site.module.scope_of(given).lookup(given.id) if isinstance(given, ast.Name) else []
+    if passed is None or not any(_is_none(default) for item in found if (default := default_of(item)) is not None):
         return None
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    return name, parent.arg
-
-
-def _choice(project: Project, name: str, keyword: str) -> Place | None:
-    """Where a function called so takes bfloat16 for want of a dtype: the receiver's class may be chosen at run time."""
-    for document in project.python_documents((f"def {name}",), where=lambda text: f"{keyword} is None" in text):
+    name, test = passed[0], f"{passed[1]} is None"
+    for document in project.python_documents((f"def {name}",), where=lambda text: test in text):
         module = names_of(project, document)
         for node in module.nodes:
             function = module.scope_of(node).function.node
             named = isinstance(function, ast.FunctionDef) and function.name == name
-            if named and isinstance(node, ast.If) and ast.unparse(node.test) == f"{keyword} is None":
-                values = [
-                    item.value
-                    for item in node.body
-                    if isinstance(item, ast.Assign) and ast.unparse(item.targets[0]) == keyword
-                ]
-                if any(BF16 in constants_of(project, module, value) for value in values):
+            if named and isinstance(node, ast.If) and ast.unparse(node.test) == test:
+                set_to = [i.value for i in node.body if isinstance(i, ast.Assign) and _target(i) == passed[1]]
+                if any(BF16 in constants_of(project, module, value) for value in set_to):
                     return module.place(node.test, "None would become bfloat16 here, where the machine has it")
     return None
+
+
+def _passed_to(module: ModuleNames, given: ast.expr) -> tuple[str, str] | None:
+    """The function, by its name, and the keyword that the dtype is passed to, directly or through one variable."""
+    parent = module.parents[given]
+    if isinstance(parent, ast.Assign):
+        scope, reads = module.scope_of(given), module.name_loads.get(_target(parent), [])
+        uses = [module.parents[item] for item in reads if module.scope_of(item) is scope]
+        parent = next((item for item in uses if isinstance(item, ast.keyword)), parent)
+    call = module.parents[parent]
+    if not isinstance(parent, ast.keyword) or not isinstance(call, ast.Call) or parent.arg is None:
+        return None
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func), parent.arg
+
+
+def _target(node: ast.Assign) -> str:
+    return ast.unparse(node.targets[0])

@@ -11,7 +11,7 @@ error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` nev
 
 Names of precisions are spelled differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
 `torch.bfloat16` and `torch.float16`. argparse calls `bool` with the text of the command line, and every text but the
-empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a text first, so `False` becomes
+empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a string first, so `False` becomes
 `"False"`, which it does not know.
 
 ## Fix
@@ -31,7 +31,7 @@ truth value, `type=bool` (the project's own `str2bool` where the file has one, e
 Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
 formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
 same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` of click, typer,
-jsonargparse and of parsers that are told how to read it; `mixed_precision: no` in YAML, which is PF505; tests.
+jsonargparse and of parsers that are configured to read it; `mixed_precision: no` in YAML, which is PF505; tests.
 """
 
 from __future__ import annotations
