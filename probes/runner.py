@@ -20,7 +20,7 @@ from ..codemod.profiles.profile import Check as CheckResult
 from ..codemod.profiles.profile import Json, Status
 from .child import check_named
 from .failures import classify, of_exit, timed_out
-from .step import Failure, Judgement, StepResult, Task
+from .step import Failure, Judgment, StepResult, Task
 
 MAX_PROCESSES = 8
 """How often a check is started again behind a step that killed it."""
@@ -66,9 +66,9 @@ class Run:
         failure = "" if judgment.ok else judgment.failure or "out-of-bounds"
         return CheckResult(self.name, status, failure, judgment.sentence, round(self.seconds, 2), numbers)
 
-    def _judgment(self) -> tuple[Judgement, Status]:
+    def _judgment(self) -> tuple[Judgment, Status]:
         if self.failure is not None:
-            return Judgement(False, self.failure.sentence, self.failure.kind), self.status
+            return Judgment(False, self.failure.sentence, self.failure.kind), self.status
         judgment = check_named(self.name).judge(self.steps, self.task)
         if judgment.ok:
             return judgment, Status.OK

@@ -64,7 +64,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgment:
     """What the steps of a check amount to: whether the bounds hold, and one sentence."""
 
     ok: bool
@@ -80,7 +80,7 @@ class Check(Protocol):
         """The steps, in order; made lazily, so that building one may fail as part of running it."""
         ...
 
-    def judge(self, results: Mapping[str, StepResult], task: Task) -> Judgement:
+    def judge(self, results: Mapping[str, StepResult], task: Task) -> Judgment:
         """What the results mean."""
         ...
 
@@ -90,9 +90,9 @@ def as_check(module: ModuleType) -> Check:
     return cast(Check, module)
 
 
-def first_failure(results: Mapping[str, StepResult]) -> Judgement | None:
+def first_failure(results: Mapping[str, StepResult]) -> Judgment | None:
     """The judgment of a check in which a step failed; None when none did."""
     for name, result in results.items():
         if result.failure is not None:
-            return Judgement(False, f"{name}: {result.failure.sentence}", result.failure.kind)
+            return Judgment(False, f"{name}: {result.failure.sentence}", result.failure.kind)
     return None

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from precfix.probes.step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from precfix.probes.step import Judgment, Numbers, Step, StepResult, Task, first_failure
 
 FAULTS = "PRECFIX_TEST_FAULTS"
 """The environment variable that names the steps to run, separated by commas."""
@@ -20,8 +20,8 @@ def steps(task: Task) -> Iterator[Step]:
         yield name, KINDS[name]
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
-    return first_failure(results) or Judgement(True, "all steps came back")
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
+    return first_failure(results) or Judgment(True, "all steps came back")
 
 
 def _fine() -> Numbers:

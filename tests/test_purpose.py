@@ -190,8 +190,8 @@ def test_a_run_reaches_what_its_script_imports(tmp_path: Path) -> None:
     assert told((run,)) == [("train.py", "bfloat16", True)]
     assert uses(project, run, module, net)
     unused = class_named(project, "lib/net.py", "Unused")
-    assert runs_of(project, *unused) == (run,)
-    assert not uses(project, run, *unused)
+    assert not runs_of(project, *unused)
+    assert runs_of_file(project, "lib/net.py") == (run,)
     assert not runs_of_file(project, "lib/far.py")
 
 
@@ -221,7 +221,7 @@ def test_an_evaluation_does_not_train(tmp_path: Path) -> None:
 def test_a_launch_line_alone_states_the_precision(tmp_path: Path) -> None:
     files = {
         "run.sh": "accelerate launch --mixed_precision=fp16 train.py\n",
-        "train.py": "from accelerate import Accelerator\nfrom net import Net\naccelerator = Accelerator()\n",
+        "train.py": "from accelerate import Accelerator\nfrom net import Net\nAccelerator().prepare(Net())\n",
         "net.py": "class Net: ...\n",
         "alone.py": "class Alone: ...\n",
     }
@@ -255,3 +255,16 @@ def test_a_program_that_imports_by_name_can_reach_the_whole_project(
 ) -> None:
     project = open_tree(tmp_path, {"train.py": f"{STEP}{importing}\n", "lib/net.py": "class Net: ...\n"})
     assert bool(runs_of_file(project, "lib/net.py")) is found
+
+
+def test_what_a_package_imports_is_not_run_by_each_of_its_parts(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {
+            "lib/__init__.py": "from .step import step\nfrom .net import Net\nfrom .helpers import load\n",
+            "lib/step.py": f"def step(net):\n    {STEP.replace(chr(10), chr(10) + '    ').strip()}\n",
+            "lib/net.py": "class Net: ...\n",
+            "lib/helpers.py": "from lib import Net\ndef load():\n    return Net()\n",
+        },
+    )
+    assert not runs_of(project, *class_named(project, "lib/net.py", "Net"))

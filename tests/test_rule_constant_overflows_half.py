@@ -153,7 +153,8 @@ def test_torchscript_gets_no_fix(tmp_path: Path) -> None:
 def test_trainer_in_a_folder_of_its_own(tmp_path: Path) -> None:
     files = {
         "pkg/models/net.py": HEAD + "        return scores.masked_fill(mask, -1e9)\n",
-        "pkg/train/loop.py": "import torch\nfrom pkg.models import net\n" + TAIL.format(dtype="torch.float16"),
+        "pkg/train/loop.py": "import torch\nfrom pkg.models.net import Attention\nmodel = Attention(8)\n"
+        + TAIL.format(dtype="torch.float16"),
     }
     (finding,) = findings(RULE, written(tmp_path, files))
     assert finding.path == "pkg/models/net.py"

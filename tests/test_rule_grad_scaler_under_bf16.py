@@ -791,3 +791,16 @@ def test_many_regions_of_other_functions_do_not_hide_those_of_the_step(tmp_path:
     step = loop("scaler = GradScaler()", "with autocast(dtype=torch.bfloat16):")
     text = step.replace(HEAD, HEAD + "".join(helper.format(number) for number in range(110)))
     assert len(findings(RULE, tmp_path, text)) == 1
+
+
+def test_a_file_that_only_logs_the_scale_is_no_part_of_its_step(tmp_path: Path) -> None:
+    plugin = f"{HEAD}class Plugin:\n    def __init__(self):\n        self.grad_scaler_fp16 = GradScaler()\n"
+    logs = (
+        "import torch\nfrom plugin import Plugin\n\nclass Net:\n"
+        "    def __init__(self):\n        self.plugin = Plugin()\n"
+        "    def training_step(self, x):\n        with torch.autocast('cuda', dtype=torch.bfloat16):\n"
+        "            loss = self.net(x)\n"
+        "        self.log('scale', self.plugin.grad_scaler_fp16._scale)\n        return loss\n"
+    )
+    report = engine.check(open_tree(tmp_path, {"plugin.py": plugin, "net.py": logs}), [RULE], TARGET)
+    assert report.findings == ()

@@ -111,9 +111,10 @@ class {base}(nn.Module):
 """
 TRAIN = """
 import torch
-import model
+from model import {base}
 
-def train(model, x):
+def train(x):
+    model = {base}()
     with torch.autocast({region}):
         model(x).backward()
 """
@@ -122,7 +123,10 @@ def train(model, x):
 def under_autocast(
     text: str, region: str = '"cuda", dtype=torch.bfloat16', base: str = "Block", method: str = "forward"
 ) -> dict[str, str]:
-    return {"model.py": FORWARD.format(text=text, base=base, method=method), "train.py": TRAIN.format(region=region)}
+    return {
+        "model.py": FORWARD.format(text=text, base=base, method=method),
+        "train.py": TRAIN.format(region=region, base=base),
+    }
 
 
 def test_layer_under_autocast(tmp_path: Path) -> None:

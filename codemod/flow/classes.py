@@ -10,7 +10,7 @@ from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, Scope, resolve
 from ..source.project import Project
 from ..torch.dtypes import FP32
-from ..torch.tables.libraries import TOKEN_IDS
+from ..torch.tables.libraries import MODEL_NAMES, PARTS, TOKEN_IDS
 from .frame import Frame
 from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
 
@@ -61,12 +61,6 @@ class LibraryModel:
     """For a submodule that is called by itself, past the prepared forward: the model it belongs to."""
     parameter: str = ""
     """For a model that a function is given: the symbol of that parameter, for the function's callers."""
-
-
-PARTS = ("final_layer_norm", "text_projection", "visual_projection")
-"""Submodules of text and image encoders that training code calls by themselves (clip skip, pooled embeddings)."""
-MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
-"""Names under which diffusion code keeps models that it did not build itself."""
 
 
 def has_dtype(model: LibraryModel) -> bool:

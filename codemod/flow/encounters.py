@@ -18,10 +18,9 @@ from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.halves import speaks_of_half_weights
 from ..torch.tables.kernels import WITHOUT_KERNELS
-from ..torch.tables.libraries import FLOAT32_TABLES
+from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES, PARTS
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
-from .classes import MODEL_NAMES, PARTS
 from .frame import Application, Meeting
 from .lattice import Kind, Made
 from .operation_calls import WATCHED

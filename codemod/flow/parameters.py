@@ -7,6 +7,7 @@ import ast
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
 from ..torch.tables.halves import weights_can_be_half
+from ..torch.tables.libraries import MODEL_PARAMETERS
 from .classes import LibraryModel, ProjectClass
 from .frame import Frame
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value
@@ -16,7 +17,6 @@ TENSOR_ATTRIBUTES = {
     "new_zeros", "new_ones", "new_full", "masked_fill", "expand", "flatten", "ndim", "dim", "chunk",
 }  # fmt: skip
 NUMBERS = ("int", "float", "str", "bool", "Sequence", "Callable", "Path", "device")
-MODULES = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
 
 
 def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, owner: ProjectClass | None) -> Value:
@@ -38,7 +38,7 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
         return Value(Kind.BATCH, label=name)
     if "Tensor" not in annotation and any(word in annotation for word in NUMBERS):
         return NUMBER_VALUE
-    named_model = name in MODULES and "Tensor" not in annotation
+    named_model = name in MODEL_PARAMETERS and "Tensor" not in annotation
     if "Tensor" in annotation or (not named_model and name in _tensors(frame, function)):
         return Value(Kind.TENSOR, (_symbol(frame, function, parameter),))
     if named_model or "Module" in annotation:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 
 from ..python.names import attribute_chain
+from ..torch.tables.libraries import MODEL_WORDS
 from .frame import Autocasting, Frame
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
 from .prepared import may_be_prepared
 
 FORWARD = {"forward", "encode", "decode", "__call__", "encode_image", "encode_text"}
 """Methods by which code applies a model."""
-MODEL_WORDS = (
-    "model", "net", "network", "unet", "vae", "transformer", "generator", "decoder", "encoder", "backbone", "module",
-)  # fmt: skip
-"""The last word of names under which code keeps modules that it was given."""
 MODULE_METHODS = ("eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict", "requires_grad_")
 
 

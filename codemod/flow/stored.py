@@ -1,4 +1,4 @@
-"""Items that the project's own data code puts into a batch as float32 masks, told by how they are made."""
+"""Items that the project's data code puts into a batch in float32, told by how they are made."""
 
 from __future__ import annotations
 
@@ -8,29 +8,52 @@ from collections.abc import Iterator
 from ..python.bindings import reaching
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
-from ..torch.tables.libraries import TO_TENSOR
+from ..torch.tables.libraries import ITEM_WRITERS, TO_TENSOR
 from ..torch.tables.operations import keeps_dtype
 from .lattice import Source
 
 CONSTANT = ("zeros", "ones")
 """Factories of masks that say the same everywhere."""
 MAX_STEPS = 6
-"""How many names and moves lie between a mask and the item: data code is short."""
+"""How many names, moves and modules lie between what is made and the item: data code is short."""
 
 
 def stored_mask(project: Project, key: str) -> Source | None:
-    """Where the item ``key`` is made: a comparison that is cast to float32, zeros or ones, an image's ``ToTensor``."""
+    """Where the item ``key`` is made: a comparison that is cast to float32, zeros or ones, an image's ``ToTensor``.
+
+    Or a module of a library's data pipeline, that writes it or the item whose dtype it has.
+    """
     return project.memo(_search, key)
 
 
 def _search(project: Project, key: str) -> Source | None:
     for document in project.python_documents((f'"{key}"', f"'{key}'")):
         module = names_of(project, document)
-        for value in _stored(module, key):
-            maker = _maker(module, value)
+        makers = [_maker(module, value) for value in _stored(module, key)]
+        for maker in (*makers, _written(module, key)):
             if maker is not None:
                 return Source(document.path, maker, f"{key} is made in float32 here, whatever the model computes in")
     return None
+
+
+def _written(module: ModuleNames, key: str, step: int = 0) -> ast.Call | None:
+    """The call that makes the pipeline module, which writes float32."""
+    for name, writer in ITEM_WRITERS.items():
+        for call in module.calls_by_name.get(name.rpartition(".")[2], []):
+            given = {item.arg: item.value for item in call.keywords}
+            if None in given or _constant(given.get(writer.item)) != key or module.qualified(call.func) != name:
+                continue
+            followed = _constant(given.get(writer.follows))
+            found = call if not writer.follows and writer.dtype not in given else None
+            if followed is not None and step < MAX_STEPS:
+                found = _written(module, followed, step + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _constant(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _stored(module: ModuleNames, key: str) -> Iterator[ast.expr]:

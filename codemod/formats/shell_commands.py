@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from .shell_launchers import Roles, find_roles, is_argument_list, is_launcher
 from .shell_statements import Command, leaves_hole, split, without_reserved, written_to
 from .shell_words import ASSIGNMENT, Tokenizer, Unclosed, Word
-from .text import CommandLine, Heredoc
+from .text import CommandLine, EntryKind, Heredoc
 
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 _OVERRIDE = re.compile(r"(?:\+\+?|~)?([A-Za-z_][\w./@:-]*)\+?=")
@@ -32,7 +32,7 @@ _MAX_STRINGS = 3
 class Found:
     """One assignment, flag or override and what an edit must know about it."""
 
-    kind: str
+    kind: EntryKind
     name: str
     key_start: int
     key_end: int

@@ -8,7 +8,7 @@ constructed, nesting is bounded, and what cannot be understood raises `ConfigUnr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ..model import PrecfixError, ReplaceText
 
@@ -16,6 +16,9 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 MAX_DEPTH = 200
 """Levels of nesting read before a text is called unreadable."""
+
+
+EntryKind: TypeAlias = Literal["pair", "item", "assignment", "flag", "override"]
 
 
 class ConfigUnreadable(PrecfixError):
@@ -52,7 +55,7 @@ class Entry:
     (``{{ x }}``) · ``mixed`` (pieces of shell quoting) · for containers ``flow`` (brackets) or ``block``."""
     container: str = ""
     """``mapping`` or ``sequence``; empty for a scalar."""
-    kind: str = "pair"
+    kind: EntryKind = "pair"
     """``pair item`` · shell: ``assignment flag override``."""
     anchor: str = ""
     """YAML: the anchor on this value, or for style ``alias`` the anchor it names."""

@@ -24,7 +24,7 @@ class Distribution:
     """One installed distribution, told by the name of its metadata folder."""
 
     name: str
-    """Normalised: lower case, words joined by dashes."""
+    """Normalized: lower case, words joined by dashes."""
     version: str
     """Empty where the folder's name does not say it."""
     metadata: str

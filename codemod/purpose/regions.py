@@ -21,6 +21,8 @@ from ..torch.dtypes import Dtype, Given, Scenario
 from ..torch.scalers import Scaler
 from .steps import calls_beside, function_scope, is_evaluation, may_be_autocast
 
+LOOKS = ("private", "none-test")
+"""Uses that only look at a scaler: a file with no others (a log of the scale) is no part of its step."""
 MAX_CALL_STEPS = 3
 MAX_REGIONS = 100
 """Regions of one scaler that are told apart; a file with more was not written by hand."""
@@ -40,10 +42,9 @@ class Region:
 
 def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
     """The autocast regions of the training step that ``scaler`` serves: its functions first, else its files."""
+    stepping = {scaler.module, *(use.module for use in scaler.uses if use.kind not in LOOKS)}
     inside = [
-        item
-        for item in autocasts(project)
-        if item.module in scaler.modules and item.form not in ("statement", "reference")
+        item for item in autocasts(project) if item.module in stepping and item.form not in ("statement", "reference")
     ]
     inside += _through_helpers(project, scaler)
     training = [item for item in inside if project.memo(_trains, item)]

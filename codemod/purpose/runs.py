@@ -24,7 +24,7 @@ from ..trainers.reading.runs import Member
 from ..trainers.reading.runs import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
 from .files import is_test, purpose_of
-from .imports import importers_of, reached_from
+from .imports import imported_modules, importers_of, reached_from
 from .training import training_modules
 
 MAX_IMPORTERS = 12
@@ -67,24 +67,29 @@ class Run:
 
 
 def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
-    """The runs on an accelerator that use the definition around ``node`` by name, else those that import its file."""
-    importing = runs_of_file(project, module.document.path)
-    return tuple(run for run in importing if uses(project, run, module, node)) or importing
+    """The runs on an accelerator that use the definition around ``node`` by its name, or may build it by a string.
+
+    To be imported is not enough: a package's ``__init__`` imports all of a library, of which a program uses a part.
+    """
+    runs = (run for run in project.fact(_all_runs) if not run.on_cpu)
+    path = module.document.path
+    return tuple(run for run in runs if uses(project, run, module, node) or _may_build(project, run, path))
 
 
 def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:
-    """The runs on an accelerator that import the file at ``path``, or begin in it."""
-    return tuple(run for run in _importing(project, path) if not run.on_cpu)
+    """The runs on any device that import the file at ``path``, or begin in it."""
+    return tuple(
+        run
+        for run in project.fact(_all_runs)
+        if path in project.memo(_paths_reached, run.starts) or _may_build(project, run, path)
+    )
 
 
-def _importing(project: Project, path: str) -> tuple[Run, ...]:
-    return tuple(run for run in project.fact(_all_runs) if _may_import(project, run, path))
-
-
-def _may_import(project: Project, run: Run, path: str) -> bool:
-    paths, by_name = project.memo(_reached, run.starts)
+def _may_build(project: Project, run: Run, path: str) -> bool:
+    """Whether the program imports by computed names, and could import this file of its project."""
     folder = _project_folder(project, run.starts[0].document.path)
-    return path in paths or (by_name and path.startswith(folder) and not purpose_of(path).is_left_alone)
+    own = path.startswith(folder) and not purpose_of(path).is_left_alone
+    return own and project.memo(_imports_by_name, run.starts)
 
 
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
@@ -98,16 +103,21 @@ def runs_around(project: Project, path: str) -> tuple[Run, ...]:
     A library's own kernels are imported by programs that are not part of the tree.
     """
     root = _project_folder(project, path)
-    return _importing(project, path) or tuple(
+    return runs_of_file(project, path) or tuple(
         run for run in project.fact(_all_runs) if run.trains and run.place.path.startswith(root)
     )
 
 
-def _reached(project: Project, starts: tuple[ModuleNames, ...]) -> tuple[frozenset[str], bool]:
-    """The files that a program imports, and whether it imports others by computed names."""
-    modules = reached_from(project, starts, MAX_MODULES)
-    by_name = any(not BY_NAME.isdisjoint(module.calls_by_name) for module in modules)
-    return frozenset(module.document.path for module in modules), by_name
+def _paths_reached(project: Project, starts: tuple[ModuleNames, ...]) -> frozenset[str]:
+    return frozenset(module.document.path for module in reached_from(project, starts, MAX_MODULES))
+
+
+def _imports_by_name(project: Project, starts: tuple[ModuleNames, ...]) -> bool:
+    """Whether a file in which a program begins, or what it takes from another, imports by computed names."""
+    found = project.memo(_definitions_reached, starts)
+    near = {*starts, *(other for module in starts for other in imported_modules(project, module))}
+    named = ((module, module.calls_by_name.get(name, [])) for module in near for name in BY_NAME)
+    return any(found.holds(module, call) for module, calls in named for call in calls)
 
 
 def _definitions_reached(project: Project, starts: tuple[ModuleNames, ...]) -> Reached:
@@ -164,18 +174,23 @@ def _precision_of(project: Project, launch: Launch) -> tuple[Member | None, froz
 
 
 def starts_of(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
-    """Where a program that uses ``module`` can begin: there, or in what imports it, over any steps; not in a test."""
+    """Where a program that uses ``module`` can begin: there, or in what imports it and uses its names; no tests."""
     return project.memo(_starts, module)
 
 
 def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
-    found = {module: None}
-    waiting = [module]
-    while waiting and len(found) <= MAX_IMPORTERS:
+    found, seen, waiting = [module], {module}, [module]
+    while waiting and len(found) <= MAX_IMPORTERS and len(seen) <= MAX_MODULES:
         for importer in importers_of(project, waiting.pop(0)):
-            if importer not in found and not is_test(importer.document.path):
-                found[importer] = None
+            path = importer.document.path
+            if importer in seen or is_test(path):
+                continue
+            seen.add(importer)
+            if path.endswith("__init__.py"):
+                waiting.append(importer)  # names are passed on there; nothing runs
+            elif module in project.memo(_definitions_reached, (importer,)).modules:
                 waiting.append(importer)
+                found.append(importer)
     return tuple(found)
 
 

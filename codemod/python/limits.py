@@ -1,11 +1,12 @@
 """How far the project is searched for the meaning of an expression: every limit of it, each with its reason.
 
-All are far beyond what people write by hand. Where one is reached the answer is "unknown", never a part of the truth.
+They bound the work, and are meant to lie beyond what people write by hand. Where one is reached, the answer says that
+there may be more: a `Gap` of the tracer, callers that are not complete.
 """
 
 MAX_DEPTH = 16
-"""Expressions on the way from a question to its answer. Six assignments in a row are the longest chain seen in public
-training code; twice that leaves room for conditional expressions and calls between them."""
+"""Expressions on the way from a question to its answer: a dozen assignments in a row, fewer where conditional
+expressions and calls stand between them."""
 MAX_CALLER_HOPS = 3
 """Functions through which a parameter is followed to what callers pass: main -> train -> train_epoch -> step."""
 MAX_STEPS = 400

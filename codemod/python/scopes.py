@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
@@ -15,12 +15,17 @@ AttributeStore: TypeAlias = tuple[list[str] | None, ast.expr | None, ast.stmt]
 expression gives it, and the statement."""
 
 
+BindingKind: TypeAlias = Literal[
+    "assign", "augmented", "parameter", "import", "function", "class", "with", "for", "unpacked", "other"
+]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
     """One place that gives a name its value. ``value`` is None where no single expression does (loops, imports)."""
 
     name: str
-    kind: str
+    kind: BindingKind
     """``assign``, ``augmented``, ``parameter``, ``import``, ``function``, ``class``, ``with``, ``for``, ``unpacked``,
     ``global`` or ``other``."""
     node: ast.AST
@@ -146,7 +151,7 @@ def stored_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]
         yield statement.target, None
 
 
-def bind_names(target: ast.expr, kind: str, node: ast.AST, scope: Scope) -> None:
+def bind_names(target: ast.expr, kind: BindingKind, node: ast.AST, scope: Scope) -> None:
     """Bind every name of a target whose values no single expression gives."""
     for child in ast.walk(target):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):

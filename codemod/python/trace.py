@@ -241,9 +241,10 @@ class Trace(Generic[V]):
 
     def _callers_of(self, module: ModuleNames, binding: Binding) -> Callers:
         function = binding.scope.node
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and self._callers < MAX_CALLER_HOPS:
-            return callers_of(self.project, module, function) if _is_single(function, binding.name) else NOBODY_KNOWN
-        return NOBODY_KNOWN
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or self._callers >= MAX_CALLER_HOPS:
+            return NOBODY_KNOWN
+        is_passed = _can_be_passed(function, binding.name)
+        return callers_of(self.project, module, function) if is_passed else NOBODY_KNOWN
 
     def _passed(self, site: CallSite, binding: Binding) -> Iterable[V]:
         argument = site.target.arguments(site.call).get(binding.name)
@@ -271,10 +272,10 @@ class Trace(Generic[V]):
                 yield from self._carried(Returned(target, item, module, call), found)
 
 
-def _is_single(function: FunctionNode, parameter: str) -> bool:
-    """Whether a parameter is none of ``*args`` and ``**kwargs``."""
+def _can_be_passed(function: FunctionNode, parameter: str) -> bool:
+    """Whether one argument fills a parameter: none of ``self``, ``*args`` and ``**kwargs``."""
     variadic = (function.args.vararg, function.args.kwarg)
-    return not any(item is not None and item.arg == parameter for item in variadic)
+    return parameter not in ("self", "cls") and all(item is None or item.arg != parameter for item in variadic)
 
 
 def _leaves_out(site: CallSite, binding: Binding) -> bool:

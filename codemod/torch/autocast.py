@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, bind
 from ..python.functions import called_function, returns_of
@@ -50,6 +51,9 @@ DEFAULT_SETTERS = ("set_autocast_gpu_dtype", "set_autocast_dtype", "set_autocast
 WITHOUT_GRADIENTS = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
 
 
+AutocastForm: TypeAlias = Literal["with", "decorator", "statement", "partial", "reference", "value"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Autocast:
     """One expression that makes (or names) an autocast context."""
@@ -60,7 +64,7 @@ class Autocast:
     call: ast.Call | None
     """The call that makes it; for ``functools.partial(autocast, ...)`` the partial; None for a bare reference."""
     api: str
-    form: str
+    form: AutocastForm
     """``with``, ``decorator``, ``statement``, ``partial``, ``reference`` or ``value`` (assigned, returned, passed)."""
     device: str | None
     """``cuda``, ``cpu``, ... when it is written down; None when an expression decides."""
@@ -138,7 +142,8 @@ def _api(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
 
 def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:
     parent = module.parents[node]
-    call, form = None, "reference"
+    call: ast.Call | None = None
+    form: AutocastForm = "reference"
     arguments: dict[str, ast.expr] | None = {}
     if isinstance(parent, ast.Call) and parent.func is node:
         call, form = parent, _form(module, parent)
@@ -208,7 +213,7 @@ def _is_partial(module: ModuleNames, call: ast.Call) -> bool:
     return module.qualified(call.func) in ("functools.partial", "partial")
 
 
-def _form(module: ModuleNames, call: ast.Call) -> str:
+def _form(module: ModuleNames, call: ast.Call) -> AutocastForm:
     parent = module.parents[call]
     if isinstance(parent, ast.withitem):
         return "with"

@@ -6,14 +6,15 @@ The judgment is generous: what may ask for the device counts as asking.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 
-from ..python.bindings import default_of, reaching
 from ..python.callers import callers_of
-from ..python.functions import FunctionTarget, called_function, method_of, returns_of
+from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, names_of
 from ..python.paths import calls_of, function_of, guards
+from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Bound, Gap, Returned, Step
 from ..source.project import Project
 
 MAX_HOPS = 3
@@ -56,18 +57,21 @@ def _is_guarded(project: Project, module: ModuleNames, node: ast.AST, hops: int)
     return any(_is_guarded(project, site.module, site.call, hops - 2) for site in sites)
 
 
-def asks_for_device(project: Project, module: ModuleNames, node: ast.expr, hops: int = MAX_HOPS) -> bool:
+def asks_for_device(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """Whether an expression, or what its names are assigned, speaks of the device."""
-    for part in _parts(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str) and _speaks(part.value):
-            return True
-        if isinstance(part, ast.Attribute) and (_speaks(part.attr) or _is_set_by_device(project, module, part, hops)):
-            return True
-        if isinstance(part, ast.Call) and _answers_by_device(project, module, part, hops):
-            return True
-        if isinstance(part, ast.Name) and (_speaks(part.id) or _is_assigned_by_device(project, module, part, hops)):
-            return True
-    return False
+    return True in trace(project, module, node, SPEAKS_OF_DEVICE)
+
+
+def _leaf(question: Trace[bool], module: ModuleNames, node: ast.expr) -> Iterable[bool] | None:
+    if _says(node) or any(True in question.of(module, part) for part in _parts(node)):
+        return (True,)
+    return None if isinstance(node, ast.Name | ast.Attribute | ast.Call) else (False,)
+
+
+def _says(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _speaks(node.value)
+    return _speaks(node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else "")
 
 
 def _speaks(name: str) -> bool:
@@ -76,95 +80,50 @@ def _speaks(name: str) -> bool:
     return not WORDS.isdisjoint("".join(each if each.isalpha() else " " for each in "".join(humps).lower()).split())
 
 
-def _parts(node: ast.expr) -> Iterator[ast.AST]:
-    """The nodes of an expression; the names of the AMP classes, which hold ``cuda`` as well, are left out."""
-    stack: list[ast.AST] = [node]
+def _parts(node: ast.expr) -> Iterator[ast.expr]:
+    """The expressions in an expression; the names of the AMP classes, which hold ``cuda`` as well, are left out."""
+    if isinstance(node, ast.Call) and (attribute_chain(node.func) or [""])[-1] in _AMP:
+        yield from (item.value for item in node.keywords if item.arg == "enabled")
+        return
+    stack = list(ast.iter_child_nodes(node))
     while stack:
         part = stack.pop()
-        if isinstance(part, ast.Call) and (attribute_chain(part.func) or [""])[-1] in _AMP:
-            stack += [item.value for item in part.keywords if item.arg == "enabled"]
-            continue
-        yield part
-        stack += ast.iter_child_nodes(part)
+        if isinstance(part, ast.expr):
+            yield part
+        else:
+            stack += ast.iter_child_nodes(part)
 
 
-def _is_assigned_by_device(project: Project, module: ModuleNames, name: ast.Name, hops: int) -> bool:
-    if hops <= 0:
-        return False
-    for binding in reaching(module, module.scope_of(name).lookup(name.id), name):
-        if binding.kind == "parameter":
-            if _is_passed_by_device(project, module, binding.scope.node, name.id, default_of(binding), hops):
-                return True
-            continue
-        if binding.value is not None and asks_for_device(project, module, binding.value, hops - 1):
-            return True
-        if isinstance(binding.node, ast.stmt) and _has_device_guard(project, module, binding.node, hops - 1):
-            return True
-    return False
+def _gap(_question: Trace[bool], _module: ModuleNames, _node: ast.AST, _why: Gap) -> Iterable[bool]:
+    return (False,)
 
 
-def _is_passed_by_device(
-    project: Project, module: ModuleNames, function: ast.AST, name: str, default: ast.expr | None, hops: int
-) -> bool:
-    if default is not None and asks_for_device(project, module, default, hops - 1):
-        return True
-    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    for site in callers_of(project, module, function).sites:
-        passed = site.target.arguments(site.call).get(name)
-        if passed is not None and asks_for_device(project, site.module, passed, hops - 1):
-            return True
-    return False
+def _carried(question: Trace[bool], step: Step, values: Iterable[bool]) -> Iterable[bool]:
+    """What a test of the device decides depends on it."""
+    if isinstance(step, Bound) and isinstance(step.binding.node, ast.stmt):
+        module, statement = step.module, step.binding.node
+    elif isinstance(step, Returned):
+        module, statement = step.target.module, step.statement
+    else:
+        return values
+    guarded = any(True in question.of(module, guard.test) for guard in guards(module, statement))
+    return (True,) if guarded else values
 
 
-def _answers_by_device(project: Project, module: ModuleNames, call: ast.Call, hops: int) -> bool:
-    """Whether a function of the project returns what depends on the device."""
-    target = called_function(project, module, call) if hops > 0 else None
-    return target is not None and _returns_by_device(project, target, hops)
-
-
-def _returns_by_device(project: Project, target: FunctionTarget, hops: int) -> bool:
-    returned = [item for item in returns_of(target.node) if item.value is not None]
-    return any(
-        asks_for_device(project, target.module, item.value, hops - 1)
-        or _has_device_guard(project, target.module, item, hops - 1)
-        for item in returned
-        if item.value is not None
-    )
-
-
-def _has_device_guard(project: Project, module: ModuleNames, statement: ast.stmt, hops: int) -> bool:
-    return hops > 0 and any(asks_for_device(project, module, guard.test, hops) for guard in guards(module, statement))
-
-
-def _is_set_by_device(project: Project, module: ModuleNames, node: ast.Attribute, hops: int) -> bool:
+def _set_anywhere(question: Trace[bool], module: ModuleNames, node: ast.Attribute) -> Iterator[bool]:
     """``args.amp = args.amp and device.type == "cuda"``, here or in another file of the project."""
-    chain = attribute_chain(node)
-    if hops <= 0 or chain is None or (module.qualified(node) or "").startswith("torch"):
-        return False
-    owner = module.scope_of(node).enclosing_class
-    method = method_of(project, module, owner, chain[1]) if owner and chain[0] == "self" and len(chain) == 2 else None
-    if method is not None and _returns_by_device(project, method, hops):
-        return True
-    if _stores_by_device(project, module, node.attr, hops):
-        return True
-    documents = project.python_documents(containing=(f".{node.attr}",))
-    for count, document in enumerate(documents):
-        if count >= MAX_DOCUMENTS:
-            break
-        other = names_of(project, document)
-        if other is not module and _stores_by_device(project, other, node.attr, hops):
-            return True
-    return False
+    if attribute_chain(node) is None or (module.qualified(node) or "").startswith("torch"):
+        return
+    documents = question.project.python_documents((node.attr,), where=lambda text: f".{node.attr} =" in text)
+    modules = (names_of(question.project, document) for document in islice(documents, MAX_DOCUMENTS))
+    for other in dict.fromkeys((module, *modules)):
+        for _, value, statement in other.attribute_stores.get(node.attr, []):
+            yield from question.of(other, value) if value is not None else ()
+            yield from (found for guard in guards(other, statement) for found in question.of(other, guard.test))
 
 
-def _stores_by_device(project: Project, module: ModuleNames, name: str, hops: int) -> bool:
-    for _, value, statement in module.attribute_stores.get(name, []):
-        if value is not None and asks_for_device(project, module, value, hops - 1):
-            return True
-        if _has_device_guard(project, module, statement, hops - 1):
-            return True
-    return False
+SPEAKS_OF_DEVICE: Domain[bool] = Domain(_leaf, _gap, _carried, _set_anywhere, every_default=True)
+"""Whether anything on the way to a value speaks of the device."""
 
 
 def is_compared_with_kinds(module: ModuleNames, text: str) -> bool:

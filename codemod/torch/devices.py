@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames, attribute_chain, resolve
@@ -19,13 +20,16 @@ OPEN = "*"
 KINDS = frozenset(("cuda", "cpu", "mps", "xpu", "npu", "hpu", "mtia", "xla", "mlu", "musa"))
 
 
+DeviceForm: TypeAlias = Literal["object", "text", ""]
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceValue:
     """One device an expression can name."""
 
     kind: str = ""
     """``cuda``, ``cpu``, ``mps``, ...; ``*`` (`OPEN`); empty where the source does not say."""
-    form: str = ""
+    form: DeviceForm = ""
     """``object`` (a ``torch.device``), ``text``, or empty where the source does not say."""
     indexed: bool = False
     """A text with an index (``cuda:0``)."""

@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ..python.names import ModuleNames, Scope
 
-METHODS = ("scale", "step", "unscale_", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict")
+Method: TypeAlias = Literal[
+    "scale", "step", "unscale_", "update", "get_scale", "is_enabled", "state_dict", "load_state_dict"
+]
+UseKind: TypeAlias = Literal[
+    Method,
+    "method",
+    "bound-method",
+    "private",
+    "none-test",
+    "called",
+    "assigned",
+    "argument",
+    "returned",
+    "stored",
+    "escaped",
+]
+METHODS: tuple[Method, ...] = get_args(Method)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Use:
     """One reference to a scaler and what is done with it."""
 
-    kind: str
+    kind: UseKind
     """A method of METHODS; ``method`` (another one), ``bound-method`` (taken, not called), ``private``, ``none-test``,
     ``called`` (a wrapper object), ``assigned``, ``argument``, ``returned``, ``stored`` or ``escaped``."""
     module: ModuleNames
@@ -51,7 +67,7 @@ class Scaler:
     module: ModuleNames
     call: ast.Call
     api: str
-    kind: str
+    kind: Literal["direct", "subclass", "wrapper"]
     """``direct``, ``subclass`` (of GradScaler, in the project) or ``wrapper`` (an object that holds one)."""
     arguments: dict[str, ast.expr] | None
     """Bound arguments of a direct scaler; None when ``*``/``**`` hide them."""

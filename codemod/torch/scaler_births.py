@@ -52,8 +52,10 @@ def scaler_made_by(project: Project, module: ModuleNames, call: ast.Call) -> Sca
     """The scaler that ``call`` makes, not followed yet; None when it makes none."""
     api = scaler_api(project, module, call.func)
     if api is not None:
-        kind = "wrapper" if api in WRAPPERS else "direct"
-        return Scaler(module, call, api, kind, bind(APIS[api], call), switch="" if kind == "wrapper" else "enabled")
+        arguments = bind(APIS[api], call)
+        if api in WRAPPERS:
+            return Scaler(module, call, api, "wrapper", arguments, switch="")
+        return Scaler(module, call, api, "direct", arguments, switch="enabled")
     chain = attribute_chain(call.func)
     if chain is None or "caler" not in chain[-1]:
         return None

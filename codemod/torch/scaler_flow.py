@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..python.functions import FunctionTarget, called_function, class_of, returns_of
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
 from ..source.project import Project
-from .scaler import METHODS, Alias, AttributeAlias, NameAlias, Scaler, Use
+from .scaler import METHODS, Alias, AttributeAlias, NameAlias, Scaler, Use, UseKind
 from .scaler_births import WORDS
 
 HARMLESS_RECEIVERS = ("print", "isinstance", "id", "type", "repr", "str", "bool", "hasattr", "callable", "len")
@@ -113,7 +113,7 @@ class _Flow:
 
     # --- what is done with a reference ------------------------------------------------------------------------------
 
-    def _use(self, kind: str, module: ModuleNames, node: ast.expr, call: ast.Call | None = None) -> None:
+    def _use(self, kind: UseKind, module: ModuleNames, node: ast.expr, call: ast.Call | None = None) -> None:
         self.scaler.uses.append(Use(kind, module, node, call))
 
     def _reference(self, module: ModuleNames, node: ast.expr) -> None:
@@ -131,12 +131,13 @@ class _Flow:
     def _member(self, module: ModuleNames, node: ast.expr, member: ast.Attribute) -> None:
         grand = module.parents[member]
         called = grand if isinstance(grand, ast.Call) and grand.func is member else None
+        kind: UseKind
         if not isinstance(member.ctx, ast.Load) or member.attr.startswith("_"):
             kind = "private"
         elif called is None:
             kind = "bound-method"
         else:
-            kind = member.attr if member.attr in METHODS else "method"
+            kind = next((method for method in METHODS if method == member.attr), "method")
         if kind in ("state_dict", "load_state_dict"):
             self.scaler.routes.add("stored")
         self._use(kind, module, node, called)

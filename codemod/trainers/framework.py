@@ -146,7 +146,7 @@ class Recognition:
     weak: tuple[str, ...] = ()
     """The same, 1 point each."""
     sections: tuple[str, ...] = ()
-    """Places of mappings inside other texts that hold such a text: a trainer's file with a launcher's section."""
+    """Places of mappings inside other files that hold such a section: a trainer's file with a launcher's section."""
     unless: tuple[str, ...] = ()
     """Marks of texts that are not for training: with one of them a text is not this framework's."""
     programs: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from ..step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
 from ..tensors import DTYPES, dtype_named
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ def steps(task: Task) -> Iterator[Step]:
         yield name, lambda name=name: _smoke(task.device, name)  # type: ignore[misc]
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """Every dtype ran and gave finite numbers."""
     failed = first_failure(results)
     if failed is not None:
         return failed
     bad = [name for name, result in results.items() if not (result.flag("finite") and result.flag("gradients_finite"))]
     if bad:
-        return Judgement(False, f"the network gives NaN or infinity in {', '.join(bad)}")
-    return Judgement(True, "convolution, norms, linear, attention and loss run forward and backward under autocast")
+        return Judgment(False, f"the network gives NaN or infinity in {', '.join(bad)}")
+    return Judgment(True, "convolution, norms, linear, attention and loss run forward and backward under autocast")
 
 
 def autocast(device: str, name: str) -> AbstractContextManager[object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..step import Judgement, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, Step, StepResult, Task
 from ..tensors import dtype_named
 
 FP8 = "fp8"
@@ -21,16 +21,16 @@ def steps(task: Task) -> Iterator[Step]:
     yield FP8, lambda: _eight(task.device)
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """A dtype that is absent is a verdict, not a failure, unless trying it ended the process."""
     said = [f"{name} {'computes' if each.failure is None else 'does not compute'}" for name, each in results.items()]
     fp32 = results.get("fp32", StepResult()).failure
     if fp32 is not None:
-        return Judgement(False, f"it does not compute at all: {fp32.sentence}", fp32.kind)
+        return Judgment(False, f"it does not compute at all: {fp32.sentence}", fp32.kind)
     dead = [result.failure for result in results.values() if result.failure is not None and result.status != "failed"]
     if dead:
-        return Judgement(False, dead[0].sentence, dead[0].kind)
-    return Judgement(True, ", ".join(said))
+        return Judgment(False, dead[0].sentence, dead[0].kind)
+    return Judgment(True, ", ".join(said))
 
 
 def _sixteen(device: str, name: str) -> Numbers:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ...codemod.profiles.profile import Json
-from ..step import Judgement, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, Step, StepResult, Task
 
 CPU_FEATURES = ("avx2", "avx512_f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16", "fp16", "sve_bf16")
 """The instruction sets that decide about 16 bits, as torch.cpu.get_capabilities() names them."""
@@ -26,12 +26,12 @@ def steps(task: Task) -> Iterator[Step]:
     yield "mps", _mps
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """Whether torch could be imported; what the devices say for themselves is judged in devices.py."""
     torch = results.get("torch", StepResult())
     if torch.failure is not None:
-        return Judgement(False, torch.failure.sentence, torch.failure.kind)
-    return Judgement(True, f"PyTorch {torch.text('version')}, Python {torch.text('python')}")
+        return Judgment(False, torch.failure.sentence, torch.failure.kind)
+    return Judgment(True, f"PyTorch {torch.text('version')}, Python {torch.text('python')}")
 
 
 def _torch() -> Numbers:

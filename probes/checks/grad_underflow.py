@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
 from .autocast_smoke import autocast
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def steps(task: Task) -> Iterator[Step]:
         yield case, lambda dtype=dtype, scale=scale: _compare(task.device, dtype, scale)  # type: ignore[misc]
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """bfloat16 loses under 1 % of the gradients; scaled float16 is within 5 % of float32."""
     failed = first_failure(results)
     if failed is not None:
@@ -36,11 +36,11 @@ def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
     lost, error = results["bf16"].number("zero_share"), results["fp16-scaled"].number("relative_error")
     plain = results["fp16"].number("zero_share")
     if lost is None or lost > MAX_ZERO:
-        return Judgement(False, "bfloat16 loses small gradients, which its exponent range should hold")
+        return Judgment(False, "bfloat16 loses small gradients, which its exponent range should hold")
     if error is None or error > MAX_ERROR:
-        return Judgement(False, "float16 gradients are wrong although the loss is scaled")
+        return Judgment(False, "float16 gradients are wrong although the loss is scaled")
     share = f"{plain:.0%}" if plain is not None else "an unknown share"
-    return Judgement(True, f"float16 without a GradScaler loses {share} of small gradients, with one none; bf16 none")
+    return Judgment(True, f"float16 without a GradScaler loses {share} of small gradients, with one none; bf16 none")
 
 
 def _compare(device: str, dtype: str, scale: float) -> Numbers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...codemod.profiles.profile import Fact, Status
 from ..failures import classify
-from ..step import Judgement, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, Step, StepResult, Task
 from .train50 import scaler_for
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def facts(results: Mapping[str, StepResult]) -> tuple[Fact, ...]:
     )
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """It holds unless trying one out ended the process."""
     for name, result in results.items():
         if result.failure is not None and result.status in (Status.CRASHED, Status.TIMEOUT):
-            return Judgement(False, f"{name}: {result.failure.sentence}", result.failure.kind)
+            return Judgment(False, f"{name}: {result.failure.sentence}", result.failure.kind)
     found = [name for name, result in results.items() if result.flag("fails")]
-    return Judgement(True, f"{len(found)} of {len(results)} known failures are in this PyTorch: {', '.join(found)}")
+    return Judgment(True, f"{len(found)} of {len(results)} known failures are in this PyTorch: {', '.join(found)}")
 
 
 def _outcome(device: str, attempt: Try) -> Numbers:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
 from ..tensors import DTYPES, UNIT_ROUNDOFF, dtype_named
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def steps(task: Task) -> Iterator[Step]:
         yield name, lambda name=name: _error(task, name)  # type: ignore[misc]
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """No dtype has more violations than MAX_VIOLATIONS."""
     failed = first_failure(results)
     if failed is not None:
@@ -38,13 +38,13 @@ def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
         share = result.number("violations")
         if (share is None or share > MAX_VIOLATIONS) and not (name == "fp32" and result.flag("tf32_like")):
             shown = "" if share is None else f" in {share:.1%} of the elements"
-            return Judgement(False, f"{name} products err more than rounding explains{shown}: sums are kept in 16 bits")
+            return Judgment(False, f"{name} products err more than rounding explains{shown}: sums are kept in 16 bits")
     note = "; float32 products are computed in TF32" if results.get("fp32", StepResult()).flag("tf32_like") else ""
     reduced = [name for name, each in results.items() if (each.number("violations_by_default") or 0) > MAX_VIOLATIONS]
     if reduced and not note:
         switches = ", ".join(f"allow_{name}_reduced_precision_reduction" for name in reduced)
         note = f"; with {switches} = False in torch.backends.cuda.matmul, which is not the default"
-    return Judgement(True, f"products err as much as one rounding explains{note}")
+    return Judgment(True, f"products err as much as one rounding explains{note}")
 
 
 def _error(task: Task, name: str) -> Numbers:

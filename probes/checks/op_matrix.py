@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...codemod.profiles.profile import OpSupport, Status
 from ..failures import classify
-from ..step import Judgement, Numbers, Step, StepResult, Task
+from ..step import Judgment, Numbers, Step, StepResult, Task
 from .operations import Inputs, Operation, operations
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def steps(task: Task) -> Iterator[Step]:
             yield f"{dtype}/{name}", lambda dtype=dtype, operation=operation: _try(task.device, dtype, operation)  # type: ignore[misc]
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """No operation ended the process."""
     dead = [(name, each.failure) for name, each in results.items() if each.status in (Status.CRASHED, Status.TIMEOUT)]
     for _, failure in dead[:1]:
         if failure is not None:
-            return Judgement(False, f"{', '.join(name for name, _ in dead)}: {failure.sentence}", failure.kind)
-    return Judgement(True, "; ".join(_summary(results, dtype) for dtype in DTYPES))
+            return Judgment(False, f"{', '.join(name for name, _ in dead)}: {failure.sentence}", failure.kind)
+    return Judgment(True, "; ".join(_summary(results, dtype) for dtype in DTYPES))
 
 
 def rows(results: Mapping[str, StepResult]) -> tuple[OpSupport, ...]:

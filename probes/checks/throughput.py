@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
 from ..tensors import DTYPES, dtype_named, wait_for
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ def ratio(results: Mapping[str, StepResult], name: str) -> float | None:
     return (mine.number(largest) or 0.0) / (fp32.number(largest) or 1.0)
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """It holds when everything could be measured: slow is a verdict, not a failure."""
     failed = first_failure(results)
     if failed is not None:
         return failed
     shown = ", ".join(f"{name} {found:.3g}x" for name in results if (found := ratio(results, name)) and name != "fp32")
-    return Judgement(True, f"matrix products compared with fp32: {shown}")
+    return Judgment(True, f"matrix products compared with fp32: {shown}")
 
 
 def _speed(task: Task, name: str) -> Numbers:

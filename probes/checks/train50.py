@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..step import Judgement, Numbers, Step, StepResult, Task, first_failure
+from ..step import Judgment, Numbers, Step, StepResult, Task, first_failure
 from .autocast_smoke import autocast
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ def learns(result: StepResult) -> bool:
     return first is not None and last is not None and last < LEARNT * first
 
 
-def judge(results: Mapping[str, StepResult], task: Task) -> Judgement:
+def judge(results: Mapping[str, StepResult], task: Task) -> Judgment:
     """Every regime learns."""
     failed = first_failure(results)
     if failed is not None:
         return failed
     stuck = [regime for regime in REGIMES if not learns(results[regime])]
     if stuck:
-        return Judgement(False, f"{', '.join(stuck)} does not learn in {STEPS} steps where it should")
+        return Judgment(False, f"{', '.join(stuck)} does not learn in {STEPS} steps where it should")
     ends = ", ".join(f"{regime} {results[regime].number('last_loss'):.4f}" for regime in REGIMES)
-    return Judgement(True, f"every regime learns; loss after {STEPS} steps: {ends}")
+    return Judgment(True, f"every regime learns; loss after {STEPS} steps: {ends}")
 
 
 def _train(task: Task, regime: str) -> Numbers:

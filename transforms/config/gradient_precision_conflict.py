@@ -1,4 +1,4 @@
-"""SimpleTuner is told to train in bf16 and to cast its gradients to fp32.
+"""SimpleTuner is configured to train in bf16 and to cast its gradients to fp32.
 
 ## What goes wrong
 
@@ -24,7 +24,7 @@ and is what newer ones do on their own. `bf16` is not a value of this setting, a
 
 `mixed_precision=no`; a single process or no gradient accumulation, where it is written down; the `soap` optimizer,
 which asks for float32 gradients; `PURE_BF16=true` or `--adam_bfloat16`, under which gradients are not cast; a variable
-that is assigned anew further down; commented lines and documentation.
+that is reassigned further down; commented lines and documentation.
 """
 
 from __future__ import annotations

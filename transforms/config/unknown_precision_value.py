@@ -3,7 +3,7 @@
 ## What goes wrong
 
 `mixed_precision: no` without quotes is a YAML boolean, and `accelerate launch` dies with ``'bool' object has no
-attribute 'lower'``. `fp32` is no choice of accelerate (`'no'` is), `bfloat16` none of torchtune, `FLOAT32` none of
+attribute 'lower'``. `fp32` is not a choice of accelerate (`'no'` is), `bfloat16` none of torchtune, `FLOAT32` none of
 OneTrainer. transformers 5 removed `fp16_backend`, `half_precision_backend` and `fp16_opt_level`: ``unexpected keyword
 argument``.
 

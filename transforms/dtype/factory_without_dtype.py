@@ -2,7 +2,7 @@
 
 ## What goes wrong
 
-`torch.zeros`, `torch.randn`, `torch.linspace` and their like make float32 unless told otherwise. Handed to a layer
+`torch.zeros`, `torch.randn`, `torch.linspace` and their like create float32 unless a dtype is given. Passed to a layer
 whose weights are bfloat16 or float16, alone or after meeting the activations in a sum or product, they stop with
 `RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16`, `Input type (float) and bias type
 (c10::BFloat16) should be the same`, or for an RNN's first state `Expected hidden[0] dtype ...`.

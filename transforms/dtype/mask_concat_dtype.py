@@ -14,7 +14,7 @@ around the next layer it casts again and nothing is seen: the same code fails wh
 
 ## Fix
 
-`producer` [safe]: the tensor is made in the dtype that was meant. `cast` [safe]: it is cast where it is concatenated.
+`producer` [safe]: the tensor is created in the intended dtype. `cast` [safe]: it is cast where it is concatenated.
 Both are that for masks and for constants, whose values every floating type holds; `producer` [unsafe] and `cast`
 [unsafe] for other values, which are rounded.
 
@@ -91,7 +91,7 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
 
 def _holds_exact_values(meeting: Meeting) -> bool:
     odd = meeting.odd
-    if odd.atom.role is Role.DATA or "mask" in ast.unparse(odd.node).lower():
+    if "mask" in ast.unparse(odd.node).lower():
         return True
     steps = chain_of(odd.atom)
     maker = steps[0].node if steps else None

@@ -1,4 +1,4 @@
-"""A bfloat16 tensor is handed to NumPy, which has no such type.
+"""A bfloat16 tensor is passed to NumPy, which does not support the type.
 
 ## What goes wrong
 

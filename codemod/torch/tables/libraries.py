@@ -73,6 +73,37 @@ FREE_INPUTS = ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise
 ``sample.dtype``, models of transformers turn masks into biases of their own dtype."""
 TO_TENSOR = tuple(f"torchvision.transforms{module}.ToTensor" for module in ("", ".transforms", ".v2"))
 """Makes float32 of every image: ``functional.to_tensor`` of torchvision."""
+MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
+"""Names under which code keeps models of diffusers and transformers that it did not build itself."""
+PARTS = ("final_layer_norm", "text_projection", "visual_projection")
+"""Submodules of CLIP's text and image models that training code calls by themselves (clip skip, pooled embeddings)."""
+MODEL_PARAMETERS = ("model", "unet", "vae", "transformer", "text_encoder", "controlnet", "net", "encoder", "decoder")
+"""Parameters under which a function is given a model, where no annotation says so."""
+MODEL_WORDS = (
+    "model", "net", "network", "unet", "vae", "transformer", "generator", "decoder", "encoder", "backbone", "module",
+)  # fmt: skip
+"""The last word of names under which code calls any model: enough to say what autocast does inside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWriter:
+    """A module of a data pipeline that writes an item of the batch, by the keywords of its constructor."""
+
+    item: str
+    """Names the item that is written."""
+    follows: str = ""
+    """Names the item whose dtype the written one has."""
+    dtype: str = ""
+    """Gives the dtype; float32 where it is left out."""
+
+
+ITEM_WRITERS = {
+    "mgds.pipelineModules.LoadImage.LoadImage": ItemWriter("image_out_name", dtype="dtype"),
+    "mgds.pipelineModules.GenerateImageLike.GenerateImageLike": ItemWriter("image_out_name", follows="image_in_name"),
+    "mgds.pipelineModules.ScaleImage.ScaleImage": ItemWriter("out_name", follows="in_name"),
+}
+"""Read in mgds at 3a6994a: ``LoadImage`` divides bytes by 255, or takes ``ToTensor``. ``GenerateImageLike`` made
+float32 of every image before 9c51999 (July 2024); mgds has no releases, so the later one counts."""
 TOKEN_IDS = ("input_ids", "token_ids", "decoder_input_ids", "prompt_ids", "generated_ids", "output_ids")
 """Under these names tokenizers, collators and ``generate`` of transformers hold int64 ids."""
 COUNTS = {"num_train_timesteps": 1000, "vocab_size": 30522}

@@ -9,8 +9,8 @@ from ...model import Finding
 from ...outcome import Declaration, RunEntry, RunReport
 from ...source.project import Project
 from ..framework import FAMILIES
-from ..writing.handed_values import Handed
 from .code_declarations import code_declarations
+from .handed import Handed
 from .runs import Member, Run, runs_of
 from .scopes import Scope, Setting
 

@@ -18,7 +18,7 @@ from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Framework
 from .mapping_items import Item, items_of
-from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting
+from .scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, Setting, SettingKind
 
 MAX_BASES = 4
 """How far a class of the project may stand below a trainer's; deeper ones are frameworks of their own."""
@@ -152,7 +152,7 @@ def _passed(module: ModuleNames, name: str, value: ast.expr) -> Item:
     return Item(name, value, holder, name)
 
 
-def token_of_node(module: ModuleNames, node: ast.expr) -> tuple[str | None, str]:
+def token_of_node(module: ModuleNames, node: ast.expr) -> tuple[str | None, SettingKind]:
     """An argument's value as conditions write it, and its kind."""
     if isinstance(node, ast.Constant):
         value = node.value

@@ -15,7 +15,7 @@ from ..framework import Framework
 from .call_scopes import token_of_node
 from .mapping_items import Item, builds_on_others, is_mapping, items_of, module_items
 from .recognition import owner_of, stands_at, words_of_mark
-from .scopes import CodeOrigin, Scope, Setting
+from .scopes import CodeOrigin, Scope, Setting, SettingKind
 
 WORDS = ("bf16", "fp16", "bfloat16", "float16", "amp", "loss_scale", "precision")
 
@@ -95,7 +95,7 @@ def _marks(module: ModuleNames, items: Sequence[Item]) -> dict[str, str | None]:
     return {item.path: _token(module, item.value)[0] for item in items}
 
 
-def _token(module: ModuleNames, node: ast.expr) -> tuple[str | None, str]:
+def _token(module: ModuleNames, node: ast.expr) -> tuple[str | None, SettingKind]:
     """A value as conditions write it; imported classes and functions by their name: ``type=AmpOptimWrapper``."""
     if is_mapping(node):
         return None, "section"

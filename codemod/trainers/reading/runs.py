@@ -20,9 +20,9 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ..framework import FAMILIES
-from ..writing.handed_values import Handed, handed_to
 from .configs import ConfigFile, config_files
 from .declarations import scopes_of
+from .handed import Handed, handed_to
 from .scopes import Scope
 
 LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
@@ -17,6 +18,12 @@ from .mapping_items import Item
 TRUE, FALSE, NULL = "true", "false", "null"
 
 
+SettingKind: TypeAlias = Literal["string", "bool", "number", "null", "dtype", "section", "name", "unknown"]
+
+
+ScopeKind: TypeAlias = Literal["file", "command", "environment", "call", "mapping"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
     """One key of a framework with the value it has at one place."""
@@ -24,8 +31,8 @@ class Setting:
     key: Key
     value: str | None
     """As conditions write it: ``true``, ``bf16``, ``bfloat16`` for ``torch.bfloat16``; None where it is not known."""
-    kind: str
-    """``string bool number null dtype section`` · ``unknown`` (a variable, a placeholder)."""
+    kind: SettingKind
+    """``name``: a member of an enumeration; ``unknown``: a variable, a placeholder."""
     place: Place
     name: str
     """The key as it stands there."""
@@ -66,7 +73,7 @@ class Scope:
 
     framework: Framework
     path: str
-    kind: str
+    kind: ScopeKind
     """``file`` · ``command`` · ``environment`` · ``call`` · ``mapping``."""
     span: Span
     title: str

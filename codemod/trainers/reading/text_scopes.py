@@ -12,7 +12,7 @@ from ...source.project import Project
 from ..framework import Framework, Key
 from .configs import ConfigFile, Entry, config_files
 from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
-from .scopes import FALSE, NULL, TRUE, Scope, Setting, TextOrigin
+from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
 
 WORDS = (
     *("bf16", "fp16", "bfloat16", "float16", "float32", "fp32", "half", "amp", "precision", "dtype", "loss_scale"),
@@ -107,7 +107,7 @@ def path_of(entry: Entry, depth: int = 0) -> str:
     return ".".join(str(part) for part in entry.key[depth:])
 
 
-def token_of(entry: Entry) -> tuple[str | None, str]:
+def token_of(entry: Entry) -> tuple[str | None, SettingKind]:
     """The value as conditions write it, and its kind."""
     value = entry.value
     if entry.container:
@@ -158,7 +158,7 @@ def _given(config: ConfigFile, entry: Entry) -> Entry:
 def _scope(
     config: ConfigFile,
     framework: Framework,
-    kind: str,
+    kind: ScopeKind,
     settings: Sequence[Setting],
     title: str,
     origin: TextOrigin,
@@ -291,7 +291,7 @@ def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entr
             yield _scope(config, framework, "environment", settings, title, TextOrigin(config))
 
 
-def _shell_value(entry: Entry) -> tuple[str | None, str]:
+def _shell_value(entry: Entry) -> tuple[str | None, SettingKind]:
     if entry.style == "absent" and entry.kind == "flag":
         return TRUE, "bool"
     if entry.value is None or entry.style in ("mixed", "block", "template"):

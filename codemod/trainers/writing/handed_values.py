@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
 from ...model import Edit, EditRefused
 from ...source.project import Project
@@ -16,7 +15,7 @@ from ...torch.machine_tests import asks_machine
 from ..framework import by_machine
 from ..reading.links import sources
 from ..reading.recognition import stands_inside
-from ..reading.scopes import FALSE, NULL, TRUE, Scope, Setting, token_of_constant
+from ..reading.scopes import FALSE, NULL, TRUE, Scope, token_of_constant
 from ..reading.source import Source, unused_defaults
 from .steps import Step
 
@@ -67,37 +66,6 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
             except EditRefused:
                 return None
     return tuple(dict.fromkeys(edits)) if stated else None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Handed:
-    """One place that a call's setting has its value from."""
-
-    setting: Setting
-    source: Source
-    value: str
-    """As conditions write it; ``null``: nothing is given there."""
-
-    @property
-    def regime(self) -> str | None:
-        """The regime that this value asks for."""
-        return self.setting.key.meaning(self.value)
-
-
-def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
-    """Where the settings of a call that are no literals have their values from."""
-    found: list[Handed] = []
-    for setting in scope.settings:
-        argument = scope.argument(setting)
-        if argument is None or setting.value is not None or not setting.key.means:
-            continue
-        listed = sources(project, *argument)
-        ignored = unused_defaults(listed)
-        for source in listed:
-            token = token_of_constant(source.value)
-            if token is not None and source not in ignored:
-                found.append(Handed(setting, source, token))
-    return tuple(found)
 
 
 def _is_an_exception(project: Project, source: Source) -> bool:

@@ -15,9 +15,11 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, FP32, UNKNOWN, Constant, Dtype, Scenario, as_dtype
+from ....codemod.torch.dtypes import BF16, UNKNOWN, Constant, Dtype, Scenario, as_dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
+from ....codemod.trainers.reading.declarations import calls_of
+from ....codemod.trainers.reading.precision import Compute, precision_of
 
 AUTOCAST_NAMES = (
     "amp_dtype",
@@ -216,26 +218,18 @@ def _dtype_of_weights(made: ast.expr) -> ast.expr | None:
 
 
 def trainer_in(project: Project, region: Autocast) -> Named | None:
-    """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` written down in the same file."""
+    """``TrainingArguments(bf16=True)``, ``Trainer(precision="bf16-mixed")`` in the same file.
+
+    An Accelerator is asked for the precision by the variable that holds it (``declared_dtype``).
+    """
     module = region.module
     if module.scope_of(region.node).enclosing_class is not None or not module.mentions("bf16"):
         return None  # a method may run inside the trainer's own region, whose dtype it then has
-    found = [call for call in module.calls if _asks_for(call, "bf16")]
-    if not found or any(_asks_for(call, "fp16") for call in module.calls):
+    calls = (scope for scope in calls_of(project) if scope.path == module.document.path)
+    asked = [precision_of(project, scope) for scope in calls if scope.framework.id != "accelerate"]
+    found = [item for item in asked if item.compute is Compute.BF16]
+    if not found or any(Compute.FP16 is item.compute for item in asked):
         return None
     torch = torch_at(module, region.node)
     text = f"{torch}.bfloat16" if torch is not None else None
-    return Named(found[0], "the trainer computes in bfloat16", "bfloat16 is asked for here", text)
-
-
-def _asks_for(call: ast.Call, word: str) -> bool:
-    name = (attribute_chain(call.func) or [""])[-1]
-    for item in call.keywords:
-        if not isinstance(item.value, ast.Constant):
-            continue
-        if item.arg == word and item.value.value is True and name.endswith(("Arguments", "Config")):
-            return True
-        if item.arg == "precision" and name in ("Trainer", "Fabric") and isinstance(item.value.value, str):
-            dtype = as_dtype(item.value.value)
-            return isinstance(dtype, Dtype) and dtype == as_dtype(word) and dtype != FP32
-    return False
+    return Named(found[0].call, "the trainer computes in bfloat16", "bfloat16 is asked for here", text)

@@ -17,7 +17,7 @@ autocast does its work in `__enter__` and `__exit__`; making the object changes 
 ## Fix
 
 `call` [safe]: `autocast` becomes `autocast()` where the bare name is a certain crash and the device is part of the API.
-For `torch.autocast` the device cannot be told; the finding has no fix.
+For `torch.autocast` the device is not known; the finding has no fix.
 
 `exit` [safe]: `__exit__()` becomes `__exit__(None, None, None)`: a certain crash.
 
@@ -27,7 +27,7 @@ block runs `backward` or an optimizer, which belong outside.
 
 ## Not flagged
 
-`return autocast(...)`, autocast stored in a variable or handed to `enter_context`, `autocast(...).__enter__()`, a
+`return autocast(...)`, autocast stored in a variable or passed to `enter_context`, `autocast(...).__enter__()`, a
 generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
 test that expects the constructor to raise.
 """

@@ -26,7 +26,7 @@ the region around it.
 `respell` [display-only]: the same where the project's own pins allow a release of PyTorch that lacks the new spelling
 (`torch.amp.autocast` 1.12, `torch.amp.GradScaler` 2.3, `torch.amp.custom_fwd` and `torch.get_autocast_dtype` 2.4).
 
-No fix where a name is handed on before it is called, comes through another file, is used in `isinstance` or as a key,
+No fix where a name is passed on before it is called, comes through another file, is used in `isinstance` or as a key,
 where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what is passed.
 
 ## Not flagged

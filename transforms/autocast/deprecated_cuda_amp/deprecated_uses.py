@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ....codemod.python.arguments import Signature
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
@@ -15,11 +16,17 @@ WORDS = ("autocast", "gradscaler", "custom_fwd", "custom_bwd", "cuda.amp", "cpu.
 """A file without any of these words uses none of it (letter case aside)."""
 
 
+DeprecatedKind: TypeAlias = Literal["autocast", "GradScaler", "custom", "function"]
+
+
+UseForm: TypeAlias = Literal["call", "decorator", "partial", "reference", "annotation", "type", "base"]
+
+
 @dataclass(frozen=True, slots=True)
 class Deprecated:
     """One old name and what PyTorch itself says about it."""
 
-    kind: str
+    kind: DeprecatedKind
     """``autocast``, ``GradScaler``, ``custom`` (a decorator) or ``function``."""
     name: str
     """The new name, below ``torch.amp`` (for functions: below ``torch``)."""
@@ -35,7 +42,7 @@ class Deprecated:
         return f"torch.{self.name}" if self.kind == "function" else f"torch.amp.{self.name}"
 
 
-def _of_amp(kind: str, name: str, device: str, since: str) -> Deprecated:
+def _of_amp(kind: DeprecatedKind, name: str, device: str, since: str) -> Deprecated:
     new = f"args..., device_type='{device}'" if kind == "custom" else f"'{device}', args..."
     old = f"torch.{device}.amp.{name}"
     warning = f"`{old}(args...)` is deprecated. Please use `torch.amp.{name}({new})` instead."
@@ -98,7 +105,7 @@ class Use:
     node: ast.expr
     """The Name or Attribute."""
     api: str
-    form: str
+    form: UseForm
     """``call``, ``decorator`` (bare), ``partial``, ``reference`` (kept for later): these lead to the warning.
     ``annotation``, ``type`` (compared, a key, an ``isinstance``), ``base`` (of a class): these do not."""
     call: ast.Call | None
@@ -165,7 +172,7 @@ def _use(module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Use:
     return Use(module, node, api, form, call, is_gated(module, node))
 
 
-def _form(module: ModuleNames, node: ast.expr) -> tuple[str, ast.Call | None]:
+def _form(module: ModuleNames, node: ast.expr) -> tuple[UseForm, ast.Call | None]:
     parent = module.parents[node]
     if isinstance(parent, ast.Call):
         if parent.func is node:

@@ -21,7 +21,7 @@ pytorch#132613, pytorch#107663, Lightning#19980.
 `fastpath-off` [safe]: `torch.backends.mha.set_fastpath_enabled(False)` once, before the Trainer is built or the
 evaluation begins. Training computes the same numbers as before, on CUDA nothing changes at all; evaluation elsewhere
 runs the ordinary layers. The switch came with PyTorch 2.3: where the requirements allow older releases it is asked for
-first (`hasattr`), and those releases go on failing; where they allow nothing newer, this fix is not offered.
+first (`hasattr`), and those releases keep failing; where they allow nothing newer, this fix is not offered.
 
 `bf16-true` [unsafe], for Lightning only: `precision="bf16-true"` (`"16-true"` for float16). The weights and the
 optimizer's state are 16 bits wide then, which often trains worse. Needs Lightning 2.1, and precision written down as a

@@ -1,4 +1,4 @@
-"""Sharded parameters are told two dtypes: by FSDP's policy, autocast, a cast, 4-bit storage or the scaler.
+"""Sharded parameters are given two dtypes: by FSDP's policy, autocast, a cast, 4-bit storage or the scaler.
 
 ## What goes wrong
 

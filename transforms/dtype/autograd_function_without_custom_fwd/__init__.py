@@ -22,7 +22,7 @@ releases, `torch.cuda.amp.custom_fwd` is written.
 
 `decorate` [unsafe]: the same where neither pass is decorated and no manifest names a release of torch.
 
-`float32` [unsafe]: a Function whose compiled kernel is given both 16-bit and float32 tensors is decorated with
+`float32` [unsafe]: a Function whose compiled kernel receives both 16-bit and float32 tensors is decorated with
 `custom_fwd(cast_inputs=torch.float32)`: autocast does not reach into compiled code.
 
 `bfloat16` [unsafe]: `cast_inputs=torch.float16` becomes `torch.bfloat16` in a project whose every run is bfloat16. A

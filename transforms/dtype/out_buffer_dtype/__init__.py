@@ -26,7 +26,7 @@ No fix where the operand has no name yet when the buffer is chosen, or the resul
 
 ## Not flagged
 
-`out=` that is handed through from a parameter, buffers made like an operand (`empty_like(x)`, `dtype=x.dtype`), saved
+`out=` that is passed through from a parameter, buffers made like an operand (`empty_like(x)`, `dtype=x.dtype`), saved
 tensors that are cast before, places behind a test of the dtype, Functions with `custom_fwd(cast_inputs=...)`, whose
 tensors all have one dtype, and `torch.add(out=)`, `copy_` and `+=`, which convert.
 """

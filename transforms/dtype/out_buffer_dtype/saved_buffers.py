@@ -16,6 +16,7 @@ from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 from ....codemod.torch.tables.operations import keeps_dtype
+from ....codemod.torch.tables.policies import policy_of
 from ..custom_functions import CustomFunction
 from ..function_passes import passes_of
 
@@ -228,11 +229,16 @@ def _mixed(function: CustomFunction, product: Product) -> Iterator[Mismatch]:
         module,
         product.node,
         f"{ast.unparse(target)} and what is summed into it can have two dtypes under autocast, which does not help "
-        "sums in place: 'self and mat2 must have the same dtype' where the inputs are float32",
+        f"sums in place: {_error(product)} where the inputs are float32",
         tuple((node, text) for node, value in (product.target, *operands) if (text := _sentence(function, value))),
         "cast" if operations else "",
         operations,
     )
+
+
+def _error(product: Product) -> str:
+    multiplies = policy_of(product.operation.removesuffix("_"), "cuda") == "lower"
+    return "'self and mat2 must have the same dtype'" if multiplies else f"{product.operation} raises"
 
 
 def _together(found: Sequence[Mismatch]) -> Mismatch:

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 from ....codemod.model import Draft, Edit
 from ....codemod.purpose.files import is_test
-from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
-from ....codemod.torch.api import FABRIC, LOADERS, TRAINER
+from ....codemod.torch.api import LOADERS
 from ....codemod.torch.autocast import autocasts_in, dtype_scenarios, is_float32_island, runs_without_gradients
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.weights import cast_dtype
-from ....codemod.trainers.reading.precision import Compute
+from ....codemod.trainers.reading.declarations import calls_of
+from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from .fp16_danger import goes_to, other_precision
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
 HALF_WORDS = ("float16", "fp16", "half()", "autocast", "16")
-IN_HALF = (16, "16", "16-mixed")
 ONLY_FP16 = ("fp16_full_eval", "fp16_opt_level", "fp16_backend", "half_precision_backend")
 """Arguments that lose their sense, or raise, without ``fp16``."""
 
@@ -183,12 +183,10 @@ def _of_cast(project: Project, checkpoint: Checkpoint, cast: ast.Call) -> Draft:
 
 
 def _lightning(project: Project, module: ModuleNames) -> tuple[ast.expr, str] | None:
-    for name in ("Trainer", "Fabric"):
-        for call in module.calls_by_name.get(name, []):
-            node = next((item.value for item in call.keywords if item.arg == "precision"), None)
-            half = isinstance(node, ast.Constant) and not isinstance(node.value, bool) and node.value in IN_HALF
-            if half and node is not None and resolve(project, module, call.func) in (*TRAINER, *FABRIC):
-                return node, "Lightning computes in float16"
+    for scope in calls_of(project, "lightning"):
+        precision = precision_of(project, scope) if scope.path == module.document.path else None
+        if precision is not None and precision.node is not None and precision.regimes == {"fp16-mixed"}:
+            return precision.node, "Lightning computes in float16"
     return None
 
 

@@ -2,7 +2,7 @@
 
 ## What goes wrong
 
-Nothing, until one asks for another precision: this rule speaks only where a target is given (`--to bf16-mixed`, or
+Nothing, until one asks for another precision: this rule reports only where a target is given (`--to bf16-mixed`, or
 `target` in the settings). It names every declaration that would keep the run in its present precision.
 
 ## Why

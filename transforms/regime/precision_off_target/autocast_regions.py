@@ -15,9 +15,9 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, takes_dtype
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
+from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
-from ....codemod.trainers.writing.knobs import Knob
 from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
 from .half_kernels import half_only_kernel
 from .spelling import argument_set, replaced

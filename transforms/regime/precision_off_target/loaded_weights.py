@@ -15,9 +15,9 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype
+from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source, unused_defaults
-from ....codemod.trainers.writing.knobs import knobs_of
 from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
 from .half_kernels import half_only_kernel
 from .spelling import replaced

@@ -23,7 +23,7 @@ from ....codemod.torch.autocast import (
 )
 from ....codemod.torch.dtypes import FP16, Constant, Dtype, Scenario, as_dtype
 from ....codemod.torch.scalers import scalers
-from ....codemod.trainers.writing.knobs import Knob, knobs_of
+from ....codemod.trainers.reading.knobs import Knob, knobs_of
 
 FORMS = ("with", "decorator", "value", "partial")
 ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}

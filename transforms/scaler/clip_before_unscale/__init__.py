@@ -17,7 +17,7 @@ examples, "Working with Unscaled Gradients"); `step` notices and does not divide
 
 `unscale` [unsafe]: `scaler.unscale_(optimizer)` is inserted directly before the clip, behind the same conditions.
 Clipping then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be
-chosen anew. An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer
+retuned. An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer
 with this scaler and each clip is followed by a step; a clip that also runs on micro-batches without a step is
 reported without a fix.
 

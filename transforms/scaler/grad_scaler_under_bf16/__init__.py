@@ -36,7 +36,7 @@ holds an empty scaler state, which an enabled scaler refuses to load.
 
 Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
 float16); quantized or float16 paths; a switch for the scaler alone (`cfg.use_grad_scaler`); bf16 and fp16 regions in
-one step; a scaler that nothing uses; a scaler whose regime cannot be told from the source; bfloat16 weights under
+one step; a scaler that nothing uses; a scaler whose regime cannot be determined from the source; bfloat16 weights under
 float16 autocast where a profile says that the machine's PyTorch unscales bfloat16 gradients.
 """
 

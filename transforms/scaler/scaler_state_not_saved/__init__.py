@@ -9,7 +9,7 @@ thousands of steps. No error.
 ## Why
 
 The scale and its growth counter are training state like Adam's moments (`GradScaler.state_dict()`; PyTorch's AMP
-documentation saves model, optimizer and scaler together). A new GradScaler knows nothing of them.
+documentation saves model, optimizer and scaler together). A new GradScaler does not have them.
 
 ## Fix
 
@@ -21,7 +21,7 @@ scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is l
 ## Not flagged
 
 Projects without a way to resume the optimizer; any sign that the state is kept (`scaler.state_dict`, a key or a
-helper that is given the scaler); a scaler that only ever runs under bfloat16; an optimizer that is made anew as well.
+helper that is given the scaler); a scaler that only ever runs under bfloat16; an optimizer that is recreated as well.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ....codemod.python.functions import FunctionTarget, called_function
 from ....codemod.python.names import ModuleNames, attribute_chain, parameters_of
@@ -12,12 +13,14 @@ from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.project import Project
 from ....codemod.torch.scalers import Scaler
 
+TransferKind: TypeAlias = Literal["save", "load"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
     """One place that saves or loads an optimizer's state, seen from a function that also holds the scaler."""
 
-    kind: str
+    kind: TransferKind
     """``save`` or ``load``."""
     module: ModuleNames
     optimizer: str

@@ -11,7 +11,7 @@ error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` nev
 
 Names of precisions are spelled differently everywhere (`bf16`, `bfloat16`, `BFloat16`), and PyTorch only has
 `torch.bfloat16` and `torch.float16`. argparse calls `bool` with the text of the command line, and every text but the
-empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a text first, so `False` becomes
+empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a string first, so `False` becomes
 `"False"`, which it does not know.
 
 ## Fix
@@ -19,10 +19,10 @@ empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a t
 `spelling` [safe]: the right name, where what stands there now certainly raises (a name that PyTorch, a library's class
 or the project's own options do not have) or where the new value means the same.
 
-`spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file,
-a string for a truth value, `type=bool` (the project's own `str2bool`
-where the file has one, else a function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on
-existing command lines keeps working).
+`spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file, an
+attribute of an object that may allow missing names (the right one is read of it in the same file), a string for a
+truth value, `type=bool` (the project's own `str2bool` where the file has one, else a function that reads `false`, `no`,
+`off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 
 `swap` [unsafe]: the two arguments change places.
 
@@ -31,7 +31,7 @@ existing command lines keeps working).
 Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
 formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
 same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` of click, typer,
-jsonargparse and of parsers that are told how to read it; `mixed_precision: no` in YAML, which is PF505; tests.
+jsonargparse and of parsers that are configured to read it; `mixed_precision: no` in YAML, which is PF505; tests.
 """
 
 from __future__ import annotations

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from ....codemod.model import Applicability, Draft, Fix
 from ....codemod.purpose.files import is_test
-from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.python.scopes import attribute_chain
 from ....codemod.source.project import Project
-from ....codemod.torch.api import ACCELERATOR
+from ....codemod.trainers.reading.declarations import calls_of, scope_of_call
 from .slips import SPELLING
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
@@ -125,23 +124,11 @@ def _may_quote_booleans(text: str) -> bool:
 
 
 def _takes_bool(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> bool:
-    qualified = resolve(project, module, call.func) or ""
     if item.arg == "enabled":
+        qualified = resolve(project, module, call.func) or ""
         return qualified.startswith("torch.") and qualified.rpartition(".")[2] in ("autocast", "GradScaler")
-    return item.arg in SWITCHES and (_is_arguments(qualified) or _inherits(project, module, call.func))
-
-
-def _is_arguments(qualified: str) -> bool:
-    root, _, name = qualified.partition(".")
-    name = name.rpartition(".")[2]
-    return root in ("transformers", "trl") and name.endswith(("TrainingArguments", "Config"))
-
-
-def _inherits(project: Project, module: ModuleNames, func: ast.expr) -> bool:
-    found = class_of(project, module, func)
-    if found is None or not isinstance(found[1].node, ast.ClassDef):
-        return False
-    return any(_is_arguments(resolve(project, found[0], base) or "") for base in found[1].node.bases)
+    scope = scope_of_call(project, call)
+    return scope is not None and scope.framework.id in ("hf_trainer", "trl") and item.arg in SWITCHES
 
 
 def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Draft:
@@ -157,19 +144,14 @@ def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Draft:
 
 
 def _booleans_for_accelerate(project: Project) -> Iterator[Draft]:
-    documents = project.python_documents(
-        ("mixed_precision",), where=lambda text: "Accelerator" in text and "mixed_precision" in text
-    )
-    for document in documents:
-        module = names_of(project, document)
-        for call in module.calls_by_name.get("Accelerator", []):
-            value = next((item.value for item in call.keywords if item.arg == "mixed_precision"), None)
-            if value is None or resolve(project, module, call.func) not in ACCELERATOR or is_test(document.path):
-                continue
-            if isinstance(value, ast.Constant) and isinstance(value.value, bool):
-                yield _boolean_slip(module, value, value.value)
-            else:
-                yield from _switch_slip(module, value)
+    for scope in calls_of(project, "accelerate"):
+        module, value = scope.argument(scope.last("mixed_precision")) or (None, None)
+        if module is None or value is None or is_test(scope.path):
+            continue
+        if isinstance(value, ast.Constant) and isinstance(value.value, bool):
+            yield _boolean_slip(module, value, value.value)
+        else:
+            yield from _switch_slip(module, value)
 
 
 def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Draft:

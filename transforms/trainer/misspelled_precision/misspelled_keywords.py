@@ -9,21 +9,12 @@ from dataclasses import dataclass
 from ....codemod.model import Draft, Fix
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import class_of
-from ....codemod.python.names import ModuleNames, Scope, names_of, resolve
+from ....codemod.python.names import ModuleNames, Scope, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.api import PRECISION_KEYWORDS, TRAINER
+from ....codemod.trainers.reading.declarations import scope_of_call
 from .misspellings import respelled
 from .slips import SPELLING
 
-CLASSES = {
-    **{name: (keyword,) for name, keyword in PRECISION_KEYWORDS.items()},
-    **dict.fromkeys(TRAINER, ("precision",)),
-    "transformers.TrainingArguments": ("fp16", "bf16"),
-    "transformers.Seq2SeqTrainingArguments": ("fp16", "bf16"),
-    "trl.SFTConfig": ("fp16", "bf16"),
-    "trl.DPOConfig": ("fp16", "bf16"),
-}
-"""Classes that take no other keywords for the precision, none through ``**kwargs``, and those they take."""
 MEANT = {
     "mixed_precision": ("precision", "mix_precision", "mixedprecision", "mixed_prec", "mixed_precison"),
     "precision": ("percision",),
@@ -69,14 +60,12 @@ def _is_about_precision(name: str) -> bool:
 
 
 def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Draft]:
-    qualified = resolve(project, module, call.func)
-    taken = CLASSES.get(qualified or "", ())
-    name = item.arg or ""
-    if qualified is None or name in taken:
-        return
-    for right in taken:
-        if respelled(name) == right or name in MEANT[right]:
-            what = qualified.rpartition(".")[2]
+    scope, name = scope_of_call(project, call), item.arg or ""
+    leading = [key for key in scope.framework.keys if key.means] if scope is not None else []
+    taken = [argument for key in leading for argument in key.arguments]
+    for right in taken if name not in taken else ():
+        if right in MEANT and (respelled(name) == right or name in MEANT[right]):
+            what = ast.unparse(call.func).rpartition(".")[2]
             yield _slip(module, call, item, right, f"{what} has no keyword {name} (TypeError); did you mean {right}?")
 
 

@@ -1,4 +1,4 @@
-"""Misspelled words: dtypes in strings and configuration files, and options that are read under another name."""
+"""Misspelled words: dtypes in strings and configuration files, and options and settings read under another name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Draft, EditRefused, Fix
+from ....codemod.model import Applicability, Draft, EditRefused, Fix
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
@@ -153,18 +153,36 @@ def _setting_slip(config: ConfigFile, entry: Entry) -> Draft:
 
 
 def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
-    """``args.mix_precision`` where the option is ``mixed_precision`` and nothing is ever called ``mix_precision``."""
+    """``args.mix_precision`` where ``mixed_precision`` is an option, or is read of ``args`` too.
+
+    Nothing is ever called ``mix_precision``.
+    """
     for name, loads in module.attribute_loads.items():
         meant = respelled(name)
-        option = _option(module, meant) if meant is not None else None
-        reads = [node for node in loads if isinstance(node.value, ast.Name | ast.Attribute)]
-        reads = [node for node in reads if module.qualified(node.value) is None]
-        if meant is not None and option is not None and reads and not _stands_elsewhere(project, name):
-            for node in reads:
-                receiver = ast.unparse(node.value)
-                message = f"{receiver}.{name} does not exist (AttributeError); did you mean {receiver}.{meant}?"
-                fix = Fix.safe(SPELLING, f"read {receiver}.{meant}", renamed_attribute(module, node, meant))
-                yield Draft.at(module, node, message, [module.place(option, "the option")], [fix])
+        if meant is None:
+            continue
+        option = _option(module, meant)
+        right = {ast.unparse(node.value) for node in module.attribute_loads.get(meant, [])}
+        reads = [
+            node
+            for node in loads
+            if isinstance(node.value, ast.Name | ast.Attribute)
+            and module.qualified(node.value) is None
+            and (option is not None or ast.unparse(node.value) in right)
+        ]
+        if reads and not _stands_elsewhere(project, name):
+            yield from (_attribute_slip(module, node, meant, option) for node in reads)
+
+
+def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, option: ast.Call | None) -> Draft:
+    """A settings object may return None for a name that it does not have: without an option the run may go on."""
+    receiver = ast.unparse(node.value)
+    ends = "AttributeError" if option is not None else "AttributeError, or None where missing names are allowed"
+    message = f"{receiver}.{node.attr} does not exist ({ends}); did you mean {receiver}.{meant}?"
+    places = [module.place(option, "the option")] if option is not None else []
+    operation = renamed_attribute(module, node, meant)
+    fix = Fix.of(SPELLING, Applicability.safe_if(option is not None), f"read {receiver}.{meant}", operation)
+    return Draft.at(module, node, message, places, [fix])
 
 
 def _option(module: ModuleNames, name: str) -> ast.Call | None:

@@ -15,8 +15,8 @@ from ...python.names import ModuleNames, Scope, names_of
 from ...python.paths import name_parts
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
-from ..reading.links import sources
-from ..reading.source import Source
+from .links import sources
+from .source import Source
 
 MAX_HOPS = 4
 FULL = ("no", "none", "off", "32", "32-true")
