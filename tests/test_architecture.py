@@ -21,7 +21,15 @@ LAYERS = (
     ("profiles", "trainers.framework"),
     ("source",),
     ("trainers", "formats"),
-    ("python", "torch", "purpose", "flow", "releases", "trainers.reading"),
+    ("purpose.words",),
+    ("purpose.files", "torch.tables"),
+    ("python", "torch.dtypes", "torch.api"),
+    ("releases",),
+    ("torch",),
+    ("purpose",),
+    ("torch.weights", "torch.half_models", "torch.scaler_edits", "flow"),
+    ("trainers.reading",),
+    ("purpose.runs", "purpose.lightning", "purpose.entered"),
     ("trainers.writing",),
     ("rewrite",),
     ("engine",),
@@ -35,7 +43,7 @@ LAYERS = (
 )
 """codemod's modules and packages, lowest first: each imports only from its own layer's members or from below."""
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-FOR_RULES = {"model", *(unit for layer in LAYERS[1:7] for unit in layer)}
+FOR_RULES = {unit for layer in LAYERS[: LAYERS.index(("rewrite",))] for unit in layer}
 """What transforms may use of codemod: the words, the project they are given, facts, and where values stand."""
 ONLY_IN = {"libcst": "codemod/rewrite", "typer": "codemod/cli", "rich": "codemod"}
 LAZY = {"torch", "libcst", "rich", "yaml", "tomlkit", "typer", "pathspec", "numpy"}
