@@ -24,7 +24,12 @@ EXTRA_SEEDS: dict[str, tuple[bytes, ...]] = {
     "journal": (json.dumps(_MANIFEST).encode(),),
     "ignore": (b"*.pyc\n!a/**/b\n/[a-z]*[!0-9]/\n\\#x\n**/foo\nabc/**\n[[:alpha:]]\n a\\ \n",),
     "sourced": (b"source config.env\n. ./scripts/config.env && x\nif true; then . 'a.env'; fi\nsource ../a.env\n",),
-    "settings": (b'target = "fp32"\nframeworks = ["a.yaml"]\n', b'[tool.precfix]\ntarget = "auto"\n'),
+    "settings": (
+        b'target = "fp32"\nframeworks = ["a.yaml"]\n',
+        b'[tool.precfix]\ntarget = "auto"\n',
+        b'select = ["PF101", "PF2"]\nignore = ["PF301"]\n[per-file-ignores]\n"tests/*" = ["PF1"]\n',
+        b'exclude = ["third_party/"]\nbaseline = "known.json"\nprofile = "gpu.json"\n',
+    ),
     "pins": (
         b"torch>=2.0,<3 ; python_version < '3.12'\n-r other.txt\n-e git+https://x/y#egg=torch\ntorch==2.1.0+cu118 \\\n  --hash=x\n",
         b"from setuptools import setup\nreq = ['torch>=1.7.*']\nsetup(install_requires=req + ['a'], extras_require={'b': ['c']})\n",

@@ -349,7 +349,7 @@ READERS: dict[str, Reader] = {
     "run-notebook": Reader(_project("train.ipynb"), _globbed("**/*.ipynb")),
     "framework": Reader(_framework, _tables),
     "profile": Reader(_profile, _globbed("profiles/*.json")),
-    "settings": Reader(_settings, _globbed("**/*.toml")),
+    "settings": Reader(_settings, _globbed("**/pyproject.toml")),
     "journal": Reader(_journal, lambda: ()),
     "ignore": Reader(_ignore, _globbed("**/.gitignore", "**/.gitattributes")),
     "sourced": Reader(_sourced, _globbed("**/*.sh")),

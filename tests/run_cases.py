@@ -42,6 +42,7 @@ def main() -> None:
     for key, folder, script in json.load(sys.stdin):
         torch.manual_seed(0)
         torch.backends.mha.set_fastpath_enabled(True)  # a fixed script switches it off for the whole process
+        torch.set_default_dtype(torch.float32)  # one script changes it on purpose
         torch.set_autocast_enabled("cpu", False)  # a script that dies in autocast.__exit__ leaves it on
         torch.clear_autocast_cache()
         printed, error = run(folder, script)
