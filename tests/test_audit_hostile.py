@@ -38,11 +38,11 @@ CONDITION = "contradictions:\n  c: {rule: PF505, severity: crash, message: m, wh
         (TABLE + "notes: !!python/object/apply:os.system ['true']\n", "tags"),
         (TABLE + "notes: !!binary aGVsbG8=\n", "tags"),
         (TABLE + "notes: 0x" + "f" * 100_000, "longer than"),
-        (TABLE + "notes: 0001-01-01T00:00:00+23:59\nsources: 3", "list of texts"),
+        (TABLE + "notes: 0001-01-01T00:00:00+23:59\nsources: 3", "list of strings"),
         (TABLE + "notes: [" + "a, " * 9_000 + "]", "more than"),
         (TABLE + "sources: [" + "a" * 400 + "]", "longer than"),
         (TABLE.replace("none: fp32", "none: null"), "means.none"),
-        (TABLE.replace("  amp_dtype:", "  null:", 1), "a text is expected"),
+        (TABLE.replace("  amp_dtype:", "  null:", 1), "must be a string"),
         (TABLE.replace("    role", "    switch: 'true'\n    role"), "true or false"),
         (TABLE.replace("    role", "    default: [a]\n    role"), "default"),
         (TABLE.replace("[yaml]", "[perl]"), "'perl' is none of"),
@@ -50,7 +50,7 @@ CONDITION = "contradictions:\n  c: {rule: PF505, severity: crash, message: m, wh
         (TABLE.replace("id: ours", 'id: "a\\e[31m"'), "does not look like"),
         (TABLE.replace("amp_dtype not in [bf16, fp16, none]", "any: []"), "no condition under"),
         (TABLE.replace("amp_dtype not in [bf16, fp16, none]", "{any: [amp_dtype present], none: [a]}"), "one of 'any'"),
-        (TABLE.replace("amp_dtype not in [bf16, fp16, none]", "package torch >= 1..2"), "is no condition"),
+        (TABLE.replace("amp_dtype not in [bf16, fp16, none]", "package torch >= 1..2"), "is not a condition"),
     ],
 )
 def test_odd_tables_are_refused_with_a_reason(text: str, said: str) -> None:

@@ -67,7 +67,7 @@ def f(args):
         "dtype = torch.bfloat16\nif a:\n    if b:\n        dtype = torch.float16\nuse(dtype)",
         {"bfloat16", "float16 a=True b=True"},
     ),
-    "a test of the old value is no condition for the new one": (
+    "a test of the old value is not a condition for the new one": (
         "dtype = torch.float16\nif dtype == torch.float16 and wants:\n    dtype = torch.bfloat16\nuse(dtype)",
         {"float16", "bfloat16 wants=True"},
     ),

@@ -124,12 +124,12 @@ WRONG = {
     ),
     "bad action": (
         "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute}\ntargets:\n  fp32: [switch a off]\n",
-        "is no action",
+        "is not an action",
     ),
     "bad condition": (
         "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute}\n"
         "contradictions:\n  c: {rule: PF505, when: [a equals b], message: m, severity: crash}\n",
-        "is no condition",
+        "is not a condition",
     ),
     "unknown key": (
         "id: x\ntitle: X\nrecognize: {}\nkeys:\n  a: {role: compute}\ntargets:\n  fp32: [set b=c]\n",

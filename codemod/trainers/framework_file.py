@@ -202,7 +202,7 @@ class _Reader:
             if match[3] == "is" and match[4] not in TYPES:
                 raise self._wrong(where, f"'is' tests for one of {', '.join(TYPES)}")
             return Condition(text, match[3], match[2], (_unquoted(match[4]),), (match[1] or "any").strip())
-        raise self._wrong(where, f"{text!r} is no condition")
+        raise self._wrong(where, f"{text!r} is not a condition")
 
     def _actions(self, data: object, where: str, inherited: tuple[Condition, ...] = ()) -> tuple[Action, ...]:
         listed = data if isinstance(data, list) else [] if data is None else [data]
@@ -229,7 +229,7 @@ class _Reader:
             if match[1]:
                 return Action("drop", match[2], conditions=conditions)
             return Action("rename", match[4], match[5], conditions=conditions)
-        raise self._wrong(where, f"{text!r} is no action (set K=V, put K=V, add K=V, drop K, rename K=NEW)")
+        raise self._wrong(where, f"{text!r} is not an action (set K=V, put K=V, add K=V, drop K, rename K=NEW)")
 
     def _check_names(self, framework: Framework, names: set[str]) -> None:
         """Conditions and actions speak of declared keys."""
@@ -271,17 +271,17 @@ class _Reader:
 
     def _text(self, data: object, where: str) -> str:
         if not isinstance(data, str) or not data:
-            raise self._wrong(where, "a text is expected")
+            raise self._wrong(where, "must be a string")
         return data
 
     def _texts(self, data: object, where: str) -> tuple[str, ...]:
         if data is None:
             return ()
         if not isinstance(data, list) or not all(isinstance(item, str | bool | int | float) for item in data):
-            raise self._wrong(where, "a list of texts is expected")
+            raise self._wrong(where, "must be a list of strings")
         found = tuple(_token(item) for item in data)
         if any(len(item) > MAX_PATTERN for item in found):
-            raise self._wrong(where, f"a text longer than {MAX_PATTERN} characters")
+            raise self._wrong(where, f"a string longer than {MAX_PATTERN} characters")
         return found
 
     def _words(self, data: object, where: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -299,7 +299,7 @@ class _Reader:
 
     def _scalar(self, data: object, where: str) -> str:
         if data is not None and not isinstance(data, str | bool | int | float):
-            raise self._wrong(where, "a text, a number, true, false or null is expected")
+            raise self._wrong(where, "must be a string, a number, true, false or null")
         return _token(data)
 
     def _truth(self, data: object, where: str) -> bool:

@@ -46,7 +46,7 @@ def _check_events(text: str, origin: str) -> None:
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
             raise FrameworkInvalid(f"{where}: YAML tags are not read")
         if isinstance(event, yaml.ScalarEvent) and len(event.value) > MAX_SCALAR:
-            raise FrameworkInvalid(f"{where}: a text longer than {MAX_SCALAR:,} characters")
+            raise FrameworkInvalid(f"{where}: a string longer than {MAX_SCALAR:,} characters")
         if depth > MAX_DEPTH:
             raise FrameworkInvalid(f"{where}: nested deeper than {MAX_DEPTH} levels")
         if number > MAX_EVENTS:

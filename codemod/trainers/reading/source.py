@@ -69,14 +69,14 @@ class Source:
     def _dtype(self, value: Dtype) -> str:
         owner, dot, _ = self.text.rpartition(".")
         if not isinstance(self.value, Dtype) or not dot or not owner.replace(".", "").isidentifier():
-            raise EditRefused(f"{self.text} is no attribute of torch")
+            raise EditRefused(f"{self.text} is not an attribute of torch")
         return f"{owner}.{value.name}"
 
     def _string(self, value: str) -> str:
         quote = self.quote or self.text[:1]
         plain = bool(self.quote) or (quote in ("'", '"') and self.text.endswith(quote) and self.text.count(quote) == 2)
         if not plain or not value.isprintable() or quote in value or "\\" in value:
-            raise EditRefused(f"{self.text} is no plain string")
+            raise EditRefused(f"{self.text} is not a plain string")
         return f"{quote}{value}{quote}"
 
 
