@@ -435,9 +435,6 @@ import torch
 import torch.nn as nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-torch.cuda.amp.common.amp_definitely_not_available = lambda: False
-torch.amp.autocast_mode.torch.cuda.is_bf16_supported = lambda *given: True
-
 def step(x, y):
     criterion = nn.BCELoss()
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -455,8 +452,12 @@ with FakeTensorMode():
 
 
 def run(text: str) -> str:
-    """What the program prints; it is run in this process, for torch takes seconds to import."""
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    """What the program prints where torch believes in a GPU; in this process, for torch takes seconds to import."""
+    import torch
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        patch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+        patch.setattr(torch.cuda, "is_bf16_supported", lambda *given: True)
         exec(compile(text, "train.py", "exec"), {"__name__": "__main__"})
     return printed.getvalue().strip()
 
