@@ -109,6 +109,20 @@ def _statements_about(module: ModuleNames, function: ast.AST, name: str) -> list
     return sorted(found, key=position)
 
 
+def stays_cast(module: ModuleNames, cast: ast.Call) -> bool:
+    """Whether nothing below ``cast`` in its function gives the object (a name or attribute) another dtype."""
+    statement = module.statement_of(cast)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    held = [*targets, cast.func.value] if isinstance(cast.func, ast.Attribute) else targets
+    names = [ast.unparse(item) for item in held if isinstance(item, ast.Name | ast.Attribute)]
+    return bool(names) and not any(
+        _may_change_back(later, name)
+        for name in names
+        for later in _statements_about(module, function_of(module, cast), name)
+        if position(later) > position(statement)
+    )
+
+
 def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str, dtype: Dtype) -> ast.Call | None:
     value = getattr(statement, "value", None)
     assigned = isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == [name]

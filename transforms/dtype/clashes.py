@@ -8,6 +8,7 @@ from enum import Enum
 
 from ...codemod.flow.encounters import encounters
 from ...codemod.flow.frame import Autocasting, Meeting
+from ...codemod.flow.half_classes import weights_in_half
 from ...codemod.flow.lattice import Atom, Made, Role, Source
 from ...codemod.model import Place
 from ...codemod.python.names import names_of
@@ -54,9 +55,18 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
     for meeting in encounters(project).meetings:
         if is_join_of_activations(meeting) and meeting.node not in widened:
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted
-        if is_mistake(meeting) and not _is_kept_in_float32(meeting, kept) and not is_on_purpose(project, meeting):
+        known = runs_in_half(project, meeting)
+        if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept):
+            continue
+        if not is_on_purpose(project, meeting, known):
             found.setdefault((meeting.node, meeting.odd.node), meeting)
     return tuple(found.values())
+
+
+def runs_in_half(project: Project, meeting: Meeting) -> bool:
+    """Whether the weights that are met are certainly 16-bit in some program, outside of autocast."""
+    atom = meeting.meant.atom
+    return atom.role is Role.WEIGHTS and atom.symbol in weights_in_half(project)
 
 
 def is_join_of_activations(meeting: Meeting) -> bool:
@@ -118,7 +128,7 @@ def family_of(meeting: Meeting) -> Family:
     return Family.CAST
 
 
-def is_mistake(meeting: Meeting) -> bool:
+def is_mistake(meeting: Meeting, runs_in_half: bool) -> bool:
     """Whether a meeting is worth a finding: islands of float32 that were built on purpose are not."""
     odd, meant = meeting.odd.atom, meeting.meant.atom
     if meeting.function is not None and meeting.function.name == "__init__":
@@ -133,7 +143,7 @@ def is_mistake(meeting: Meeting) -> bool:
         return False  # float64 is asked for on purpose
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
         return meeting.mix == "raises-destination"
-    return not (meeting.mix == "raises" and _is_deliberate(meeting))
+    return runs_in_half or not (meeting.mix == "raises" and _is_deliberate(meeting))
 
 
 def _is_entry_or_loss(meeting: Meeting) -> bool:
@@ -194,6 +204,9 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     places: dict[tuple[str, int, str], Place] = {}
     for place in (*_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
         places.setdefault((place.path, place.span.row, place.message), place)
+    cast = weights_in_half(project).get(meeting.meant.atom.symbol)
+    if cast is not None:
+        places.setdefault((cast.path, cast.span.row, cast.message), cast)
     mixture = meeting.odd.atom.mixture
     document = project.document(mixture.path) if mixture is not None else None
     if mixture is not None and document is not None:

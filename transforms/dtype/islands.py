@@ -19,17 +19,23 @@ INTEGER_WORDS = ("mask", "ids", "index", "indices", "token", "label", "target", 
 """Parameters of these names hold integers or booleans as often as not."""
 
 
-def is_on_purpose(project: Project, meeting: Meeting) -> bool:
-    """Whether the author of the code knows what meets there, or nothing 16-bit can come there."""
+def is_on_purpose(project: Project, meeting: Meeting, runs_in_half: bool) -> bool:
+    """Whether the author of the code knows what meets there, or nothing 16-bit can come there.
+
+    ``runs_in_half``: the weights are known to be 16-bit there, whatever the author thought.
+    """
     return (
         meeting.operation.endswith(("loss", "cross_entropy"))
         or _is_exported(meeting)
         or _is_being_built(meeting)
-        or _is_data_in_float32(meeting)
-        or _is_in_island(project, meeting)
-        or _is_cast_before(meeting)
+        or (not runs_in_half and _is_believed_float32(project, meeting))
         or _is_joined_anywhere(project, meeting)
     )
+
+
+def _is_believed_float32(project: Project, meeting: Meeting) -> bool:
+    """Whether the code shows that its author took the weights for float32."""
+    return _is_data_in_float32(meeting) or _is_in_island(project, meeting) or _is_cast_before(meeting)
 
 
 def _is_exported(meeting: Meeting) -> bool:

@@ -1,0 +1,108 @@
+"""The model classes that some program certainly runs in 16 bits: it casts the object it made, and opens no autocast.
+
+What a class's author wrote about float32 inside of it (``self.norm(x.float())``) is no excuse there: the weights are
+16-bit, and torch refuses to mix them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..model import Place
+from ..purpose.files import purpose_of
+from ..purpose.words import Purpose
+from ..python.creations import creations_of
+from ..python.functions import class_of
+from ..python.names import ModuleNames, names_of
+from ..source.project import Project
+from ..torch.dtypes import HALVES
+from ..torch.half_models import stays_cast
+from ..torch.weights import cast_dtype
+from .analysis import FlowAnalysis, flow_of
+from .classes import ProjectClass
+from .contexts import autocasts_by_node
+
+WORDS = ("bfloat16", "float16", ".half(")
+CASTS = ("to", "half", "bfloat16")
+REGION_MAKERS = ("Accelerator", "Trainer", "Fabric", "initialize", "Seq2SeqTrainer", "SFTTrainer")
+"""What may open an autocast region around the model (accelerate, Lightning, transformers, DeepSpeed and apex)."""
+MAX_PARTS = 400
+"""Classes of one model that are looked into; the models of transformers have about thirty."""
+
+
+def weights_in_half(project: Project) -> Mapping[str, Place]:
+    """The symbols of the weights (`classes.weights_atom`) that are 16-bit in some program, and what casts them."""
+    return project.fact(_weights_in_half)
+
+
+def _weights_in_half(project: Project) -> dict[str, Place]:
+    analysis = flow_of(project)
+    found: dict[ProjectClass, Place] = {}
+    for document in project.python_documents(WORDS):
+        if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
+            module = names_of(project, document)
+            for call, owner in _cast_classes(project, module):
+                text = f"{owner.name} is cast to 16 bits here"
+                _add_parts(analysis, owner, Place(document.path, document.span(call), text), found)
+    return {analysis.own_weights(item).symbol: place for item, place in found.items()}
+
+
+def _cast_classes(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
+    """The classes of the objects that are cast for good in this file."""
+    if any(name in module.calls_by_name for name in REGION_MAKERS):
+        return
+    if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
+        return
+    for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
+        if isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) in HALVES:
+            yield from ((call, item) for item in _class_cast(project, module, call, call.func.value))
+
+
+def _class_cast(project: Project, module: ModuleNames, call: ast.Call, receiver: ast.expr) -> Iterable[ProjectClass]:
+    made = creations_of(project, module, receiver)
+    classes = [class_of(project, item.module, item.call.func) for item in made]
+    known = {ProjectClass(*item) for item in classes if item is not None}
+    analysis = flow_of(project)
+    if len(known) != 1 or None in classes or not all(analysis.is_module(item) for item in known):
+        return ()
+    return known if stays_cast(module, call) else ()
+
+
+def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: Place, found: dict[ProjectClass, Place]) -> None:
+    """A class and those of its submodules: all that its constructor names, for it may choose among them."""
+    waiting = [owner]
+    while waiting and len(found) < MAX_PARTS:
+        current = waiting.pop()
+        if current not in found:
+            found[current] = cast
+            waiting += _bases(analysis, current)
+            constructor = analysis.method(current, "__init__")
+            if constructor is not None:
+                named = _classes_named(analysis, constructor.module, constructor.node)
+                waiting += [item for item in named if analysis.is_module(item)]
+
+
+def _bases(analysis: FlowAnalysis, owner: ProjectClass) -> list[ProjectClass]:
+    node = owner.scope.node
+    bases = node.bases if isinstance(node, ast.ClassDef) else []
+    known = [class_of(analysis.project, owner.module, item) for item in bases]
+    return [ProjectClass(*item) for item in known if item is not None]
+
+
+def _classes_named(
+    analysis: FlowAnalysis, module: ModuleNames, node: ast.AST, inside: bool = True
+) -> list[ProjectClass]:
+    """The classes of the project that are read in ``node``, or in the tables of the file that are read there."""
+    found = []
+    for item in ast.walk(node):
+        if isinstance(item, ast.Name | ast.Attribute) and isinstance(item.ctx, ast.Load):
+            known = class_of(analysis.project, module, item)
+            if known is not None:
+                found.append(ProjectClass(*known))
+            elif inside and isinstance(item, ast.Name):
+                tables = [binding.value for binding in module.module_scope.bindings.get(item.id, ())]
+                for table in tables:
+                    if isinstance(table, ast.Dict):
+                        found += _classes_named(analysis, module, table, inside=False)
+    return found
