@@ -37,10 +37,7 @@ class Project:
     """The files below ``root``. Nothing is read before it is asked for; nothing in it is ever executed."""
 
     def __init__(
-        self,
-        store: FileStore,
-        replaced: Mapping[str, Document] | None = None,
-        terms: Terms | None = None,
+        self, store: FileStore, replaced: Mapping[str, Document] | None = None, terms: Terms | None = None
     ) -> None:
         """Use `Project.open`."""
         self._store = store
@@ -228,9 +225,9 @@ class Project:
         return self.fact(_module_paths).find(module, importer)
 
     @property
-    def parsed_count(self) -> int:
-        """How many Python documents rules have asked for so far."""
-        return len(self._parsed)
+    def parsed(self) -> frozenset[str]:
+        """The Python documents that rules have asked for so far."""
+        return frozenset(self._parsed)
 
     # --- changes and facts --------------------------------------------------------------------------------------------
 
@@ -277,6 +274,17 @@ class Project:
         for compute in facts:
             other._facts[compute] = self.fact(compute)
         return other
+
+    def note(self, skipped: Iterable[Skipped], parsed: Iterable[str]) -> None:
+        """Add what another process left out and parsed."""
+        self._parsed.update(parsed)
+        for skip in skipped:
+            self.record_skip(skip.path, skip.reason)
+
+    def size_of(self, path: str) -> int:
+        """How many bytes a file has; 0 where nobody can say."""
+        replaced = self._replaced.get(path)
+        return len(replaced.data) if replaced is not None else self._store.size_of(path)
 
     def checking(self, paths: Iterable[str] | None) -> Project:
         """This project, with mistakes looked for in some of its files only; None: in all of them.

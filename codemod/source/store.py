@@ -48,6 +48,15 @@ class FileStore:
             self._kept[path] = known
         return known
 
+    def size_of(self, path: str) -> int:
+        """How many bytes a file has; 0 where nobody can say."""
+        if path in self._given:
+            return len(self._given[path])
+        try:
+            return os.stat(os.path.join(self._root, *path.split("/"))).st_size
+        except (OSError, ValueError):
+            return 0
+
     def fresh(self) -> FileStore:
         """A store of the same files that shares what is known of their words, and holds no documents."""
         other = copy(self)
