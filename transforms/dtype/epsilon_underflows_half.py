@@ -75,7 +75,8 @@ def _holds_small_number(text: str) -> bool:
 
 
 def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
-    for node in sorted((*module.of_type(ast.BinOp), *module.of_type(ast.Call)), key=position):
+    nodes: list[ast.BinOp | ast.Call] = [*module.of_type(ast.BinOp), *module.calls]
+    for node in sorted(nodes, key=position):
         use = _use(module, node)
         guarded = _guarded(project, module, node) if use is not None else None
         if use is None or guarded is None:
