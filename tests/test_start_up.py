@@ -48,7 +48,7 @@ def test_the_version_is_told_without_anything_else() -> None:
     assert new - own <= {"atexit", "__future__"}
 
 
-@pytest.mark.parametrize("text", (PLAIN, LOOP), ids=("nothing of precision", "a training loop"))
+@pytest.mark.parametrize("text", [PLAIN, LOOP], ids=("nothing of precision", "a training loop"))
 def test_a_small_project_is_checked_without_heavy_libraries(tmp_path: Path, text: str) -> None:
     project = write_tree(tmp_path, {"train.py": text})
     names = imported_by("check", project)

@@ -73,7 +73,7 @@ def _fitting(metavar: str | None) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", ([], ["--help"], ["a", "--quie"], ["a", "-qv"], ["a", "--color", "blue"], ["a", "--", "b"], ["a", "--to"])
+    "words", [[], ["--help"], ["a", "--quie"], ["a", "-qv"], ["a", "--color", "blue"], ["a", "--", "b"], ["a", "--to"]]
 )
 def test_what_is_not_plain_is_left_to_typer(words: list[str]) -> None:
     assert request_of(MigrateRequest, words) is None
