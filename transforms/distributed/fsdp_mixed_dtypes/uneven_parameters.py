@@ -24,7 +24,7 @@ ERRORS = {
 
 def part_clashes(project: Project) -> Iterator[Draft]:
     """Models that get a part of another dtype and are then sharded as one."""
-    for document in project.python_documents(("FullyShardedDataParallel", "fully_shard"), where=_casts):
+    for document in project.checked_documents(("FullyShardedDataParallel", "fully_shard"), where=_casts):
         module = names_of(project, document)
         wraps = list(wraps_in(project, module))
         for call, version in wraps:

@@ -58,7 +58,7 @@ CASTS = ("half", "bfloat16", "to")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.python_documents(WORDS, where=_casts_integers):
+    for document in project.checked_documents(WORDS, where=_casts_integers):
         if is_test(document.path):
             continue
         module = names_of(project, document)

@@ -33,7 +33,7 @@ def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]
     """Every such product, with what makes its function run under autocast."""
     if flow_of(project).changes_default_dtype:
         return
-    for document in project.python_documents((*IN_PLACE, *OUT), where=_may_write):
+    for document in project.checked_documents((*IN_PLACE, *OUT), where=_may_write):
         if is_test(document.path):
             continue
         module = names_of(project, document)

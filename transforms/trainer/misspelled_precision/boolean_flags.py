@@ -33,7 +33,7 @@ def wrong_truth_values(project: Project) -> Iterator[Draft]:
 
 
 def _bool_as_type(project: Project) -> Iterator[Draft]:
-    for document in project.python_documents((*FLAG_WORDS, "precision"), where=_may_pass_bool):
+    for document in project.checked_documents((*FLAG_WORDS, "precision"), where=_may_pass_bool):
         module = names_of(project, document)
         for call in module.calls_by_name.get("add_argument", []):
             given = {item.arg: item.value for item in call.keywords}
@@ -107,7 +107,7 @@ def _own_parsers(project: Project) -> bool:
 
 
 def _strings(project: Project) -> Iterator[Draft]:
-    for document in project.python_documents(("fp16", "bf16", "autocast", "gradscaler"), where=_may_quote_booleans):
+    for document in project.checked_documents(("fp16", "bf16", "autocast", "gradscaler"), where=_may_quote_booleans):
         module = names_of(project, document)
         if is_test(document.path):
             continue
