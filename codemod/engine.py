@@ -43,14 +43,14 @@ class Options:
     unsafe_fixes: bool = False
     chosen: Mapping[str, str] = field(default_factory=dict)
     """Rule code -> name of the alternative to use instead of the best one."""
-    jobs: int = 1
-    """How many processes may check at the same time."""
     progress: Callable[[str], None] | None = None
     """Called with a short sentence when a new step begins."""
     screen: Callable[[Project, tuple[Finding, ...]], Screened] | None = None
     """Says which findings of a round count; what does not is neither reported as found nor repaired."""
     decide: Callable[[Project, Finding, Fix], Fix | None] | None = None
     """Asked before a fix is used (``--interactive``): this fix, another one of the finding, or None to leave it."""
+    jobs: int = 1
+    """How many processes may check at the same time."""
 
 
 @dataclass(slots=True)
