@@ -292,7 +292,8 @@ def _run(rule: Rule, project: Project, found: list[Finding]) -> str:
             for finding in rule.check(project):
                 if flaw := flaw_of(finding, rule, project):
                     return f"the rule failed: {flaw}"
-                found.append(finding)
+                if project.is_checked(finding.path):
+                    found.append(finding)
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return f"the rule failed: {said(error)}{_where(error)}"
     return ""

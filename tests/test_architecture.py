@@ -16,7 +16,7 @@ import tomlkit
 from .fixture_cases import REPOSITORY
 
 LAYERS = (
-    ("model",),
+    ("version", "model"),
     ("outcome",),
     ("profiles", "trainers.framework"),
     ("source",),

@@ -95,6 +95,7 @@ def for_machines(chosen: str, report: Report, project: Project, advice: Advice |
     repository, so in the other formats they are relative to the top of the git work tree that holds the project.
     """
     from ..report import github, gitlab, json_lines, junit, markdown_report, sarif
+    from ..version import version_text
 
     if chosen == "json":
         return json_of(report, project)
@@ -177,13 +178,6 @@ def show_markdown(text: str, color: bool | None) -> None:
     from rich.markdown import Markdown
 
     Console(force_terminal=color).print(Markdown(text))
-
-
-def version_text() -> str:
-    """The version of precfix, such as ``0.1.0``."""
-    from importlib.metadata import version
-
-    return version("precfix")
 
 
 def write_bytes(data: bytes, output: Path | None) -> None:

@@ -39,13 +39,19 @@ class Project:
     """The files below ``root``. Nothing is read before it is asked for; nothing in it is ever executed."""
 
     def __init__(
-        self, store: FileStore, replaced: Mapping[str, Document] | None = None, terms: Terms | None = None
+        self,
+        store: FileStore,
+        replaced: Mapping[str, Document] | None = None,
+        terms: Terms | None = None,
     ) -> None:
         """Use `Project.open`."""
         self._store = store
         self._terms = terms or Terms()
         self._replaced = dict(replaced or {})
+        self._checked: frozenset[str] | None = None
+        self._whole = self
         self._facts: dict[object, object] = {}
+        self._checked_facts: dict[object, object] = {}
         self._own_skips: dict[tuple[str, str], Skipped] = {}
         self._parsed: set[str] = set()
 
@@ -148,6 +154,22 @@ class Project:
             or self._fitting(path, question) is not None
         ]
 
+    def checked_documents(
+        self, containing: Iterable[str] = (), *also: Iterable[str], where: Callable[[str], bool] | None = None
+    ) -> Iterator[Document]:
+        """Those of `python_documents` in which mistakes are looked for (`checking`).
+
+        For the loop of a rule whose findings are in the document at hand. What is known of the project (callers,
+        imports, classes) is always asked of `python_documents`.
+        """
+        for document in self._documents(Question.of(PYTHON_KINDS, containing, also, where), self._checked):
+            if self._parses(document):
+                yield document
+
+    def is_checked(self, path: str) -> bool:
+        """Whether mistakes are looked for in this file."""
+        return self._checked is None or path in self._checked
+
     def python_documents_at(self, paths: Iterable[str]) -> Iterator[Document]:
         """The documents at some paths, as far as they can be read and parse."""
         for path in paths:
@@ -180,9 +202,9 @@ class Project:
             self.record_skip(document.path, f"{place} is left out: {cell.reason}")
         return True
 
-    def _documents(self, question: Question) -> Iterator[Document]:
+    def _documents(self, question: Question, among: frozenset[str] | None = None) -> Iterator[Document]:
         for path in self._candidates(question):
-            document = self._fitting(path, question)
+            document = self._fitting(path, question) if among is None or path in among else None
             if document is not None:
                 if (question.words or question.also) and path not in self._replaced:
                     self._store.keep(document)
@@ -233,27 +255,27 @@ class Project:
             if document is None:
                 raise EditRefused(f"{path} is not a readable file of this project")
             replaced[path] = document.with_text(text)
-        return Project(self._store, replaced, self._terms)
+        return self._like(replaced=replaced)
 
     def with_profile(self, profile: Profile | None) -> Project:
         """This project on the machine that ``profile`` describes. Documents are shared, facts are computed anew."""
-        return Project(self._store, self._replaced, replace(self._terms, profile=profile))
+        return self._like(terms=replace(self._terms, profile=profile))
 
     def with_target(self, regime: str | None) -> Project:
         """This project on its way to ``regime``. Documents are shared; facts too, where nothing changes."""
         if regime == self.target:
             return self
-        return Project(self._store, self._replaced, replace(self._terms, target=regime))
+        return self._like(terms=replace(self._terms, target=regime))
 
     def with_frameworks(self, frameworks: Iterable[Framework]) -> Project:
         """This project read with these trainers in mind. Documents are shared, facts are computed anew."""
-        return Project(self._store, self._replaced, replace(self._terms, frameworks=tuple(frameworks)))
+        return self._like(terms=replace(self._terms, frameworks=tuple(frameworks)))
 
     def without(self, paths: Iterable[str]) -> Project:
         """This project less some files, which are then not read by anybody."""
         left_out = frozenset(paths)
         kept = {path: document for path, document in self._replaced.items() if path not in left_out}
-        return Project(self._store.without(left_out), kept, self._terms)
+        return self._like(self._store.without(left_out), kept)
 
     def detached(self, *facts: Callable[[Project], object]) -> Project:
         """This project with nothing read yet: what is parsed through it goes when it goes.
@@ -266,22 +288,51 @@ class Project:
             other._facts[compute] = self.fact(compute)
         return other
 
+    def checking(self, paths: Iterable[str] | None) -> Project:
+        """This project, with mistakes looked for in some of its files only; None: in all of them.
+
+        Documents and facts are shared: they are about the whole project whatever is checked.
+        """
+        whole = self._whole
+        if paths is None:
+            return whole
+        other = Project(whole._store, whole._replaced, whole._terms)
+        other._checked, other._whole = frozenset(paths), whole
+        other._facts, other._own_skips, other._parsed = whole._facts, whole._own_skips, whole._parsed
+        return other
+
+    def _like(
+        self,
+        store: FileStore | None = None,
+        replaced: Mapping[str, Document] | None = None,
+        terms: Terms | None = None,
+    ) -> Project:
+        """A project that differs in this, with the same files checked."""
+        whole = Project(store or self._store, self._replaced if replaced is None else replaced, terms or self._terms)
+        return whole.checking(self._checked)
+
     @property
     def replaced_paths(self) -> tuple[str, ...]:
         """The files whose text differs from the disk."""
         return tuple(sorted(self._replaced))
 
     def fact(self, compute: Callable[[Project], T]) -> T:
-        """``compute(self)``, computed once for this project."""
+        """``compute`` of the whole project, whatever is checked: computed once."""
         if compute not in self._facts:
-            self._facts[compute] = compute(self)
+            self._facts[compute] = compute(self._whole)
         return cast(T, self._facts[compute])
 
+    def checked_fact(self, compute: Callable[[Project], T]) -> T:
+        """``compute(self)``, computed once for what is checked: it may differ where other files are."""
+        if compute not in self._checked_facts:
+            self._checked_facts[compute] = compute(self)
+        return cast(T, self._checked_facts[compute])
+
     def memo(self, compute: Callable[[Project, K], T], key: K) -> T:
-        """``compute(self, key)``, computed once for this project and key: a fact about one module, name or node."""
+        """``compute`` of the whole project and ``key``, computed once: a fact about one module, name or node."""
         question = (compute, key)
         if question not in self._facts:
-            self._facts[question] = compute(self, key)
+            self._facts[question] = compute(self._whole, key)
         return cast(T, self._facts[question])
 
     def document_fact(self, compute: Callable[[Document], T], document: Document) -> T:

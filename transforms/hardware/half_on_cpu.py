@@ -45,7 +45,7 @@ PRECISION_WORDS = ("half", "float", "fp16", "fp32", "float16", "float32", "bf16"
 def check(project: Project) -> Iterator[Finding]:
     if project.profile is not None and project.profile.support("fp16") is Support.NATIVE:
         return
-    for document in project.python_documents(("is_available",), ("float16", "half")):
+    for document in project.checked_documents(("is_available",), ("float16", "half")):
         if is_test(document.path):
             continue
         module = names_of(project, document)

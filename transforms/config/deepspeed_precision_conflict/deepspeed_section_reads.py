@@ -16,7 +16,7 @@ CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")
 
 def unguarded_reads(project: Project) -> Iterator[tuple[ModuleNames, ast.Subscript]]:
     """Every ``<DeepSpeed config>["fp16"]["enabled"]`` that nothing around it protects from a missing section."""
-    for document in project.python_documents(("fp16", "bf16"), ("enabled",), CONFIG_WORDS):
+    for document in project.checked_documents(("fp16", "bf16"), ("enabled",), CONFIG_WORDS):
         module = names_of(project, document)
         for node in module.nodes:
             if isinstance(node, ast.Subscript) and _is_section_read(node) and not _is_guarded(module, node):

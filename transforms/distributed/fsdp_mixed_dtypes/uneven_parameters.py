@@ -24,7 +24,7 @@ ERRORS = {
 
 def part_clashes(project: Project) -> Iterator[Draft]:
     """Models that get a part of another dtype and are then sharded as one."""
-    for document in project.python_documents(
+    for document in project.checked_documents(
         ("FullyShardedDataParallel", "fully_shard"), [f".{name}(" for name in CASTS]
     ):
         module = names_of(project, document)

@@ -34,7 +34,7 @@ def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]
     if flow_of(project).changes_default_dtype:
         return
     called = [f"{name}(" for name in (*IN_PLACE, *WITH_OUT)]
-    for document in project.python_documents((*IN_PLACE, *OUT), ("torch",), called):
+    for document in project.checked_documents((*IN_PLACE, *OUT), ("torch",), called):
         if is_test(document.path):
             continue
         module = names_of(project, document)

@@ -47,7 +47,7 @@ def unsafe_training(project: Project) -> Iterator[Draft]:
         if checkpoint is not None and plain and checkpoint.call not in seen:
             seen.add(checkpoint.call)
             yield _of_run(project, run, checkpoint)
-    for document in project.python_documents(WORDS, ("from_pretrained",), where=_may_load):
+    for document in project.checked_documents(WORDS, ("from_pretrained",), where=_may_load):
         if not is_test(document.path):
             module = names_of(project, document)
             for danger, call in _in_module(project, module):

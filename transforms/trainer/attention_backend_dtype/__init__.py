@@ -56,7 +56,7 @@ ASKING = ("capability", "is_ampere", "compute_cap", "bf16", "bfloat16", "get_dev
 
 def check(project: Project) -> Iterator[Finding]:
     device = _too_old(project)
-    for document in project.python_documents((FLASH, OLD_SWITCH), [f".{loader}(" for loader in LOADERS]):
+    for document in project.checked_documents((FLASH, OLD_SWITCH), [f".{loader}(" for loader in LOADERS]):
         if is_test(document.path):
             continue
         module = names_of(project, document)

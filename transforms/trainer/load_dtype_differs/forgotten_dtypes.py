@@ -35,7 +35,7 @@ NOT_MODELS = (
 
 
 def forgotten_dtypes(project: Project) -> Iterator[Draft]:
-    for document in project.python_documents(LOADERS, ("dtype",), ("16",)):
+    for document in project.checked_documents(LOADERS, ("dtype",), ("16",)):
         if is_test(document.path):
             continue
         module = names_of(project, document)

@@ -16,7 +16,7 @@ from ....codemod.torch.dtypes import BF16
 
 
 def lost_nones(project: Project) -> Iterator[Draft]:
-    for document in project.python_documents(("torch.float16", "torch.half"), ("dtype",)):
+    for document in project.checked_documents(("torch.float16", "torch.half"), ("dtype",)):
         module = names_of(project, document)
         for node in (*module.attribute_loads.get("float16", []), *module.attribute_loads.get("half", [])):
             function = module.scope_of(node).function.node

@@ -33,7 +33,7 @@ def wrong_truth_values(project: Project) -> Iterator[Draft]:
 
 
 def _bool_as_type(project: Project) -> Iterator[Draft]:
-    for document in project.python_documents(
+    for document in project.checked_documents(
         (*FLAG_WORDS, "precision"), ("add_argument",), ("type=bool", "type = bool")
     ):
         module = names_of(project, document)
@@ -104,7 +104,7 @@ def _own_parsers(project: Project) -> bool:
 
 def _strings(project: Project) -> Iterator[Draft]:
     spelled = [f"={quote}{word}{quote}" for quote in "\"'" for word in ("True", "False", "true", "false")]
-    for document in project.python_documents(("fp16", "bf16", "autocast", "gradscaler"), spelled):
+    for document in project.checked_documents(("fp16", "bf16", "autocast", "gradscaler"), spelled):
         module = names_of(project, document)
         if is_test(document.path):
             continue

@@ -39,7 +39,7 @@ class _Accepted:
 
 def unknown_keywords(project: Project) -> Iterator[Draft]:
     """Keywords for a precision that nothing accepts."""
-    for document in project.python_documents(("precision", "fp16", "bf16", "float16"), CALLED):
+    for document in project.checked_documents(("precision", "fp16", "bf16", "float16"), CALLED):
         module = names_of(project, document)
         if is_test(document.path):
             continue

@@ -37,7 +37,8 @@ def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     if project.python_path("torch") is not None:
         return
     short = project.python_paths(SPELLED, where=_reads_short_name)
-    for document in project.python_documents_at(sorted({*short, *paths_with_slips(project)})):
+    paths = sorted(path for path in {*short, *paths_with_slips(project)} if project.is_checked(path))
+    for document in project.python_documents_at(paths):
         module = names_of(project, document)
         for node in module.nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
