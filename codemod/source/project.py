@@ -156,8 +156,7 @@ class Project:
     ) -> Iterator[Document]:
         """Those of `python_documents` in which mistakes are looked for (`checking`).
 
-        For the loop of a rule whose findings are in the document at hand. What is known of the project (callers,
-        imports, classes) is always asked of `python_documents`.
+        For the loop of a rule whose findings are in the document at hand; callers, imports, classes need all.
         """
         for document in self._documents(Question.of(PYTHON_KINDS, containing, also, where), self._checked):
             if self._parses(document):
@@ -292,15 +291,12 @@ class Project:
             self.record_skip(skip.path, skip.reason)
 
     def size_of(self, path: str) -> int:
-        """How many bytes a file has; 0 where nobody can say."""
+        """Bytes; 0 where nobody can say."""
         replaced = self._replaced.get(path)
         return len(replaced.data) if replaced is not None else self._store.size_of(path)
 
     def checking(self, paths: Iterable[str] | None) -> Project:
-        """This project, with mistakes looked for in some of its files only; None: in all of them.
-
-        Documents and facts are shared: they are about the whole project whatever is checked.
-        """
+        """This project, with mistakes looked for in some files only; None: in all. Documents and facts are shared."""
         whole = self._whole
         if paths is None:
             return whole
