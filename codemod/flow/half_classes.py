@@ -7,7 +7,7 @@ What a class's author wrote about float32 inside of it (``self.norm(x.float())``
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ..model import Place
 from ..purpose.files import purpose_of
@@ -17,7 +17,7 @@ from ..python.functions import class_of
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
 from ..torch.dtypes import HALVES
-from ..torch.half_models import stays_cast
+from ..torch.half_models import is_applied, stays_cast
 from ..torch.weights import cast_dtype
 from .analysis import FlowAnalysis, flow_of
 from .classes import ProjectClass
@@ -42,31 +42,26 @@ def _weights_in_half(project: Project) -> dict[str, Place]:
     for document in project.python_documents(WORDS):
         if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
             module = names_of(project, document)
-            for call, owner in _cast_classes(project, module):
-                text = f"{owner.name} is cast to 16 bits here"
-                _add_parts(analysis, owner, Place(document.path, document.span(call), text), found)
+            for call, owner in casts_to_half(project, module):
+                if stays_cast(module, call):
+                    _add_parts(analysis, owner, module.place(call, f"{owner.name} is cast to 16 bits here"), found)
     return {analysis.own_weights(item).symbol: place for item, place in found.items()}
 
 
-def _cast_classes(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
-    """The classes of the objects that are cast for good in this file."""
+def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
+    """The casts of whole models to 16 bits in a file that calls them and opens no autocast region; their classes."""
     if any(name in module.calls_by_name for name in REGION_MAKERS):
         return
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        if isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) in HALVES:
-            yield from ((call, item) for item in _class_cast(project, module, call, call.func.value))
-
-
-def _class_cast(project: Project, module: ModuleNames, call: ast.Call, receiver: ast.expr) -> Iterable[ProjectClass]:
-    made = creations_of(project, module, receiver)
-    classes = [class_of(project, item.module, item.call.func) for item in made]
-    known = {ProjectClass(*item) for item in classes if item is not None}
-    analysis = flow_of(project)
-    if len(known) != 1 or None in classes or not all(analysis.is_module(item) for item in known):
-        return ()
-    return known if stays_cast(module, call) else ()
+        is_cast = isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) in HALVES
+        if isinstance(call.func, ast.Attribute) and is_cast and is_applied(module, call):
+            made = creations_of(project, module, call.func.value)
+            classes = [class_of(project, item.module, item.call.func) for item in made]
+            known = {ProjectClass(*item) for item in classes if item is not None}
+            if len(known) == 1 and None not in classes and all(flow_of(project).is_module(item) for item in known):
+                yield call, known.pop()
 
 
 def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: Place, found: dict[ProjectClass, Place]) -> None:

@@ -30,6 +30,8 @@ CHANGES_BACK = (
     "upcast",
 )
 """Calls after which the trainable parameters may be float32 after all, or others than the model's own."""
+APPLYING = ("forward", "generate", "encode", "decode", "sample")
+"""Methods that compute with a model's weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,16 +113,62 @@ def _statements_about(module: ModuleNames, function: ast.AST, name: str) -> list
 
 def stays_cast(module: ModuleNames, cast: ast.Call) -> bool:
     """Whether nothing below ``cast`` in its function gives the object (a name or attribute) another dtype."""
+    later = _later_statements(module, cast)
+    return bool(later) and not any(_may_change_back(item, name) for name, items in later.items() for item in items)
+
+
+def is_applied(module: ModuleNames, cast: ast.Call) -> bool:
+    """Whether the file itself calls what ``cast`` casts: nobody else opens a region around that."""
+    return any(
+        ast.unparse(call.func) in (name, *(f"{name}.{method}" for method in APPLYING))
+        for name in _held(module, cast)
+        for called in (name.rpartition(".")[2], *APPLYING)
+        for call in module.calls_by_name.get(called, [])
+    )
+
+
+def parts_cast_back(module: ModuleNames, cast: ast.Call) -> list[ast.Call]:
+    """``model.head.float()`` below ``model.to(torch.bfloat16)``, in the same block; nothing where more is changed."""
+    found = []
+    for name, items in _later_statements(module, cast).items():
+        for statement in items:
+            part = _part_cast(statement, name)
+            if part is None and _may_change_back(statement, name):
+                return []
+            if part is not None and module.parents.get(statement) is module.parents.get(module.statement_of(cast)):
+                found.append(part)
+    return found
+
+
+def _part_cast(statement: ast.stmt, name: str) -> ast.Call | None:
+    """The call of ``name.part.float()``, alone in its statement."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or call.args or call.keywords or not isinstance(call.func, ast.Attribute):
+        return None
+    part = call.func.value
+    named = isinstance(part, ast.Attribute) and ast.unparse(part.value) == name
+    return call if named and call.func.attr == "float" else None
+
+
+def _later_statements(module: ModuleNames, cast: ast.Call) -> dict[str, list[ast.stmt]]:
+    """The statements below ``cast`` that mention what it casts, by each name that this has."""
+    statement = module.statement_of(cast)
+    return {
+        name: [
+            later
+            for later in _statements_about(module, function_of(module, cast), name)
+            if position(later) > position(statement)
+        ]
+        for name in _held(module, cast)
+    }
+
+
+def _held(module: ModuleNames, cast: ast.Call) -> list[str]:
+    """The names (attributes too) of the object that ``cast`` casts."""
     statement = module.statement_of(cast)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     held = [*targets, cast.func.value] if isinstance(cast.func, ast.Attribute) else targets
-    names = [ast.unparse(item) for item in held if isinstance(item, ast.Name | ast.Attribute)]
-    return bool(names) and not any(
-        _may_change_back(later, name)
-        for name in names
-        for later in _statements_about(module, function_of(module, cast), name)
-        if position(later) > position(statement)
-    )
+    return list(dict.fromkeys(ast.unparse(item) for item in held if isinstance(item, ast.Name | ast.Attribute)))
 
 
 def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str, dtype: Dtype) -> ast.Call | None:

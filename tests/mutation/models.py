@@ -81,8 +81,8 @@ MODELS: tuple[Model, ...] = (
         "opt",
         "OPTModel",
         "OPTConfig",
-        "vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, word_embed_proj_dim=32, "
-        "pad_token_id=0",
+        "vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, ffn_dim=48, "
+        "word_embed_proj_dim=32, pad_token_id=0",
         (IDS, MASK),
         "output.last_hidden_state",
     ),

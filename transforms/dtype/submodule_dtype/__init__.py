@@ -22,6 +22,9 @@ everything is float32.
 `cast` [unsafe], `producer` [unsafe], `module` [unsafe]: the same where the dtype is asked of a module that may own no
 parameter, where a name is not bound on every path, and below another cast of the same value.
 
+`keep` [unsafe]: a part that is cast back to float32 after its whole model was cast to 16 bits (`model.head.float()`),
+and whose class feeds it what the other layers computed, stays in 16 bits.
+
 ## Not flagged
 
 Inputs that are cast to the module's dtype or to the variable it was cast to, token ids and timesteps, modules that went
@@ -32,17 +35,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Made, Role
-from ...codemod.model import Applicability, Finding, Fix, Rule
-from ...codemod.source.project import Project
-from .casts import module_fix, operand_fix, producer_fix
-from .clashes import Family, clashes, evidence, name_of
+from ....codemod.flow.frame import Meeting
+from ....codemod.flow.lattice import Made, Role
+from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.source.project import Project
+from ..casts import module_fix, operand_fix, producer_fix
+from ..clashes import Family, clashes, evidence, name_of
+from .parts import PartInFloat32, parts_in_float32
 
 
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.SUBMODULE):
         yield _finding(project, meeting)
+    for part in parts_in_float32(project):
+        yield _part_finding(part)
+
+
+def _part_finding(part: PartInFloat32) -> Finding:
+    message = (
+        f"{name_of(part.called)} is cast to float32 after the whole model was cast to 16 bits, and is fed 16-bit "
+        "tensors: this raises outside of autocast"
+    )
+    edit = part.module.remove(part.module.statement_of(part.cast))
+    fix = Fix.unsafe("keep", f"leave {name_of(part.called)} in the dtype of its model", edit)
+    return rule.at(part.module, part.cast, message, (part.whole, part.fed), [fix])
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
