@@ -219,6 +219,11 @@ def definition_named(project: Project, qualified: str, importer: str) -> tuple[M
 def _defined(project: Project, qualified: str | None, importer: str) -> tuple[ModuleNames, str] | None:
     if qualified is None or qualified.startswith("torch."):
         return None
+    return project.memo(_definition, (qualified, importer))
+
+
+def _definition(project: Project, asked: tuple[str, str]) -> tuple[ModuleNames, str] | None:
+    qualified, importer = asked
     module_name, _, name = qualified.rpartition(".")
     document = project.python_module(module_name, importer)
     return (names_of(project, document), name) if document is not None else None
@@ -235,10 +240,15 @@ def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str
 
 
 def _behind_re_exports(project: Project, qualified: str | None, importer: str) -> tuple[str | None, str]:
+    if qualified is None or qualified.startswith("torch."):
+        return qualified, importer
+    return project.memo(_end_of_re_exports, (qualified, importer))
+
+
+def _end_of_re_exports(project: Project, asked: tuple[str, str]) -> tuple[str, str]:
+    qualified, importer = asked
     for _ in range(MAX_ALIAS_HOPS):
-        if qualified is None or qualified.startswith("torch."):
-            break
-        further = _through_project(project, qualified, importer)
+        further = None if qualified.startswith("torch.") else _through_project(project, qualified, importer)
         if further is None:
             break
         qualified, importer = further
