@@ -22,6 +22,7 @@ from .options import (
     Folders,
     Ignore,
     Isolated,
+    Jobs,
     MigrateFormat,
     MigrateFormatOption,
     Output,
@@ -58,6 +59,7 @@ class Request:
     diff_base: str | None = None
     stdin_filename: Path | None = None
     isolated: bool = False
+    jobs: int | None = None
 
     @property
     def is_stdin(self) -> bool:
@@ -87,6 +89,7 @@ class CheckRequest(Request):
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("Show the diff of each finding's fix.", "--show-fixes")] = False
     exit_zero: Annotated[bool, flag("Exit with 0 even if there are findings.", "--exit-zero")] = False
@@ -128,6 +131,7 @@ class MigrateRequest(Request):
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("List every fix on a line of its own.", "--show-fixes")] = False
     quiet: Quiet = False
