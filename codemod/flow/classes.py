@@ -168,21 +168,17 @@ def registered_buffer(value: Value, own: Atom) -> Value:
 
 def stored_elsewhere(found: ProjectClass, name: str) -> bool:
     """Whether another method than the constructor gives the attribute a value as well."""
-    for receiver, _, statement in found.module.attribute_stores.get(name, []):
-        holder = found.module.scope_of(statement)
-        if receiver == ["self"] and holder.enclosing_class is found.scope:
-            node = holder.function.node
-            if not isinstance(node, FunctionNode) or node.name != "__init__":
-                return True
-    return any(_is_changed(found, node) for node in found.module.attribute_loads.get(name, []))
+    module, key = found.module, (found.scope, name)
+    for receiver, _, statement in module.stores_by_class.get(key, []):
+        node = module.scope_of(statement).function.node
+        if receiver is not None and (not isinstance(node, FunctionNode) or node.name != "__init__"):
+            return True
+    return any(_is_changed(module, node) for node in module.loads_by_class.get(key, []))
 
 
-def _is_changed(found: ProjectClass, node: ast.Attribute) -> bool:
+def _is_changed(module: ModuleNames, node: ast.Attribute) -> bool:
     """``self.grids[k] = ...`` and ``self.grids.append(...)`` in a method."""
-    parent = found.module.parents.get(node)
+    parent = module.parents.get(node)
     replaced = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
     grown = isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "insert")
-    if not (replaced or grown) or not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-        return False
-    holder = found.module.scope_of(node)
-    return holder.enclosing_class is found.scope and getattr(holder.function.node, "name", "") != "__init__"
+    return (replaced or grown) and getattr(module.scope_of(node).function.node, "name", "") != "__init__"

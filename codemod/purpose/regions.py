@@ -13,6 +13,7 @@ from ..source.project import Project
 from ..torch.autocast import (
     Autocast,
     autocasts,
+    autocasts_in,
     dtype_scenarios,
     is_float32_island,
     runs_without_gradients,
@@ -43,11 +44,9 @@ class Region:
 def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
     """The autocast regions of the training step that ``scaler`` serves: its functions first, else its files."""
     stepping = {scaler.module, *(use.module for use in scaler.uses if use.kind not in LOOKS)}
-    inside = [
-        item for item in autocasts(project) if item.module in stepping and item.form not in ("statement", "reference")
-    ]
-    inside += _through_helpers(project, scaler)
-    training = [item for item in inside if project.memo(_trains, item)]
+    in_order = sorted(stepping, key=lambda module: module.document.path)
+    helping = [item for item in _through_helpers(project, scaler) if project.memo(_trains, item)]
+    training = [item for module in in_order for item in project.memo(_training_in, module)] + helping
     functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
     near = [item for item in training if function_scope(item.module, item.node) in functions]
     # Cut only here: what is left out must not decide which regions are the step's.
@@ -62,6 +61,11 @@ def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scop
     elsewhere = [item for item in training if not is_evaluation(item)]
     others = [item for item in elsewhere if not functions or not _is_a_step_of_its_own(item)]
     return _reached(others, functions, scaler.modules) or others
+
+
+def _training_in(project: Project, module: ModuleNames) -> list[Autocast]:
+    entered = (item for item in autocasts_in(project, module) if item.form not in ("statement", "reference"))
+    return [item for item in entered if project.memo(_trains, item)]
 
 
 def _trains(project: Project, item: Autocast) -> bool:
@@ -100,18 +104,21 @@ def _reached(training: Sequence[Autocast], functions: set[Scope], modules: Seque
 
 def _through_helpers(project: Project, scaler: Scaler) -> list[Autocast]:
     """Autocasts made by the project's own helper functions that the scaler's files call for a context."""
-    helpers: list[FunctionTarget] = []
-    for module in scaler.modules:
-        for name, calls in module.calls_by_name.items():
-            contexts = calls if may_be_autocast(ast.Name(name)) else ()
-            targets = (called_function(project, module, call) for call in contexts)
-            helpers += [target for target in targets if target is not None and target.module not in scaler.modules]
-    nodes = {target.node for target in helpers}
+    modules = scaler.modules
+    helpers = (target for module in modules for target in project.memo(_helpers_for_contexts, module))
+    nodes = {target.node for target in helpers if target.module not in modules}
     return [
         item
         for item in (autocasts(project) if nodes else ())
         if item.form not in ("statement", "reference") and not nodes.isdisjoint(item.module.ancestors(item.node))
     ]
+
+
+def _helpers_for_contexts(project: Project, module: ModuleNames) -> list[FunctionTarget]:
+    """The project's own functions whose name may be that of a context, as far as ``module`` calls them."""
+    names = (name for name in module.calls_by_name if may_be_autocast(ast.Name(name)))
+    targets = (called_function(project, module, call) for name in names for call in module.calls_by_name[name])
+    return [target for target in targets if target is not None]
 
 
 def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[Given, ...]:

@@ -61,6 +61,12 @@ class ModuleNames(Indexed):
     def module_scope(self) -> Scope:
         return self.scopes[self.tree]
 
+    @cached_property
+    def imported_packages(self) -> frozenset[str]:
+        """The packages that the module's own scope imports something from."""
+        bindings = (item for group in self.module_scope.bindings.values() for item in group if item.kind == "import")
+        return frozenset((item.qualified or "").partition(".")[0] for item in bindings)
+
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated."""
         return self._scope_at.get(node, self.module_scope)

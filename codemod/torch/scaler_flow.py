@@ -55,10 +55,8 @@ class _Flow:
         if isinstance(alias, AttributeAlias):
             yield from self._attribute_references(alias)
             return
-        for node in alias.module.name_loads.get(alias.name, []):
-            bindings = alias.module.scope_of(node).lookup(alias.name)
-            if bindings and bindings[0].scope is alias.scope:
-                yield alias.module, node
+        for node in alias.module.loads_by_scope.get((alias.scope, alias.name), []):
+            yield alias.module, node
         if isinstance(alias.scope.node, ast.Module):
             yield from self._imports_of(alias)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..python.bindings import values_at
 from ..python.functions import class_of
 from ..python.names import ModuleNames, attribute_chain
-from ..python.paths import calls_of, exclusive, function_of, position
+from ..python.paths import exclusive, function_of, position
 from ..source.project import Project
 from .autocast import Autocast
 from .scalers import scalers
@@ -50,14 +50,14 @@ def training_step(project: Project, region: Autocast) -> LossStep | None:
     module, function = region.module, function_of(region.module, region.node)
     block = module.statement_of(region.node)
     made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    calls = [call for call in calls_of(module, function) if isinstance(call.func, ast.Attribute)]
-    for call in calls:
-        if call.func.attr != "backward" or position(call) < position(block):  # type: ignore[attr-defined]
+    for call in module.calls_inside.get((function, "backward"), []):
+        if not isinstance(call.func, ast.Attribute) or position(call) < position(block):
             continue
         loss = _loss_name(call)
         if loss not in made or _is_multiplied(function, loss) or exclusive(module, call, region.node):
             continue
-        steps = [item for item in calls if _steps(item) and not exclusive(module, item, call)]
+        called = module.calls_inside.get((function, "step"), [])
+        steps = [item for item in called if _steps(item) and not exclusive(module, item, call)]
         if steps and not any(_is_own_optimizer(project, module, item) for item in steps):
             return LossStep(module, function, region, call, tuple(steps))
     return None
