@@ -24,6 +24,7 @@ from .options import (
     Isolated,
     MigrateFormat,
     MigrateFormatOption,
+    NoCache,
     Output,
     Paths,
     ProfileOption,
@@ -58,6 +59,7 @@ class Request:
     diff_base: str | None = None
     stdin_filename: Path | None = None
     isolated: bool = False
+    no_cache: bool = False
 
     @property
     def is_stdin(self) -> bool:
@@ -84,6 +86,7 @@ class CheckRequest(Request):
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
@@ -125,6 +128,7 @@ class MigrateRequest(Request):
     baseline: BaselineOption = None
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
@@ -154,6 +158,7 @@ class AuditRequest(Request):
     exclude: Exclude = None
     profile: ProfileOption = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: AuditFormatOption = AuditFormat.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO

@@ -45,6 +45,11 @@ class Opened:
     named: list[str] = field(default_factory=list)
     """The files (not folders) that the user named, relative to the root."""
 
+    @property
+    def has_plugins(self) -> bool:
+        """Whether rules of other packages are installed, broken ones as well."""
+        return bool(self.problems) or any(not rule.code.startswith("PF") for rule in self.known)
+
     def completed(self, report: Report) -> Report:
         """The report with what went wrong before the rules ran."""
         from dataclasses import replace

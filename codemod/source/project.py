@@ -112,6 +112,11 @@ class Project:
         """Every file (or notebook cell) left out so far and why, sorted by path."""
         return tuple(sorted({**self._store.skipped, **self._own_skips}.values(), key=lambda skip: skip.path))
 
+    @property
+    def discovery(self) -> Discovery:
+        """How the files were found, and where they were looked for."""
+        return self._store.discovery
+
     # --- documents ----------------------------------------------------------------------------------------------------
 
     def document(self, path: str) -> Document | None:
