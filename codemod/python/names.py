@@ -81,6 +81,14 @@ class ModuleNames(Editable):
         return found
 
     @cached_property
+    def calls_by_function(self) -> dict[ast.AST, list[ast.Call]]:
+        """The calls of the document by the function (or module, or class body) that they run in, in source order."""
+        found: dict[ast.AST, list[ast.Call]] = {}
+        for call in self.calls:
+            found.setdefault(self.scope_of(call).function.node, []).append(call)
+        return found
+
+    @cached_property
     def attribute_stores(self) -> dict[str, list[AttributeStore]]:
         """What is assigned to attributes, by attribute name, in source order.
 

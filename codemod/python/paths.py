@@ -194,4 +194,4 @@ def position(node: ast.AST) -> tuple[int, int]:
 
 def calls_of(module: ModuleNames, function: ast.AST) -> list[ast.Call]:
     """The calls that run as part of ``function`` itself, in source order (those of nested functions left out)."""
-    return [call for call in module.calls if function_of(module, call) is function]
+    return module.calls_by_function.get(function, [])
