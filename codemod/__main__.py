@@ -26,9 +26,9 @@ def main() -> None:
 
 def _run() -> None:
     if sys.argv[1:] == ["--version"]:
-        from importlib.metadata import version
+        from .version import version_text
 
-        print(f"precfix {version('precfix')}")
+        print(f"precfix {version_text()}")
         return
     from .cli import main as run
 

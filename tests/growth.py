@@ -212,12 +212,13 @@ def files(number: int) -> dict[str, str]:
 
 
 def configurations(number: int) -> dict[str, str]:
-    """Launch lines and the files they name."""
-    script = "".join(
-        f"accelerate launch --config_file conf/a{n}.yaml --mixed_precision bf16 train.py --mixed_precision fp16\n"
-        for n in range(number)
-    )
-    found = {f"conf/a{n}.yaml": "compute_environment: LOCAL_MACHINE\nmixed_precision: fp16\n" for n in range(number)}
+    """Launch scripts and the files they name, which contradict each other."""
+    found = {}
+    for index in range(number):
+        found[f"conf/a{index}.yaml"] = "compute_environment: LOCAL_MACHINE\nmixed_precision: fp16\n"
+        found[f"scripts/run{index}.sh"] = (
+            f"accelerate launch --config_file conf/a{index}.yaml --mixed_precision bf16 train.py\n"
+        )
     train = """
     import argparse
     from accelerate import Accelerator
@@ -227,4 +228,4 @@ def configurations(number: int) -> dict[str, str]:
     args = parser.parse_args()
     accelerator = Accelerator(mixed_precision=args.mixed_precision)
     """
-    return {**found, "run.sh": script, "train.py": repeated(train, 1)}
+    return {**found, "train.py": repeated(train, 1)}

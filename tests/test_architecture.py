@@ -16,7 +16,7 @@ import tomlkit
 from .fixture_cases import REPOSITORY
 
 LAYERS = (
-    ("model",),
+    ("version", "model"),
     ("outcome",),
     ("profiles", "trainers.framework"),
     ("source",),
@@ -32,6 +32,8 @@ LAYERS = (
     ("purpose.runs", "purpose.lightning", "purpose.entered"),
     ("trainers.writing",),
     ("rewrite",),
+    ("asking",),
+    ("processes",),
     ("engine",),
     ("plugins", "report"),
     ("applying",),

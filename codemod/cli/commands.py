@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, TypeVar, get_type_hints
-
-import typer
+from typing import Annotated
 
 from .options import (
     AllowDirty,
@@ -21,9 +18,11 @@ from .options import (
     ColorOption,
     DiffBase,
     Exclude,
+    Flag,
     Folders,
     Ignore,
     Isolated,
+    Jobs,
     MigrateFormat,
     MigrateFormatOption,
     Output,
@@ -36,6 +35,7 @@ from .options import (
     Select,
     Statistics,
     StdinFilename,
+    Value,
     Verbose,
     file,
     flag,
@@ -59,6 +59,7 @@ class Request:
     diff_base: str | None = None
     stdin_filename: Path | None = None
     isolated: bool = False
+    jobs: int | None = None
 
     @property
     def is_stdin(self) -> bool:
@@ -81,13 +82,14 @@ class CheckRequest(Request):
     add_ignore: Annotated[
         bool, flag("Write a `# precfix: ignore[CODE]` comment for every finding.", "--add-ignore")
     ] = False
-    reason: Annotated[str, typer.Option(help="With --add-ignore: the reason to write.", metavar="TEXT")] = ""
+    reason: Annotated[str, Value("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("Show the diff of each finding's fix.", "--show-fixes")] = False
     exit_zero: Annotated[bool, flag("Exit with 0 even if there are findings.", "--exit-zero")] = False
@@ -105,15 +107,17 @@ class MigrateRequest(Request):
     to: RegimeOption = Regime.AUTO
     unsafe_fixes: Annotated[
         bool | None,
-        typer.Option(
-            "--unsafe-fixes/--no-unsafe-fixes",
-            help="Also apply fixes that may change numerics, memory or speed.  [default: the settings, else no]",
-            show_default=False,
+        Flag(
+            "Also apply fixes that may change numerics, memory or speed.  [default: the settings, else no]",
+            ("--unsafe-fixes",),
+            "--no-unsafe-fixes",
         ),
     ] = None
-    fix: Annotated[list[str] | None, typer.Option("--fix", help="Use this alternative.", metavar="CODE=NAME")] = None
+    fix: Annotated[list[str] | None, Value("Use this alternative.", metavar="CODE=NAME", several=True)] = None
     interactive: Annotated[bool, flag("Ask before each fix.", "--interactive", "-i")] = False
-    patch: Annotated[Path | None, typer.Option(help="Write the diff to this file; change nothing else.")] = None
+    patch: Annotated[
+        Path | None, Value("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
+    ] = None
     allow_dirty: AllowDirty = False
     select: Select = None
     ignore: Ignore = ""
@@ -127,6 +131,7 @@ class MigrateRequest(Request):
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("List every fix on a line of its own.", "--show-fixes")] = False
     quiet: Quiet = False
@@ -156,23 +161,6 @@ class AuditRequest(Request):
     output_format: AuditFormatOption = AuditFormat.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO
-
-
-Asked = TypeVar("Asked", bound=Request)
-
-
-def taking(kind: type[Asked], run: Callable[[Asked], int]) -> Callable[..., None]:
-    """A command for typer whose options are the fields of ``kind``; its help is the docstring of ``run``."""
-
-    def command(**given: object) -> None:
-        raise typer.Exit(run(kind(**given)))
-
-    hints = get_type_hints(kind, include_extras=True)
-    parameters = [each.replace(annotation=hints[each.name]) for each in inspect.signature(kind).parameters.values()]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    command.__doc__ = run.__doc__
-    return command
 
 
 def words_of(request: Request, names: Sequence[str]) -> list[str]:

@@ -1,4 +1,8 @@
-"""The arguments and options of the commands, each described once."""
+"""The arguments and options of the commands, each described once, as data.
+
+Typer takes longer to import than a small project to check: it is only asked where `typed_words` cannot read what was
+typed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, TypeVar
-
-import typer
+from typing import Annotated, NamedTuple, TypeVar
 
 Word = TypeVar("Word", bound=Enum)
 
@@ -79,11 +81,52 @@ class Color(str, Enum):
         return {"auto": None, "always": True, "never": False}[self.value]
 
 
+class Flag(NamedTuple):
+    """A switch that is off unless it is given."""
+
+    help: str
+    names: tuple[str, ...]
+    off: str = ""
+    """The name that switches it off, where neither is the default."""
+
+
+class Value(NamedTuple):
+    """An option with a value, or several."""
+
+    help: str
+    names: tuple[str, ...] = ()
+    """Empty: the name of the field."""
+    metavar: str | None = None
+    read: Callable[[str], object] | None = None
+    """What a text stands for; raises ValueError. None: the text itself."""
+    complete: Callable[[str], list[str]] | None = None
+    """What a shell offers while the value is typed."""
+    several: bool = False
+
+
+class Argument(NamedTuple):
+    """What is given without a name."""
+
+    help: str
+    metavar: str
+    read: Callable[[str], object] | None = None
+    complete: Callable[[str], list[str]] | None = None
+    has_default: bool = False
+    """Whether help shows what holds without it."""
+
+
 def path_named(text: str) -> Path:
     """A path argument; an empty one (``"$UNSET"``) is a mistake, where `Path` would take the current folder."""
     if not text:
-        raise typer.BadParameter("an empty path")
+        raise ValueError("an empty path")
     return Path(text)
+
+
+def number_named(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000:
+        raise ValueError(f"{text!r} is no number from 1 to 1000")
+    return int(text)
 
 
 def word_of(kind: type[Word]) -> Callable[[str], Word]:
@@ -95,7 +138,7 @@ def word_of(kind: type[Word]) -> Callable[[str], Word]:
             return kind(text)
         close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
         hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
-        raise typer.BadParameter(f"{text!r} is not known; {hint}")
+        raise ValueError(f"{text!r} is not known; {hint}")
 
     read.__name__ = kind.__name__
     return read
@@ -117,15 +160,25 @@ def _complete_rule(incomplete: str) -> list[str]:
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
-def _choice(kind: type[Enum], help: str, *names: str) -> object:
+def _choice(kind: type[Enum], help: str, *names: str) -> Value:
     """An option that takes one of the words of ``kind``."""
-    return typer.Option(
-        *names,
-        help=help,
-        parser=word_of(kind),
-        metavar=f"[{'|'.join(str(each.value) for each in kind)}]",
-        autocompletion=_completion(kind),
-    )
+    words = "|".join(str(each.value) for each in kind)
+    return Value(help, names, f"[{words}]", word_of(kind), _completion(kind))
+
+
+def flag(help: str, *names: str) -> Flag:
+    """A switch that is off unless it is given."""
+    return Flag(help, names)
+
+
+def file(help: str, *names: str) -> Value:
+    """An option that takes a file."""
+    return Value(help, names, "FILE", path_named)
+
+
+def path_argument(help: str) -> Argument:
+    """The PATHs of a command."""
+    return Argument(help, "PATH", path_named)
 
 
 CheckFormatOption = Annotated[CheckFormat, _choice(CheckFormat, "How to write the result.", "--output-format")]
@@ -134,7 +187,7 @@ MigrateFormatOption = Annotated[
     _choice(MigrateFormat, "How to write the result.  [default: diff with --dry-run, else text]", "--output-format"),
 ]
 AuditFormatOption = Annotated[AuditFormat, _choice(AuditFormat, "How to write the result.", "--output-format")]
-RulesFormatOption = Annotated[RulesFormat, _choice(RulesFormat, "How to write the list.", "--output-format")]
+RULES_FORMAT = _choice(RulesFormat, "How to write the list.", "--output-format")
 RegimeOption = Annotated[
     Regime,
     _choice(
@@ -143,61 +196,42 @@ RegimeOption = Annotated[
         "project itself declares.",
     ),
 ]
-RuleName = Annotated[
-    str,
-    typer.Argument(
-        help="A rule's code or name (PF101), or the id in a finding's brackets.",
-        metavar="CODE",
-        autocompletion=_complete_rule,
-    ),
-]
-
-
-def path_argument(help: str) -> object:
-    """The PATHs of a command."""
-    return typer.Argument(help=help, show_default=False, metavar="PATH", parser=path_named)
-
-
-def flag(help: str, *names: str) -> object:
-    """A switch that is off unless it is given."""
-    return typer.Option(*names, help=help)
-
-
-def file(help: str, *names: str) -> object:
-    """An option that takes a file."""
-    return typer.Option(*names, help=help, metavar="FILE", parser=path_named)
-
-
+RULE_NAME = Argument(
+    "A rule's code or name (PF101), or the id in a finding's brackets.", "CODE", complete=_complete_rule
+)
 Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
 Folders = Annotated[list[Path], path_argument("Project folders or files.")]
 Select = Annotated[
-    str | None,
-    typer.Option(help="Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES"),
+    str | None, Value("Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES")
 ]
-Ignore = Annotated[str, typer.Option(help="Comma-separated rules to disable.", metavar="CODES")]
-Exclude = Annotated[list[str] | None, typer.Option(help="Skip these paths too (gitignore pattern).", metavar="GLOB")]
+Ignore = Annotated[str, Value("Comma-separated rules to disable.", metavar="CODES")]
+Exclude = Annotated[list[str] | None, Value("Skip these paths too (gitignore pattern).", metavar="GLOB", several=True)]
 ProfileOption = Annotated[
     Path | None,
     file("The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]"),
 ]
 DiffBase = Annotated[
-    str | None,
-    typer.Option(help="Report only findings on lines changed since this commit or branch.", metavar="REVISION"),
+    str | None, Value("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
 ]
 BaselineOption = Annotated[Path | None, file("Leave out the findings that this file lists.")]
 StdinFilename = Annotated[
-    Path | None, typer.Option(help="File name to assume for stdin; selects its settings.", metavar="FILE")
+    Path | None, Value("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
 ]
 Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
 AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
-Output = Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the result to this file.")]
+Output = Annotated[Path | None, Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)]
 Reports = Annotated[
     list[str] | None,
-    typer.Option("--report", help="Also write the result in this format to this file.", metavar="FORMAT=FILE"),
+    Value("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
 ]
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
+Jobs = Annotated[
+    int | None,
+    Value("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
+]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[
     bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")
 ]
-ColorOption = Annotated[Color, _choice(Color, "When to use color.")]
+COLOR = _choice(Color, "When to use color.")
+ColorOption = Annotated[Color, COLOR]

@@ -95,6 +95,7 @@ def for_machines(chosen: str, report: Report, project: Project, advice: Advice |
     repository, so in the other formats they are relative to the top of the git work tree that holds the project.
     """
     from ..report import github, gitlab, json_lines, junit, markdown_report, sarif
+    from ..version import version_text
 
     if chosen == "json":
         return json_of(report, project)
@@ -179,13 +180,6 @@ def show_markdown(text: str, color: bool | None) -> None:
     Console(force_terminal=color).print(Markdown(text))
 
 
-def version_text() -> str:
-    """The version of precfix, such as ``0.1.0``."""
-    from importlib.metadata import version
-
-    return version("precfix")
-
-
 def write_bytes(data: bytes, output: Path | None) -> None:
     """Write to ``output``, or to stdout."""
     if output is not None:
@@ -206,11 +200,12 @@ def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("precfix"), BarColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # No thread of its own: a process with threads cannot be forked safely.
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("reading", total=None)
 
         def step(name: str) -> None:
-            bar.update(task, description=name, advance=1)
+            bar.update(task, description=name, advance=1, refresh=True)
 
         yield step
 

@@ -13,11 +13,10 @@ from functools import cached_property
 from ..source.documents import Document
 from ..source.module_paths import absolute_module
 from ..source.project import Project
-from .editing import Editable
+from .indexes import Indexed
 from .limits import MAX_ALIAS_HOPS
 from .scopes import (
     BINDING_NODES,
-    AttributeStore,
     Binding,
     FunctionNode,
     Scope,
@@ -27,9 +26,7 @@ from .scopes import (
     bind_target,
     body_of,
     children_of,
-    identifiers_of,
     parameters_of,
-    stored_by,
 )
 
 __all__ = [
@@ -46,8 +43,8 @@ __all__ = [
 ]
 
 
-class ModuleNames(Editable):
-    """Scopes, parents and imports of one Python document, with its places and edits (`Editable`)."""
+class ModuleNames(Indexed):
+    """Scopes, parents and imports of one Python document, with its nodes by kind and name (`Indexed`)."""
 
     def __init__(self, document: Document) -> None:
         super().__init__(document)
@@ -63,78 +60,6 @@ class ModuleNames(Editable):
     @cached_property
     def module_scope(self) -> Scope:
         return self.scopes[self.tree]
-
-    @cached_property
-    def calls(self) -> list[ast.Call]:
-        """All calls of the document, in source order."""
-        found = [node for node in self.nodes if isinstance(node, ast.Call)]
-        return sorted(found, key=lambda node: (node.lineno, node.col_offset))
-
-    @cached_property
-    def calls_by_name(self) -> dict[str, list[ast.Call]]:
-        """The calls of the document by the last name of what is called (``c`` for ``a.b.c()``), in source order."""
-        found: dict[str, list[ast.Call]] = {}
-        for call in self.calls:
-            func = call.func
-            name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
-            found.setdefault(name, []).append(call)
-        return found
-
-    @cached_property
-    def calls_by_function(self) -> dict[ast.AST, list[ast.Call]]:
-        """The calls of the document by the function (or module, or class body) that they run in, in source order."""
-        found: dict[ast.AST, list[ast.Call]] = {}
-        for call in self.calls:
-            found.setdefault(self.scope_of(call).function.node, []).append(call)
-        return found
-
-    @cached_property
-    def attribute_stores(self) -> dict[str, list[AttributeStore]]:
-        """What is assigned to attributes, by attribute name, in source order.
-
-        Assignments in a class body count too, as they give the attribute its first value.
-        """
-        found: dict[str, list[AttributeStore]] = {}
-        for node in self.nodes:
-            if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor):
-                continue
-            in_class = isinstance(self.scope_of(node).node, ast.ClassDef)
-            for target, value in stored_by(node):
-                if isinstance(target, ast.Attribute):
-                    found.setdefault(target.attr, []).append((attribute_chain(target.value) or [], value, node))
-                elif in_class and isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append((None, value, node))
-        for stores in found.values():
-            stores.sort(key=lambda store: store[2].lineno)
-        return found
-
-    @cached_property
-    def name_loads(self) -> dict[str, list[ast.Name]]:
-        """Every read of a plain name, by name."""
-        found: dict[str, list[ast.Name]] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                found.setdefault(node.id, []).append(node)
-        return found
-
-    @cached_property
-    def attribute_loads(self) -> dict[str, list[ast.Attribute]]:
-        """Every read of an attribute, by the attribute's name."""
-        found: dict[str, list[ast.Attribute]] = {}
-        for node in self.nodes:
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                found.setdefault(node.attr, []).append(node)
-        return found
-
-    @cached_property
-    def identifiers(self) -> frozenset[str]:
-        """What the code names, in lower case: variables, attributes, arguments, definitions, imports, strings without
-        spaces; comments and texts for people do not count."""
-        return frozenset(name.lower() for node in self.nodes for name in identifiers_of(node))
-
-    def mentions(self, *words: str) -> bool:
-        """Whether something that the code names holds one of the words (lower case)."""
-        return any(word in name for name in self.identifiers for word in words)
 
     def scope_of(self, node: ast.AST) -> Scope:
         """The scope in which ``node`` is evaluated."""

@@ -71,7 +71,7 @@ class _Flow:
             yield from self._imports_of(alias)
 
     def _imports_of(self, alias: NameAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
-        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: alias.name in text):
+        for document in self.project.python_documents((*WORDS, "scaler"), (alias.name,)):
             if document is alias.module.document:
                 continue
             other = names_of(self.project, document)
@@ -87,7 +87,7 @@ class _Flow:
 
     def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         member = f".{alias.name}"
-        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: member in text):
+        for document in self.project.python_documents((*WORDS, "scaler"), (member,)):
             module = names_of(self.project, document)
             for node in module.attribute_loads.get(alias.name, []):
                 if self._same_attribute(alias, module, node):
@@ -248,7 +248,7 @@ class _Flow:
             return
         self.returning.add(function)
         name = function.name
-        for document in self.project.python_documents(USING, where=lambda text: name in text):
+        for document in self.project.python_documents(USING, (name,)):
             other = names_of(self.project, document)
             for call in other.calls_by_name.get(function.name, []):
                 if not self._reaches(other, call, function):

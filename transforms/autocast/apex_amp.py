@@ -43,7 +43,7 @@ MAX_EVIDENCE = 20
 def check(project: Project) -> Iterator[Finding]:
     if project.python_path("apex") or project.python_path("apex.amp"):
         return
-    for document in project.python_documents(containing=WORDS):
+    for document in project.checked_documents(containing=WORDS):
         module = names_of(project, document)
         uses = [use for use in _uses(module) if not _is_one_choice(project, module, use[1])]
         if uses:

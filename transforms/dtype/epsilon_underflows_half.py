@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.numbers import number_of
+from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.half_models import half_model_made
@@ -60,28 +61,25 @@ def check(project: Project) -> Iterator[Finding]:
     words = (".half(", "float16", "autocast", "fp16")
     if not any(True for _ in project.python_documents(words)):
         return
-    for document in project.python_documents(("e-",), where=_holds_small_number):
+    for document in project.checked_documents(("e-",), ("torch",), SMALL):
         yield from _tensors(project, names_of(project, document))
-    for document in project.python_documents((".half(", "float16"), where=lambda text: "optim" in text):
+    for document in project.checked_documents((".half(", "float16"), ("optim",)):
         yield from _optimizers(project, names_of(project, document))
-
-
-def _holds_small_number(text: str) -> bool:
-    return "torch" in text and any(end in text for end in SMALL)
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------
 
 
 def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
-    for node in module.nodes:
-        guarded = _guarded(project, module, node)
-        if guarded is None or not isinstance(node, ast.expr):
+    nodes: list[ast.BinOp | ast.Call] = [*module.of_type(ast.BinOp), *module.calls]
+    for node in sorted(nodes, key=position):
+        use = _use(module, node)
+        guarded = _guarded(project, module, node) if use is not None else None
+        if use is None or guarded is None:
             continue
         tensor, epsilon = guarded
-        use = _use(module, node)
-        half = half_here(project, module, tensor) if use is not None else None
-        if use is not None and half is not None and half.reached and FP16 in half.dtypes:
+        half = half_here(project, module, tensor)
+        if half is not None and half.reached and FP16 in half.dtypes:
             document = module.document
             text = document.source(document.span(epsilon))
             when = "" if half.certain else " as soon as autocast computes in float16"
@@ -89,14 +87,13 @@ def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
             yield rule.at(module, epsilon, message, half.why)
 
 
-def _guarded(project: Project, module: ModuleNames, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+def _guarded(project: Project, module: ModuleNames, node: ast.BinOp | ast.Call) -> tuple[ast.expr, ast.expr] | None:
     """(tensor, epsilon) of ``tensor + epsilon``, ``tensor.clamp(min=epsilon)``, ``torch.clamp(tensor, epsilon)``."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        pairs = [(node.left, node.right), (node.right, node.left)]
-    elif isinstance(node, ast.Call):
+    if isinstance(node, ast.Call):
         pairs = _clamped(module, node)
     else:
-        return None
+        is_sum = isinstance(node.op, ast.Add)
+        pairs = [(node.left, node.right), (node.right, node.left)] if is_sum else []
     for tensor, epsilon in pairs:
         if isinstance(epsilon, ast.Constant | ast.Name | ast.Attribute):
             value = number_of(project, module, epsilon)

@@ -65,7 +65,7 @@ def check(project: Project) -> Iterator[Finding]:
     device = weakest(profile.training_devices, "bf16")
     if device is None or device.support("bf16") not in LACKING:
         return
-    for document in project.python_documents(WORDS):
+    for document in project.checked_documents(WORDS):
         if not is_test(document.path):
             yield from _in_calls(project, names_of(project, document), device)
     for scope in scopes_of(project):

@@ -49,7 +49,7 @@ CHOICES = ("bf16", "bfloat16", "fp16", "float16", "half", "precision", "dtype")
 def check(project: Project) -> Iterator[Finding]:
     if project.profile is None or project.profile.support("bf16") in (Support.NATIVE, Support.UNKNOWN):
         return
-    for document in project.python_documents(("is_bf16_supported",)):
+    for document in project.checked_documents(("is_bf16_supported",)):
         if is_test(document.path):
             continue
         module = names_of(project, document)

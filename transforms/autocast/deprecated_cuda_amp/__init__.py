@@ -62,7 +62,7 @@ INHERITS = (
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.python_documents(containing=WORDS):
+    for document in project.checked_documents(containing=WORDS):
         versions = allowed(project, "torch", near=document.path)
         if versions is not None and not versions.may_reach(DEPRECATED_SINCE):
             continue

@@ -187,7 +187,7 @@ def _is_model_argument(module: ModuleNames, node: ast.expr) -> bool:
 
 def _unused_contexts(project: Project) -> Iterator[Sign]:
     """``def validate(model, loader, amp_autocast)`` that runs the model and never uses the context it is given."""
-    for document in project.python_documents(WORDS):
+    for document in project.checked_documents(WORDS):
         module = names_of(project, document)
         for function in module.scopes:
             if isinstance(function, ast.FunctionDef):

@@ -44,7 +44,8 @@ from .bce_fixes import fixes_of
 
 def check(project: Project) -> Iterator[Finding]:
     for found in bce_calls(project):
-        if is_test(found.module.document.path) or _is_spared(found):
+        path = found.module.document.path
+        if is_test(path) or not project.is_checked(path) or _is_spared(found):
             continue
         inside = way_inside(project, found.module, found.call)
         if inside is not None and not _is_without(found, inside):

@@ -56,9 +56,11 @@ LAST_EXACT = {BF16: 256, FP16: 2048}
 WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")
 CASTS = ("half", "bfloat16", "to")
 
+INTEGERS = ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "argmax")
+
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.python_documents(WORDS, where=_casts_integers):
+    for document in project.checked_documents(WORDS, INTEGERS):
         if is_test(document.path):
             continue
         module = names_of(project, document)
@@ -66,10 +68,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield _cast_batch(batch)
         yield from _cast_integers(project, module)
         yield from _counted(project, module)
-
-
-def _casts_integers(text: str) -> bool:
-    return any(word in text for word in ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "argmax"))
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -99,21 +97,27 @@ def _cast_batch(batch: BatchCast) -> Finding:
 def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for name in CASTS:
         for call in module.calls_by_name.get(name, []):
-            if not isinstance(call.func, ast.Attribute):
+            if not isinstance(call.func, ast.Attribute) or not _may_matter(module, call):
+                continue
+            dtype = _coarsest(project, module, call)  # before the flow, which costs more
+            if dtype is None:
                 continue
             source = _source(project, module, call.func.value) or _named_ids(module, call)
-            dtype = _coarsest(project, module, call) if source is not None else None
-            if source is None or dtype is None or source.largest <= LAST_EXACT[dtype]:
+            if source is None or source.largest <= LAST_EXACT[dtype]:
                 continue
-            if not _is_computed_with(module, call) and not _holds_something_else(module, call):
-                document = module.document
-                text = document.source(document.span(call.func.value))
-                message = (
-                    f"{text} holds integers, and {dtype.name} is exact up to {LAST_EXACT[dtype]} only:"
-                    " larger ones are rounded"
-                )
-                evidence = (module.place(source.node, source.why),)
-                yield rule.at(module, call, message, evidence, _without_cast(module, call))
+            document = module.document
+            text = document.source(document.span(call.func.value))
+            message = (
+                f"{text} holds integers, and {dtype.name} is exact up to {LAST_EXACT[dtype]} only:"
+                " larger ones are rounded"
+            )
+            evidence = (module.place(source.node, source.why),)
+            yield rule.at(module, call, message, evidence, _without_cast(module, call))
+
+
+def _may_matter(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether what a cast gives stands for itself, and still for integers."""
+    return not _is_computed_with(module, call) and not _holds_something_else(module, call)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,83 @@
+"""What plainly typed words ask for, read without typer.
+
+Typer takes longer to import than a small project to check. It still reads everything that is not plain: help, mistakes
+(its messages are what the user sees), names run together, completion.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TypeVar, get_type_hints
+
+from .commands import Request
+from .options import Argument, Flag, Value
+
+Asked = TypeVar("Asked", bound=Request)
+Option = Argument | Flag | Value
+
+
+def options_of(kind: type[Request]) -> dict[str, Option]:
+    """Field -> how it is typed, as declared in `commands`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {each.name: hints[each.name].__metadata__[0] for each in fields(kind)}  # type: ignore[arg-type]
+
+
+def names_of(field: str, option: Flag | Value) -> tuple[str, ...]:
+    """All names under which an option is typed."""
+    names = option.names or (f"--{field.replace('_', '-')}",)
+    return (*names, option.off) if isinstance(option, Flag) and option.off else names
+
+
+def request_of(kind: type[Asked], words: Sequence[str]) -> Asked | None:
+    """The request that ``words`` make; None where typer has to look at them."""
+    if os.name == "nt" and any(not set("*?[~$%").isdisjoint(word) for word in words):  # typer expands these there
+        return None
+    try:
+        given = _given(options_of(kind), words)
+    except (LookupError, ValueError):
+        return None
+    return kind(**given) if given.get("paths") else None
+
+
+def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, object]:
+    """Field -> value; raises LookupError or ValueError for what is not plain."""
+    named = {
+        name: (field, option)
+        for field, option in options.items()
+        if not isinstance(option, Argument)
+        for name in names_of(field, option)
+    }
+    given: dict[str, object] = {}
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            _add(given, "paths", options["paths"], word)
+            continue
+        name, equals, value = word.partition("=")
+        field, option = named[name]
+        if equals and (isinstance(option, Flag) or not name.startswith("--")):
+            raise ValueError(word)
+        if isinstance(option, Flag):
+            given[field] = name != option.off
+        else:
+            _add(given, field, option, _plain(value if equals else next(rest, "")))
+    return given
+
+
+def _plain(text: str) -> str:
+    if not text or text.startswith("-"):
+        raise ValueError(text)
+    return text
+
+
+def _add(given: dict[str, object], field: str, option: Option, text: str) -> None:
+    assert not isinstance(option, Flag)
+    value = option.read(text) if option.read is not None else text
+    if isinstance(option, Argument) or option.several:
+        several = given.setdefault(field, [])
+        assert isinstance(several, list)
+        several.append(value)
+    else:
+        given[field] = value
