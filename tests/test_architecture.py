@@ -32,6 +32,8 @@ LAYERS = (
     ("purpose.runs", "purpose.lightning", "purpose.entered"),
     ("trainers.writing",),
     ("rewrite",),
+    ("asking",),
+    ("processes",),
     ("engine",),
     ("plugins", "report"),
     ("applying",),

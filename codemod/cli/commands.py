@@ -22,6 +22,7 @@ from .options import (
     Folders,
     Ignore,
     Isolated,
+    Jobs,
     MigrateFormat,
     MigrateFormatOption,
     NoCache,
@@ -60,6 +61,7 @@ class Request:
     stdin_filename: Path | None = None
     isolated: bool = False
     no_cache: bool = False
+    jobs: int | None = None
 
     @property
     def is_stdin(self) -> bool:
@@ -90,6 +92,7 @@ class CheckRequest(Request):
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("Show the diff of each finding's fix.", "--show-fixes")] = False
     exit_zero: Annotated[bool, flag("Exit with 0 even if there are findings.", "--exit-zero")] = False
@@ -132,6 +135,7 @@ class MigrateRequest(Request):
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("List every fix on a line of its own.", "--show-fixes")] = False
     quiet: Quiet = False

@@ -122,6 +122,13 @@ def path_named(text: str) -> Path:
     return Path(text)
 
 
+def number_named(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000:
+        raise ValueError(f"{text!r} is no number from 1 to 1000")
+    return int(text)
+
+
 def word_of(kind: type[Word]) -> Callable[[str], Word]:
     """Reads a word of ``kind``; a wrong one is answered with the closest."""
 
@@ -219,6 +226,10 @@ Reports = Annotated[
     Value("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
 ]
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
+Jobs = Annotated[
+    int | None,
+    Value("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
+]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[
     bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")

@@ -202,11 +202,12 @@ def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("precfix"), BarColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(file=sys.__stderr__), transient=True) as bar:
+    # No thread of its own: a process with threads cannot be forked safely.
+    with Progress(*columns, console=Console(file=sys.__stderr__), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("reading", total=None)
 
         def step(name: str) -> None:
-            bar.update(task, description=name, advance=1)
+            bar.update(task, description=name, advance=1, refresh=True)
 
         yield step
 

@@ -44,6 +44,8 @@ class Opened:
     """The path of the file that came from standard input; empty when none did."""
     named: list[str] = field(default_factory=list)
     """The files (not folders) that the user named, relative to the root."""
+    jobs: int = 1
+    """How many processes check at the same time."""
 
     @property
     def has_plugins(self) -> bool:
@@ -88,7 +90,7 @@ def open_request(request: Request) -> Opened:
     stdin = project.paths[0] if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
     _parse(project, named)
-    return Opened(project, target, settings, rules, known, screen, problems, stdin, named)
+    return Opened(project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or 1)
 
 
 # --- the project ------------------------------------------------------------------------------------------------------
@@ -285,7 +287,7 @@ def options_of(
             raise UsageError(f"--fix {item!r}: write CODE=NAME, for example PF101=disable")
         chosen[rule_named(code, opened.known).code] = name
     unsafe = settings.unsafe_fixes if unsafe_fixes is None else unsafe_fixes
-    return Options(unsafe, chosen, step, opened.screen)
+    return Options(unsafe, chosen, step, opened.screen, jobs=opened.jobs)
 
 
 def check_chosen(report: Report, fix: Sequence[str] | None, known: Sequence[Rule]) -> None:

@@ -58,7 +58,7 @@ def encounters(project: Project) -> Encounters:
 
 
 def _all(project: Project) -> Encounters:
-    paths = [path for path in project.python_paths(("torch",), _is_worth_reading) if not _is_skipped(path)]
+    paths = [path for path in project.python_paths(("torch",), ("import torch", "from torch")) if not _is_skipped(path)]
     if len(paths) <= SEGMENT:
         return _within(project, paths)
     found = []
@@ -86,10 +86,6 @@ def _within(project: Project, paths: Sequence[str]) -> Encounters:
             meetings += record[0]
             applications += record[1]
     return Encounters(tuple(meetings), tuple(applications))
-
-
-def _is_worth_reading(text: str) -> bool:
-    return "import torch" in text or "from torch" in text
 
 
 def _is_skipped(path: str) -> bool:
