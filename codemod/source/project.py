@@ -43,6 +43,7 @@ class Project:
     ) -> None:
         """Use `Project.open`."""
         self._store = store
+        self.discovery: Discovery = store.discovery
         self._terms = terms or Terms()
         self._replaced = dict(replaced or {})
         self._checked: frozenset[str] | None = None
@@ -110,11 +111,6 @@ class Project:
     def skipped(self) -> tuple[Skipped, ...]:
         """Every file (or notebook cell) left out so far and why, sorted by path."""
         return tuple(sorted({**self._store.skipped, **self._own_skips}.values(), key=lambda skip: skip.path))
-
-    @property
-    def discovery(self) -> Discovery:
-        """How the files were found, and where they were looked for."""
-        return self._store.discovery
 
     # --- documents ----------------------------------------------------------------------------------------------------
 
