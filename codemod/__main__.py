@@ -50,6 +50,12 @@ def _run() -> None:
 
         print(f"precfix {version_text()}")
         return
+    if "--no-cache" not in sys.argv:
+        from .cache.answers import told_again
+
+        code = told_again(sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
     from .cli import main as run
 
     run()
