@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
 from .editing import Editable
-from .scopes import AttributeStore, Scope, attribute_chain, identifiers_of, stored_by
+from .scopes import AttributeStore, Scope, attribute_chain, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -19,7 +19,7 @@ HOLDING: tuple[type[ast.AST], ...] = (
     ast.AsyncWith, ast.Try, getattr(ast, "TryStar", ast.Try), ast.ExceptHandler, ast.match_case,
 )  # fmt: skip
 """What holds blocks of statements."""
-STORING = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)
+STORING = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor})
 """The statements that store into attributes."""
 
 
@@ -118,9 +118,8 @@ class Indexed(Editable):
         Assignments in a class body count too, as they give the attribute its first value.
         """
         found: dict[str, list[AttributeStore]] = {}
-        for node in self.nodes:
-            if not isinstance(node, STORING):
-                continue
+        for node in (item for item in self.nodes if item.__class__ in STORING):
+            assert isinstance(node, ast.stmt)
             in_class = isinstance(self.scope_of(node).node, ast.ClassDef)
             for target, value in stored_by(node):
                 if isinstance(target, ast.Attribute):
@@ -143,35 +142,12 @@ class Indexed(Editable):
         return found
 
     @cached_property
-    def loads_by_class(self) -> dict[tuple[Scope, str], list[ast.Attribute]]:
-        """The reads of ``self.<name>``, by class and attribute."""
-        found: dict[tuple[Scope, str], list[ast.Attribute]] = {}
-        for name, loads in self.attribute_loads.items():
-            for node in loads:
-                of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-                owner = self.scope_of(node).enclosing_class if of_self else None
-                if owner is not None:
-                    found.setdefault((owner, name), []).append(node)
-        return found
-
-    @cached_property
     def name_loads(self) -> dict[str, list[ast.Name]]:
         """Every read of a plain name, by name."""
         found: dict[str, list[ast.Name]] = {}
         for node in self.of_type(ast.Name):
             if isinstance(node.ctx, ast.Load):
                 found.setdefault(node.id, []).append(node)
-        return found
-
-    @cached_property
-    def loads_by_scope(self) -> dict[tuple[Scope, str], list[ast.Name]]:
-        """The reads of a plain name, by the scope whose binding they see, in the order of `name_loads`."""
-        found: dict[tuple[Scope, str], list[ast.Name]] = {}
-        for name, loads in self.name_loads.items():
-            for node in loads:
-                bindings = self.scope_of(node).lookup(name)
-                if bindings:
-                    found.setdefault((bindings[0].scope, name), []).append(node)
         return found
 
     @cached_property
@@ -187,7 +163,18 @@ class Indexed(Editable):
     def identifiers(self) -> frozenset[str]:
         """What the code names, in lower case: variables, attributes, arguments, definitions, imports, strings without
         spaces; comments and texts for people do not count."""
-        return frozenset(name.lower() for node in self.nodes for name in identifiers_of(node))
+        found = {name.id for name in self.of_type(ast.Name)}
+        found.update(item.attr for item in self.of_type(ast.Attribute))
+        found.update(item.arg for item in self.of_type(ast.arg))
+        found.update(item.arg or "" for item in self.of_type(ast.keyword))
+        found.update(name or "" for item in self.of_type(ast.alias) for name in (item.name, item.asname))
+        found.update(item.module or "" for item in self.of_type(ast.ImportFrom))
+        found.update(item.name for item in self.of_type(ast.FunctionDef))
+        found.update(item.name for item in self.of_type(ast.AsyncFunctionDef))
+        found.update(item.name for item in self.of_type(ast.ClassDef))
+        strings = (item.value for item in self.of_type(ast.Constant) if isinstance(item.value, str))
+        found.update(text for text in strings if " " not in text)
+        return frozenset(map(str.lower, found))
 
     def mentions(self, *words: str) -> bool:
         """Whether something that the code names holds one of the words (lower case)."""

@@ -52,8 +52,11 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         yield from _made_anew(scaler)
         yield from _made_after_load(scaler)
-        kept = scaler.uses_of(*KEEPS_STATE) or "escaped" in scaler.routes
-        if not kept and not _names_scaler_state(project, scaler):
+        if (
+            not scaler.uses_of(*KEEPS_STATE)
+            and "escaped" not in scaler.routes
+            and not _names_scaler_state(project, scaler)
+        ):
             yield from _not_saved(project, scaler)
 
 
@@ -84,15 +87,19 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
 
 
 def _names_scaler_state(project: Project, scaler: Scaler) -> bool:
-    """Whether a string or keyword of the scaler's files speaks of a scaler's state kept in some other way."""
-    return any(project.memo(_speaks_of_state, module) for module in scaler.modules)
+    """Whether a string or attribute of the scaler's files speaks of a scaler's state kept in some other way."""
+    return any(project.memo(_speaks_of_scaler_state, module) for module in scaler.modules)
 
 
-def _speaks_of_state(_project: Project, module: ModuleNames) -> bool:
-    words = (node.value.lower() for node in module.of_type(ast.Constant) if isinstance(node.value, str))
-    if any("scaler" in word and len(word) < 40 and " " not in word for word in words):
-        return True
-    return any("scaler_state" in (node.arg or "").lower() for node in module.of_type(ast.keyword))
+def _speaks_of_scaler_state(_: Project, module: ModuleNames) -> bool:
+    for node in module.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value.lower()
+            if "scaler" in text and len(text) < 40 and " " not in text:
+                return True
+        elif isinstance(node, ast.keyword) and node.arg is not None and "scaler_state" in node.arg.lower():
+            return True
+    return False
 
 
 # --- made anew --------------------------------------------------------------------------------------------------------
