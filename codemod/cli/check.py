@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..model import UsageError
 from ..outcome import Report
+from .answering import looked_at
 from .commands import CheckRequest
 from .options import CheckFormat
 from .output import (
@@ -40,6 +41,8 @@ def run_check(request: CheckRequest) -> int:
     with progress(len(opened.rules)) as step:
         report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
     report = opened.completed(report)
+    if request.write_baseline is None and not request.add_ignore:
+        looked_at(opened, request, report)
     for file in (request.output, *(file for _, file in reports)):
         check_writable(file, opened.project, report)
     if request.write_baseline is not None:

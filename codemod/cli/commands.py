@@ -25,6 +25,7 @@ from .options import (
     Jobs,
     MigrateFormat,
     MigrateFormatOption,
+    NoCache,
     Output,
     Paths,
     ProfileOption,
@@ -59,6 +60,7 @@ class Request:
     diff_base: str | None = None
     stdin_filename: Path | None = None
     isolated: bool = False
+    no_cache: bool = False
     jobs: int | None = None
 
     @property
@@ -86,6 +88,7 @@ class CheckRequest(Request):
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
@@ -128,6 +131,7 @@ class MigrateRequest(Request):
     baseline: BaselineOption = None
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
@@ -158,6 +162,7 @@ class AuditRequest(Request):
     exclude: Exclude = None
     profile: ProfileOption = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: AuditFormatOption = AuditFormat.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO

@@ -47,6 +47,11 @@ class Opened:
     jobs: int = 1
     """How many processes check at the same time."""
 
+    @property
+    def has_plugins(self) -> bool:
+        """Whether rules of other packages are installed, broken ones as well."""
+        return bool(self.problems) or any(not rule.code.startswith("PF") for rule in self.known)
+
     def completed(self, report: Report) -> Report:
         """The report with what went wrong before the rules ran."""
         from dataclasses import replace

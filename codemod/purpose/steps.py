@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..python.creations import called_name
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..python.paths import exclusive, name_parts
+from ..python.paths import calls_of, exclusive, function_of, name_parts
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
@@ -38,8 +39,7 @@ def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
 
 def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
     """Whether the function that ``node`` runs in calls something called ``name``: ``backward`` in a training step."""
-    scope = function_scope(module, node)
-    return any(function_scope(module, call) is scope for call in module.calls_by_name.get(name, []))
+    return any(called_name(call) == name for call in calls_of(module, function_of(module, node)))
 
 
 def trains(module: ModuleNames, node: ast.AST) -> bool:

@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from .editing import Editable
-from .scopes import AttributeStore, Scope, attribute_chain, identifiers_of, stored_by
+from .scopes import AttributeStore, Scope, attribute_chain, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
-STORING = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)
+STORING = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor})
 """The statements that store into attributes."""
 
 
@@ -66,9 +66,8 @@ class Indexed(Editable):
         Assignments in a class body count too, as they give the attribute its first value.
         """
         found: dict[str, list[AttributeStore]] = {}
-        for node in self.nodes:
-            if not isinstance(node, STORING):
-                continue
+        for node in (item for item in self.nodes if item.__class__ in STORING):
+            assert isinstance(node, ast.stmt)
             in_class = isinstance(self.scope_of(node).node, ast.ClassDef)
             for target, value in stored_by(node):
                 if isinstance(target, ast.Attribute):
@@ -101,7 +100,18 @@ class Indexed(Editable):
     def identifiers(self) -> frozenset[str]:
         """What the code names, in lower case: variables, attributes, arguments, definitions, imports, strings without
         spaces; comments and texts for people do not count."""
-        return frozenset(name.lower() for node in self.nodes for name in identifiers_of(node))
+        found = {name.id for name in self.of_type(ast.Name)}
+        found.update(item.attr for item in self.of_type(ast.Attribute))
+        found.update(item.arg for item in self.of_type(ast.arg))
+        found.update(item.arg or "" for item in self.of_type(ast.keyword))
+        found.update(name or "" for item in self.of_type(ast.alias) for name in (item.name, item.asname))
+        found.update(item.module or "" for item in self.of_type(ast.ImportFrom))
+        found.update(item.name for item in self.of_type(ast.FunctionDef))
+        found.update(item.name for item in self.of_type(ast.AsyncFunctionDef))
+        found.update(item.name for item in self.of_type(ast.ClassDef))
+        strings = (item.value for item in self.of_type(ast.Constant) if isinstance(item.value, str))
+        found.update(text for text in strings if " " not in text)
+        return frozenset(map(str.lower, found))
 
     def mentions(self, *words: str) -> bool:
         """Whether something that the code names holds one of the words (lower case)."""

@@ -43,6 +43,7 @@ class Project:
     ) -> None:
         """Use `Project.open`."""
         self._store = store
+        self.discovery: Discovery = store.discovery
         self._terms = terms or Terms()
         self._replaced = dict(replaced or {})
         self._checked: frozenset[str] | None = None
