@@ -40,7 +40,7 @@ class ModuleNames(Indexed):
         walk = ModuleWalk(self.tree, document.path)
         self.nodes, self.parents, self.scopes = walk.nodes, walk.parents, walk.scopes
         self.module_scope, self.star_imports = walk.module_scope, walk.star_imports
-        self._walk = walk
+        self._scope_at = walk.scope_at
 
     @cached_property
     def imported_packages(self) -> frozenset[str]:
@@ -49,8 +49,15 @@ class ModuleNames(Indexed):
         return frozenset((item.qualified or "").partition(".")[0] for item in bindings)
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """The scope in which ``node`` is evaluated."""
-        return self._walk.scope_of(node)
+        """The scope in which ``node`` is evaluated: that of what it is part of, unless it has its own."""
+        known = self._scope_at
+        above: ast.AST | None = node
+        while above is not None:
+            found = known.get(above)
+            if found is not None:
+                return found
+            above = self.parents.get(above)
+        return self.module_scope
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of ``node``, innermost first."""
