@@ -13,6 +13,9 @@ import pytest
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Only the tests of the cache have one, each its own.
+os.environ["PRECFIX_NO_CACHE"] = "1"
+
 hypothesis.settings.register_profile("precfix", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("precfix")
 

@@ -16,7 +16,7 @@ import tomlkit
 from .fixture_cases import REPOSITORY
 
 LAYERS = (
-    ("version", "model"),
+    ("version", "cache", "model"),
     ("outcome",),
     ("profiles", "trainers.framework"),
     ("source",),

@@ -25,6 +25,7 @@ from .options import (
     Jobs,
     MigrateFormat,
     MigrateFormatOption,
+    NoCache,
     Output,
     Paths,
     ProfileOption,
@@ -39,6 +40,7 @@ from .options import (
     Verbose,
     file,
     flag,
+    path_named,
 )
 
 STDIN = Path("-")
@@ -59,12 +61,20 @@ class Request:
     diff_base: str | None = None
     stdin_filename: Path | None = None
     isolated: bool = False
+    no_cache: bool = False
     jobs: int | None = None
+    project: Path | None = None
 
     @property
     def is_stdin(self) -> bool:
         """Whether one file is read from standard input."""
         return STDIN in self.paths
+
+    @property
+    def read(self) -> Sequence[Path]:
+        """What is read: the PATHs, or the project that they belong to as well."""
+        files = [path for path in self.paths if path != STDIN]
+        return self.paths if self.project is None else [self.project, *files]
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,16 @@ class CheckRequest(Request):
     reason: Annotated[str, Value("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
+    project: Annotated[
+        Path | None,
+        Value(
+            "The project that the PATHs belong to: what it says elsewhere counts, mistakes elsewhere do not.",
+            metavar="FOLDER",
+            read=path_named,
+        ),
+    ] = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
@@ -128,6 +147,7 @@ class MigrateRequest(Request):
     baseline: BaselineOption = None
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
@@ -158,6 +178,7 @@ class AuditRequest(Request):
     exclude: Exclude = None
     profile: ProfileOption = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: AuditFormatOption = AuditFormat.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO

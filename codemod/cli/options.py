@@ -218,6 +218,7 @@ StdinFilename = Annotated[
     Path | None, Value("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
 ]
 Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
+NoCache = Annotated[bool, flag("Read and write nothing in the cache folder.", "--no-cache")]
 AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
 Output = Annotated[Path | None, Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)]
 Reports = Annotated[
@@ -227,7 +228,9 @@ Reports = Annotated[
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
 Jobs = Annotated[
     int | None,
-    Value("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
+    Value(
+        "How many processes check at the same time.  [default: by size and cores]", ("--jobs", "-j"), "N", number_named
+    ),
 ]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[

@@ -23,6 +23,7 @@ class FileStore:
     def __init__(self, discovery: Discovery, limits: Limits, given: Mapping[str, bytes] | None = None) -> None:
         """``given`` are the bytes of files that are not read from the disk."""
         self.root: Path = discovery.root
+        self.discovery = discovery
         self.paths: tuple[str, ...] = tuple(sorted(discovery.paths))
         self.skipped: dict[tuple[str, str], Skipped] = {
             (path, reason): Skipped(path, reason) for path, reason in discovery.skipped.items()

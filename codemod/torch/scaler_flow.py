@@ -26,6 +26,16 @@ def follow(project: Project, scaler: Scaler) -> None:
     _Flow(project, scaler).run()
 
 
+def _reads_by_scope(_: Project, named: tuple[ModuleNames, str]) -> dict[Scope, list[ast.Name]]:
+    """The reads of a name in a file, by the scope that binds it."""
+    module, name = named
+    found: dict[Scope, list[ast.Name]] = {}
+    for node in module.name_loads.get(name, []):
+        if bindings := module.scope_of(node).lookup(name):
+            found.setdefault(bindings[0].scope, []).append(node)
+    return found
+
+
 class _Flow:
     """Follows one scaler until no new alias turns up (bounded)."""
 
@@ -55,10 +65,8 @@ class _Flow:
         if isinstance(alias, AttributeAlias):
             yield from self._attribute_references(alias)
             return
-        for node in alias.module.name_loads.get(alias.name, []):
-            bindings = alias.module.scope_of(node).lookup(alias.name)
-            if bindings and bindings[0].scope is alias.scope:
-                yield alias.module, node
+        for node in self.project.memo(_reads_by_scope, (alias.module, alias.name)).get(alias.scope, ()):
+            yield alias.module, node
         if isinstance(alias.scope.node, ast.Module):
             yield from self._imports_of(alias)
 
