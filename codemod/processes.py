@@ -1,8 +1,8 @@
 """Rules asked in several processes: each checks a share of the files, tells what it found, and ends.
 
-A process is a fork of this one, so it starts with all that is known here, and takes what it parses with it when it
-ends. What comes back is the same as from one process: a share whose process was killed is checked again in this one,
-and a rule that failed on a share is asked again about the whole.
+A process is a fork of this one. What all of them need to know of the project is found before they start; what else
+they parse goes when they end. What comes back is the same as from one process: a share whose process was killed is
+checked again in this one, and a rule that failed on a share is asked again about the whole.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from .model import Rule
 from .outcome import Skipped
 from .source.project import Project
 
+WORTH_A_PROCESS = 5_000_000
+"""So many bytes of code that speaks of torch take longer to check than what two processes both have to read."""
 BEGUN, DONE = b".", b"="
 """What a process writes before each rule, and before all that it has to tell."""
 
@@ -35,18 +37,33 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1
 
 
+def jobs_that_pay(project: Project) -> int:
+    """How many processes make a check end sooner, by the code that can matter and the cores that there are."""
+    shares = sum(_costs(project).values()) // WORTH_A_PROCESS
+    return max(1, min(shares, _cores())) if can_fork() else 1
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _costs(project: Project) -> dict[str, int]:
+    """The checked files whose code speaks of torch, and how many bytes each has."""
+    return {path: project.size_of(path) for path in project.python_paths(("torch",)) if project.is_checked(path)}
+
+
 def shares_of(project: Project, number: int) -> list[tuple[str, ...]]:
-    """The checked files in up to ``number`` shares of about the same size, neighbors together."""
-    paths = [path for path in project.paths if project.is_checked(path)]
-    sizes = {path: project.size_of(path) for path in paths}
-    each = sum(sizes.values()) / number
+    """The checked files in up to ``number`` shares that cost about the same, neighbors together."""
+    costs = _costs(project)
+    each = sum(costs.values()) / number
     shares: list[list[str]] = [[]]
     before = 0
-    for path in paths:
-        if shares[-1] and before + sizes[path] / 2 > each * len(shares) and len(shares) < number:
+    for path in filter(project.is_checked, project.paths):
+        cost = costs.get(path, 0)
+        if shares[-1] and before + cost / 2 > each * len(shares) and len(shares) < number:
             shares.append([])
         shares[-1].append(path)
-        before += sizes[path]
+        before += cost
     return [tuple(share) for share in shares if share]
 
 
@@ -54,9 +71,10 @@ def ask_in_processes(
     project: Project, rules: Sequence[Rule], jobs: int, begins: Callable[[Rule], None] | None = None
 ) -> list[Answer]:
     """As `ask`, with up to ``jobs`` shares checked at the same time."""
-    shares = shares_of(project, jobs)
-    if len(shares) < 2 or not can_fork():
+    shares = shares_of(project, jobs) if jobs > 1 and can_fork() else []
+    if len(shares) < 2:
         return ask(project, rules, begins)
+    ask(project.checking(()), rules)  # what every share needs to know of the rest is found once
     run = _Run(project, rules, begins, [_Process(project.checking(share)) for share in shares])
     told = [_noted(project, each.told) or ask(each.part, rules) for each in run.ended()]
     return [_joined(project, rule, [answers[at] for answers in told]) for at, rule in enumerate(rules)]

@@ -21,7 +21,7 @@ from .fixture_cases import REPOSITORY
 from .project_tree import open_tree
 
 TARGET = Target("unknown", "a test")
-FILES = {f"m{number}.py": "x = 1\n" * (number + 1) for number in range(8)}
+FILES = {f"m{number}.py": "import torch\n" * (number + 1) for number in range(8)}
 
 
 def rule_that(acts: Callable[[str], object], code: str = "T001") -> Rule:
@@ -88,6 +88,37 @@ def test_shares_are_neighbors_of_about_one_size(tmp_path: Path) -> None:
     assert len(shares) == 3
     assert max(sizes) <= min(sizes) * 2
     assert [len(share) for share in shares_of(project.checking(["m1.py"]), 4)] == [1]
+
+
+def test_by_itself_it_takes_as_many_as_pay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted by the bytes of files that speak of torch, up to the number of cores."""
+    project = open_tree(tmp_path, {**FILES, "other.py": "x = 1\n" * 1_000})
+    assert processes.jobs_that_pay(project) == 1
+    monkeypatch.setattr(processes, "WORTH_A_PROCESS", 100)
+    monkeypatch.setattr(processes, "_cores", lambda: 16)
+    assert processes.jobs_that_pay(project) == sum(len(text) for text in FILES.values()) // 100
+    monkeypatch.setattr(processes, "_cores", lambda: 2)
+    assert processes.jobs_that_pay(project) == 2
+
+
+def test_what_all_need_is_found_once(tmp_path: Path) -> None:
+    """Before the processes start, and so in none of them."""
+    asked: list[int] = []
+    found_by: list[int] = []
+
+    def fact(project: Project) -> int:
+        asked.append(os.getpid())
+        return os.getpid()
+
+    def check(project: Project) -> Iterator[Finding]:
+        who = project.fact(fact)
+        for document in project.checked_documents():
+            yield rule.found(Place(document.path, Span(1, 1, 1, 2), f"{who}"))
+
+    rule = Rule("T000", "test", "", check)
+    found_by += [int(finding.message) for finding in checked(open_tree(tmp_path, FILES), [rule], 2).findings]
+    assert set(found_by) == set(asked) == {os.getpid()}
+    assert len(asked) == 1
 
 
 def test_a_killed_process_is_made_up_for(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import os
 import sys
 
 from . import kept
-from .states import FRESH_NS, State, is_still, metadata
+from .installed import installed_state
+from .states import State, is_still, metadata
 
 TYPE_CHECKING = False  # `typing` is not imported: that takes longer than to tell an answer
 if TYPE_CHECKING:
@@ -88,29 +89,6 @@ def _stream(stream: object) -> list[object]:
         except (OSError, ValueError):
             size = 0
     return [is_terminal, size, getattr(stream, "encoding", None), getattr(stream, "errors", None)]
-
-
-def installed_state() -> str:
-    """The state of precfix's own files; empty when one has just been changed."""
-    import time
-    import zlib
-
-    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    pending = [os.path.join(top, "codemod"), os.path.join(top, "transforms")]
-    told, latest = [], 0
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir():
-                    if entry.name != "__pycache__":
-                        pending.append(entry.path)
-                elif entry.name.endswith((".py", ".yaml")):
-                    found = entry.stat()
-                    latest = max(latest, found.st_mtime_ns)
-                    told.append(f"{entry.path} {found.st_size} {found.st_mtime_ns} {found.st_ino}")
-    text = "\n".join(sorted(told)).encode("utf-8", "backslashreplace")
-    is_settled = latest < time.time_ns() - FRESH_NS
-    return f"{zlib.crc32(text):08x}{zlib.adler32(text):08x} {latest} {len(told)}" if is_settled else ""
 
 
 def keep(key: str, answer: Answer, looked: Looked) -> None:
