@@ -110,6 +110,29 @@ def autocasts_in_a_function(number: int) -> dict[str, str]:
     return {"train.py": f"{HEAD}def run(x):\n{rows}    return x\n"}
 
 
+def kept_regions(number: int) -> dict[str, str]:
+    """Regions that are kept in a variable of the same name before they are entered, and losses behind them."""
+    rows = """
+    def run@(model, batch, optimizer, dtype=torch.float16):
+        region = autocast("cuda", dtype=dtype)
+        with region:
+            loss = model(batch)
+        loss.backward()
+        optimizer.step()
+
+
+    """
+    return {"train.py": HEAD + repeated(rows, number)}
+
+
+def losses_in_a_function(number: int) -> dict[str, str]:
+    """Regions with a backward pass each, one behind the other."""
+    rows = "".join(
+        f'    with autocast("cuda"):\n        loss = model{n}(x)\n    loss.backward()\n' for n in range(number)
+    )
+    return {"train.py": f"{HEAD}def run(x, optimizer):\n{rows}    optimizer.step()\n"}
+
+
 def scalers(number: int) -> dict[str, str]:
     """Training steps with a scaler each."""
     body = """

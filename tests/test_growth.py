@@ -19,6 +19,8 @@ INTERPRETING = ("codemod/flow/analysis.py", "_run")
 SIZES: dict[Shape, tuple[int, int]] = {
     growth.autocasts: (200, 1000),
     growth.autocasts_in_a_function: (150, 1000),
+    growth.kept_regions: (100, 1000),
+    growth.losses_in_a_function: (150, 500),
     growth.scalers: (40, 500),
     growth.modules: (40, 500),
     growth.callers: (80, 1000),

@@ -108,9 +108,9 @@ def looked_at(opened: Opened, request: Request, report: Report) -> None:
         return
     root, discovery = opened.project.root, opened.project.discovery
     left_out = [path for name in discovery.skipped if os.path.islink(path := os.path.join(root, *name.split("/")))]
-    given = [*map(os.fspath, request.paths), *left_out]
+    given = [*map(os.fspath, request.read), *left_out]
     places = {os.path.abspath(path): os.path.realpath(path) for path in given}
-    paths, kinds = _paths(opened, request, [os.path.realpath(path) for path in request.paths])
+    paths, kinds = _paths(opened, request, [os.path.realpath(path) for path in request.read])
     kinds.update(dict.fromkeys(places[path] for path in left_out))
     for path in left_out:  # they lead out of the project or nowhere: nobody opens them
         del paths[path]

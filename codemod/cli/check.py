@@ -68,8 +68,9 @@ def _check_combination(request: CheckRequest) -> None:
         raise UsageError("neither --add-ignore nor --write-baseline works on standard input")
     if (request.add_ignore or request.write_baseline is not None) and _has_result(request):
         raise UsageError("--add-ignore and --write-baseline write no report: leave out --report, -o, --output-format")
-    if request.write_baseline is not None and (request.baseline is not None or request.diff_base is not None):
-        raise UsageError("--write-baseline writes all findings: leave out --baseline and --diff-base")
+    some = request.baseline is not None or request.diff_base is not None or request.project is not None
+    if request.write_baseline is not None and some:
+        raise UsageError("--write-baseline writes all findings: leave out --baseline, --diff-base and --project")
 
 
 def _has_result(request: CheckRequest) -> bool:

@@ -40,6 +40,7 @@ from .options import (
     Verbose,
     file,
     flag,
+    path_named,
 )
 
 STDIN = Path("-")
@@ -62,11 +63,18 @@ class Request:
     isolated: bool = False
     no_cache: bool = False
     jobs: int | None = None
+    project: Path | None = None
 
     @property
     def is_stdin(self) -> bool:
         """Whether one file is read from standard input."""
         return STDIN in self.paths
+
+    @property
+    def read(self) -> Sequence[Path]:
+        """What is read: the PATHs, or the project that they belong to as well."""
+        files = [path for path in self.paths if path != STDIN]
+        return self.paths if self.project is None else [self.project, *files]
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,14 @@ class CheckRequest(Request):
     reason: Annotated[str, Value("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
+    project: Annotated[
+        Path | None,
+        Value(
+            "The project that the PATHs belong to: what it says elsewhere counts, mistakes elsewhere do not.",
+            metavar="FOLDER",
+            read=path_named,
+        ),
+    ] = None
     isolated: Isolated = False
     no_cache: NoCache = False
     output_format: CheckFormatOption = CheckFormat.TEXT

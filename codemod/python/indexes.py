@@ -5,13 +5,20 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from .editing import Editable
 from .scopes import AttributeStore, Scope, attribute_chain, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
+Name: TypeAlias = "tuple[str, Scope | None]"
+"""A variable of one scope, or an attribute of one class; see `Indexed.name_at`."""
+HOLDING: tuple[type[ast.AST], ...] = (
+    ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With,
+    ast.AsyncWith, ast.Try, getattr(ast, "TryStar", ast.Try), ast.ExceptHandler, ast.match_case,
+)  # fmt: skip
+"""What holds blocks of statements."""
 STORING = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor})
 """The statements that store into attributes."""
 
@@ -50,6 +57,37 @@ class Indexed(Editable):
         return found
 
     @cached_property
+    def calls_inside(self) -> dict[tuple[ast.AST, str], list[ast.Call]]:
+        """The calls of `calls_by_function`, by the function and the last name of what is called."""
+        found: dict[tuple[ast.AST, str], list[ast.Call]] = {}
+        for name, calls in self.calls_by_name.items():
+            for call in calls:
+                found.setdefault((self.scope_of(call).function.node, name), []).append(call)
+        return found
+
+    @cached_property
+    def contexts_by_name(self) -> dict[Name, list[tuple[ast.With | ast.AsyncWith, ast.expr]]]:
+        """What ``with`` statements enter, by its name or that of what is called for it, in source order."""
+        found: dict[Name, list[tuple[ast.With | ast.AsyncWith, ast.expr]]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.With | ast.AsyncWith):
+                for context in (item.context_expr for item in node.items):
+                    name = self.name_at(context.func if isinstance(context, ast.Call) else context)
+                    if name is not None:
+                        found.setdefault(name, []).append((node, context))
+        return found
+
+    def name_at(self, node: ast.expr) -> Name | None:
+        """What a plain chain names there: its text, and the scope that binds the variable, or the class of ``self``."""
+        chain = attribute_chain(node)
+        if chain is None:
+            return None
+        if len(chain) > 1:
+            return ".".join(chain), self.scope_of(node).enclosing_class
+        bindings = self.scope_of(node).lookup(chain[0])
+        return (chain[0], bindings[0].scope) if bindings else None
+
+    @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """The calls of the document by the last name of what is called (``c`` for ``a.b.c()``), in source order."""
         found: dict[str, list[ast.Call]] = {}
@@ -57,6 +95,20 @@ class Indexed(Editable):
             func = call.func
             name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
             found.setdefault(name, []).append(call)
+        return found
+
+    @cached_property
+    def ifs_above(self) -> dict[ast.stmt, tuple[list[ast.If], int]]:
+        """For each statement of a block the ``if`` statements of the block, and how many of these stand above it."""
+        found: dict[ast.stmt, tuple[list[ast.If], int]] = {}
+        for kind in HOLDING:
+            for holder in self.of_type(kind):
+                for field in ("body", "orelse", "finalbody"):
+                    ifs: list[ast.If] = []
+                    for statement in getattr(holder, field, ()):
+                        found[statement] = ifs, len(ifs)
+                        if isinstance(statement, ast.If):
+                            ifs.append(statement)
         return found
 
     @cached_property
@@ -76,6 +128,17 @@ class Indexed(Editable):
                     found.setdefault(target.id, []).append((None, value, node))
         for stores in found.values():
             stores.sort(key=lambda store: store[2].lineno)
+        return found
+
+    @cached_property
+    def stores_by_class(self) -> dict[tuple[Scope, str], list[AttributeStore]]:
+        """Of `attribute_stores` those of ``self`` and of class bodies, by class and attribute."""
+        found: dict[tuple[Scope, str], list[AttributeStore]] = {}
+        for name, stores in self.attribute_stores.items():
+            for store in stores:
+                owner = self.scope_of(store[2]).enclosing_class if store[0] in (None, ["self"]) else None
+                if owner is not None:
+                    found.setdefault((owner, name), []).append(store)
         return found
 
     @cached_property
@@ -115,4 +178,8 @@ class Indexed(Editable):
 
     def mentions(self, *words: str) -> bool:
         """Whether something that the code names holds one of the words (lower case)."""
-        return any(word in name for name in self.identifiers for word in words)
+        return any(word in self._all_identifiers for word in words)
+
+    @cached_property
+    def _all_identifiers(self) -> str:
+        return "\n".join(sorted(self.identifiers))

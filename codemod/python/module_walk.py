@@ -28,26 +28,16 @@ class ModuleWalk:
         self.scopes: dict[ast.AST, Scope] = {tree: self.module_scope}
         self.star_imports: list[str] = []
         self.global_names: list[tuple[Scope, str]] = []
-        self._scope_at: dict[ast.AST, Scope] = {}  # of statements, and of what binds or opens another in them
+        self.scope_at: dict[ast.AST, Scope] = {}
+        """Of statements, and of what binds or opens another in them; all else has that of what it is part of."""
         self._walk(tree)
         for scope, name in self.global_names:
             moved = scope.bindings.pop(name, [])
             self.module_scope.bindings.setdefault(name, []).extend(moved)
 
-    def scope_of(self, node: ast.AST) -> Scope:
-        """The scope in which ``node`` is evaluated: that of what it is part of, unless it has its own."""
-        known = self._scope_at
-        above: ast.AST | None = node
-        while above is not None:
-            found = known.get(above)
-            if found is not None:
-                return found
-            above = self.parents.get(above)
-        return self.module_scope
-
     def _walk(self, tree: ast.Module) -> None:
         """A scope on the stack holds for all that lies below it there."""
-        nodes, parents, scope_at, fields_of, marked = self.nodes, self.parents, self._scope_at, CHILD_FIELDS, MARKED
+        nodes, parents, scope_at, fields_of, marked = self.nodes, self.parents, self.scope_at, CHILD_FIELDS, MARKED
         syntax = ast.AST
         scope = self.module_scope
         stack: list[ast.AST | Scope] = [tree]
@@ -87,7 +77,7 @@ class ModuleWalk:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             add_binding(scope, Binding(node.name, "function", node, None, scope))
         elif isinstance(node, ast.Lambda):
-            self._scope_at[node.body] = inner
+            self.scope_at[node.body] = inner
         for field in CHILD_FIELDS[node.__class__]:
             children = list(_children(node, field))
             self.parents.update(dict.fromkeys(children, node))

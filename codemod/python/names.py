@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from ..source.documents import Document
 from ..source.project import Project
@@ -39,11 +40,24 @@ class ModuleNames(Indexed):
         walk = ModuleWalk(self.tree, document.path)
         self.nodes, self.parents, self.scopes = walk.nodes, walk.parents, walk.scopes
         self.module_scope, self.star_imports = walk.module_scope, walk.star_imports
-        self._walk = walk
+        self._scope_at = walk.scope_at
+
+    @cached_property
+    def imported_packages(self) -> frozenset[str]:
+        """The packages that the module's own scope imports something from."""
+        bindings = (item for group in self.module_scope.bindings.values() for item in group if item.kind == "import")
+        return frozenset((item.qualified or "").partition(".")[0] for item in bindings)
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """The scope in which ``node`` is evaluated."""
-        return self._walk.scope_of(node)
+        """The scope in which ``node`` is evaluated: that of what it is part of, unless it has its own."""
+        known = self._scope_at
+        above: ast.AST | None = node
+        while above is not None:
+            found = known.get(above)
+            if found is not None:
+                return found
+            above = self.parents.get(above)
+        return self.module_scope
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of ``node``, innermost first."""
@@ -122,6 +136,11 @@ def definition_named(project: Project, qualified: str, importer: str) -> tuple[M
 def _defined(project: Project, qualified: str | None, importer: str) -> tuple[ModuleNames, str] | None:
     if qualified is None or qualified.startswith("torch."):
         return None
+    return project.memo(_definition, (qualified, importer))
+
+
+def _definition(project: Project, asked: tuple[str, str]) -> tuple[ModuleNames, str] | None:
+    qualified, importer = asked
     module_name, _, name = qualified.rpartition(".")
     document = project.python_module(module_name, importer)
     return (names_of(project, document), name) if document is not None else None
@@ -138,10 +157,15 @@ def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str
 
 
 def _behind_re_exports(project: Project, qualified: str | None, importer: str) -> tuple[str | None, str]:
+    if qualified is None or qualified.startswith("torch."):
+        return qualified, importer
+    return project.memo(_end_of_re_exports, (qualified, importer))
+
+
+def _end_of_re_exports(project: Project, asked: tuple[str, str]) -> tuple[str, str]:
+    qualified, importer = asked
     for _ in range(MAX_ALIAS_HOPS):
-        if qualified is None or qualified.startswith("torch."):
-            break
-        further = _through_project(project, qualified, importer)
+        further = None if qualified.startswith("torch.") else _through_project(project, qualified, importer)
         if further is None:
             break
         qualified, importer = further

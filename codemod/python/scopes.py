@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from ..source.child_fields import within
+
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
 
@@ -110,7 +112,7 @@ def stored_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]
 
 def bind_names(target: ast.expr, kind: BindingKind, node: ast.AST, scope: Scope) -> None:
     """Bind every name of a target whose values no single expression gives."""
-    for child in ast.walk(target):
+    for child in within(target):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
             add_binding(scope, Binding(child.id, kind, node, None, scope))
 

@@ -23,3 +23,16 @@ class _ChildFields(dict[type[ast.AST], tuple[str, ...]]):
 
 CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = _ChildFields(_NO_NODES)
 """For each class of node its fields that may hold nodes or lists of them, last one first."""
+
+
+def within(top: ast.AST) -> list[ast.AST]:
+    """`ast.walk` in a third of the time: ``top`` and all nodes in it, by depth, less contexts and operators."""
+    found = [top]
+    for node in found:
+        for field in reversed(CHILD_FIELDS[node.__class__]):
+            value = getattr(node, field, None)
+            if value.__class__ is list:
+                found += [child for child in value if isinstance(child, ast.AST)]
+            elif isinstance(value, ast.AST):
+                found.append(value)
+    return found

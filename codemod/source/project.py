@@ -62,15 +62,18 @@ class Project:
         limits: Limits | None = None,
         profile: Profile | None = None,
         leave_out: LeaveOut | None = None,
+        given: Mapping[str, bytes] | None = None,
     ) -> Project:
         """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
 
         ``excludes`` are gitignore patterns relative to the root, ``leave_out`` is asked for each path besides; files
-        named in ``paths`` are read in any case.
+        named in ``paths`` are read in any case; ``given`` is what some files hold, whatever is on the disk.
         Raises `UsageError` for a path that does not exist or cannot be read.
         """
         limits = limits or Limits()
-        return cls(FileStore(discover(paths, excludes, limits, leave_out), limits), terms=Terms(profile=profile))
+        found = discover(paths, excludes, limits, leave_out)
+        found.paths.update(given or {})
+        return cls(FileStore(found, limits, given), terms=Terms(profile=profile))
 
     @classmethod
     def of_data(cls, root: Path, name: str, data: bytes) -> Project:
@@ -276,10 +279,7 @@ class Project:
         return self._like(self._store.without(left_out), kept)
 
     def detached(self, *facts: Callable[[Project], object]) -> Project:
-        """This project with nothing read yet: what is parsed through it goes when it goes.
-
-        ``facts`` are taken over as they are known here; they must not hold documents or nodes of these.
-        """
+        """This project with nothing read yet; ``facts`` are taken over, and must hold no documents or nodes."""
         other = Project(self._store.fresh(), self._replaced, self._terms)
         other._own_skips, other._parsed = self._own_skips, self._parsed
         for compute in facts:
@@ -288,14 +288,13 @@ class Project:
 
     def note(self, skipped: Iterable[Skipped], parsed: Iterable[str]) -> None:
         """Add what another process left out and parsed."""
-        self._parsed.update(parsed)
+        self._parsed |= {*parsed}
         for skip in skipped:
             self.record_skip(skip.path, skip.reason)
 
     def size_of(self, path: str) -> int:
         """Bytes; 0 where nobody can say."""
-        replaced = self._replaced.get(path)
-        return len(replaced.data) if replaced is not None else self._store.size_of(path)
+        return len(self._replaced[path].data) if path in self._replaced else self._store.size_of(path)
 
     def checking(self, paths: Iterable[str] | None) -> Project:
         """This project, with mistakes looked for in some files only; None: in all. Documents and facts are shared."""
