@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
 from .editing import Editable
-from .scopes import AttributeStore, Scope, attribute_chain, stored_by
+from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -86,6 +86,26 @@ class Indexed(Editable):
             return ".".join(chain), self.scope_of(node).enclosing_class
         bindings = self.scope_of(node).lookup(chain[0])
         return (chain[0], bindings[0].scope) if bindings else None
+
+    @cached_property
+    def _returns(self) -> dict[ast.AST, list[ast.Return]]:
+        found: dict[ast.AST, list[ast.Return]] = {}
+        for node in reversed(self.of_type(ast.Return)):
+            found.setdefault(self.scope_of(node).node, []).append(node)
+        return {owner: sorted(nodes, key=lambda node: node.lineno) for owner, nodes in found.items()}
+
+    def returns_of(self, function: FunctionNode) -> list[ast.Return]:
+        """The ``return`` statements of a function, those of nested functions left out."""
+        return self._returns.get(function, [])
+
+    @cached_property
+    def _generators(self) -> frozenset[ast.AST]:
+        yields = (*self.of_type(ast.Yield), *self.of_type(ast.YieldFrom))
+        return frozenset(self.scope_of(node).node for node in yields)
+
+    def is_generator(self, function: FunctionNode) -> bool:
+        """Whether a call gives back something to iterate over (or to enter), not what the function returns."""
+        return function in self._generators
 
     @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
