@@ -116,7 +116,7 @@ class FlowAnalysis:
         names: Mapping[str, Value] | None = None,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
-        owner = self._owner(module, node)
+        owner = self.owner(module, node)
         frame = Frame(self, module, node, record or Record(), state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
         frame.names.update(self._closed_over(module, node))
@@ -150,7 +150,8 @@ class FlowAnalysis:
             return {}
         return self.function(module, outer).names
 
-    def _owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
+    def owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
+        """The class that a function is a method of."""
         scope = module.scopes[node]
         parent = scope.parent
         return ProjectClass(module, parent) if parent is not None and isinstance(parent.node, ast.ClassDef) else None
@@ -221,7 +222,7 @@ class FlowAnalysis:
         arguments = target.arguments(node)
         for name, expression in arguments.items():
             bindings[parameter_symbol(target.node, name)] = values[expression].atoms if expression in values else ()
-        owner = self._owner(target.module, target.node)
+        owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
         self._inputs(frame, node, target, done, arguments, values, bindings, receiver)
