@@ -1,5 +1,6 @@
 """``python -m precfix.codemod`` equals ``precfix``. Kept free of imports: ``--version`` waits for nothing else."""
 
+import atexit
 import os
 import sys
 
@@ -21,7 +22,26 @@ def main() -> None:
         sys.stdout.flush()
     except OSError as error:  # Python would report it as an ignored exception at its end
         code = _unwritten(error, code)
+    _leave_at_once(code)
     sys.exit(code)  # type: ignore[arg-type]
+
+
+def _leave_at_once(code: object) -> None:
+    """End without taking apart what is in memory, which takes seconds; return where somebody waits for an orderly end.
+
+    Those are other threads, a debugger and a profiler. What was registered with `atexit` is done.
+    """
+    threading = sys.modules.get("threading")
+    is_alone = threading is None or threading.active_count() == 1
+    if not is_alone or sys.gettrace() or sys.getprofile() or not isinstance(code, int | None):
+        return
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # nobody reads it any more
+        return
+    os._exit((code or 0) & 0xFF)
 
 
 def _run() -> None:
@@ -30,6 +50,12 @@ def _run() -> None:
 
         print(f"precfix {version_text()}")
         return
+    if "--no-cache" not in sys.argv:
+        from .cache.answers import told_again
+
+        code = told_again(sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
     from .cli import main as run
 
     run()

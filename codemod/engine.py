@@ -7,10 +7,7 @@ refused, what failed and what did not settle is in the report.
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 
 from .model import (
@@ -31,8 +28,8 @@ from .model import (
     WrapStatements,
 )
 from .outcome import UNUSED_SUPPRESSION, FileChange, Report, Screened, Skipped, Target
+from .processes import ask_in_processes
 from .source.documents import Document, FileKind
-from .source.flaws import flaw_of, said
 from .source.parsing import Unparsable, parse_python
 from .source.project import Project
 
@@ -52,6 +49,8 @@ class Options:
     """Says which findings of a round count; what does not is neither reported as found nor repaired."""
     decide: Callable[[Project, Finding, Fix], Fix | None] | None = None
     """Asked before a fix is used (``--interactive``): this fix, another one of the finding, or None to leave it."""
+    jobs: int = 1
+    """How many processes may check at the same time."""
 
 
 @dataclass(slots=True)
@@ -67,7 +66,7 @@ def check(project: Project, rules: Sequence[Rule], target: Target, options: Opti
     found, failed = _findings(project, rules, options or Options())
     report = Report(target, found.findings, remaining=found.findings, skipped=project.skipped, failed_rules=failed)
     report = replace(report, silenced=found.silenced, rules=tuple(rules))
-    return replace(report, files_seen=len(project.paths), files_parsed=project.parsed_count)
+    return replace(report, files_seen=len(project.paths), files_parsed=len(project.parsed))
 
 
 def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
@@ -98,7 +97,7 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
         skipped=(*project.skipped, *refused),
         failed_rules=failed,
         files_seen=len(project.paths),
-        files_parsed=project.parsed_count,
+        files_parsed=len(project.parsed),
         silenced=first.silenced,
         rules=tuple(rules),
     )
@@ -269,39 +268,20 @@ def _span(operation: Operation) -> Span:
 
 
 def _findings(project: Project, rules: Sequence[Rule], options: Options) -> tuple[Screened, tuple[Skipped, ...]]:
-    found: list[Finding] = []
-    failed: list[Skipped] = []
-    for rule in sorted(rules, key=lambda item: item.code):
+    def begins(rule: Rule) -> None:
         if options.progress is not None:
             options.progress(f"{rule.code} {rule.name}")
-        if reason := _run(rule, project, found):
-            failed.append(Skipped(rule.code, reason))
-    unique = {(item.path, item.span, item.code, item.message): item for item in found}
+
+    in_order = sorted(rules, key=lambda item: item.code)
+    answers = ask_in_processes(project, in_order, options.jobs, begins)
+    unique = {(item.path, item.span, item.code, item.message): item for each in answers for item in each.findings}
     ordered = tuple(unique[key] for key in sorted(unique))
     screened = Screened(ordered) if options.screen is None else options.screen(project, ordered)
+    failed = [Skipped(rule.code, each.failure) for rule, each in zip(in_order, answers, strict=True) if each.failure]
     if failed:  # nobody can say which comments are unused while a rule says nothing
         known = (finding for finding in screened.findings if finding.code != UNUSED_SUPPRESSION)
         screened = replace(screened, findings=tuple(known))
     return screened, tuple(failed)
-
-
-def _run(rule: Rule, project: Project, found: list[Finding]) -> str:
-    """Add what a rule finds to ``found``; why it failed, empty when it did not."""
-    try:
-        with redirect_stdout(sys.stderr):  # a print that was left in a rule must not get into the report
-            for finding in rule.check(project):
-                if flaw := flaw_of(finding, rule, project):
-                    return f"the rule failed: {flaw}"
-                if project.is_checked(finding.path):
-                    found.append(finding)
-    except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
-        return f"the rule failed: {said(error)}{_where(error)}"
-    return ""
-
-
-def _where(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _changes(before: Project, after: Project) -> tuple[FileChange, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -13,6 +14,11 @@ import pytest
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Only the tests of the cache have one, each its own.
+os.environ["PRECFIX_NO_CACHE"] = "1"
+
+gc.disable()  # until all tests are collected: what is made until then stays
+
 hypothesis.settings.register_profile("precfix", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("precfix")
 
@@ -21,3 +27,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No workers for a part of the suite: to start them and collect in each takes longer than most modules."""
     part = any(Path(argument.partition("::")[0]).resolve() != config.rootpath / "tests" for argument in config.args)
     return 0 if part or config.option.keyword or config.option.markexpr or config.option.lf else None
+
+
+def pytest_collection_finish() -> None:
+    """The collector need not walk through torch and ten thousand tests each time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()

@@ -7,7 +7,7 @@ test_frameworks.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -91,10 +91,14 @@ def reports_of(report: Report) -> str:
     return "".join(lines)
 
 
-def expectations(case: FrameworkCase, root: Path) -> dict[Path, bytes]:
+def moves_of_case(root: Path) -> dict[str, Report]:
+    """The project at ``root`` on its way to each target."""
+    return {target: moved(root, target) for target in TARGETS}
+
+
+def expectations(case: FrameworkCase, root: Path, moves: Mapping[str, Report]) -> dict[Path, bytes]:
     """What the files of a case should hold, by what precfix does now."""
     wanted = {case.folder / FINDINGS: found(root).encode()}
-    for target in TARGETS:
-        report = moved(root, target)
+    for target, report in moves.items():
         wanted[case.expected_diff(target)] = reports_of(report).encode() + unified_diff(report.changes)
     return wanted

@@ -7,12 +7,13 @@ import os
 import select
 import signal
 import struct
-import subprocess
 import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from .warm import Started
 
 PATIENCE = 60.0
 END = b"\x04"
@@ -22,25 +23,18 @@ INTERRUPT = b"\x03"
 
 
 class TerminalSession:
-    """A running command whose stdin and stderr are a terminal; stdout goes to a file."""
+    """``precfix``, its stdin and stderr a terminal; stdout goes to a file."""
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, env: Mapping[str, str], size: tuple[int, int] = (24, 80)
+        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], size: tuple[int, int] = (24, 80)
     ) -> None:
         """``size`` is rows and columns."""
         self.master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self._result = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
-        self.child = subprocess.Popen(
-            command,
-            stdin=slave,
-            stderr=slave,
-            stdout=self._result,
-            cwd=cwd,
-            env={**os.environ, **env},
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C reaches it through its terminal
-        )
+        call = {"arguments": list(arguments), "cwd": str(cwd), "environment": {**os.environ, **env}, "terminal": True}
+        self._ended = False
+        self._started = Started({"closed": (), "limits": {}, **call}, (slave, self._result.fileno(), slave))
         os.close(slave)
         self.screen = b""
         self._seen = 0
@@ -68,7 +62,8 @@ class TerminalSession:
         deadline = time.monotonic() + PATIENCE
         while self._read(deadline):
             pass
-        self.code = self.child.wait(PATIENCE)
+        self.code = self._started.wait()
+        self._ended = True
         os.close(self.master)
         return self._new()
 
@@ -85,9 +80,9 @@ class TerminalSession:
 
     def close(self) -> None:
         """End what is left over."""
-        if self.child.poll() is None:
-            self.child.send_signal(signal.SIGKILL)
-            self.child.wait(PATIENCE)
+        if not self._ended:
+            os.kill(self._started.pid, signal.SIGKILL)
+            self._started.wait()
         self._result.close()
 
     def _new(self) -> str:

@@ -158,3 +158,22 @@ def test_nothing_is_applied_when_the_result_has_no_place(tree: Path, target: str
     assert result.stderr.count("\n") == 1
     assert "cannot be written" in result.stderr
     assert (tree / "train.py").read_text() == SOURCE
+
+
+@pytest.mark.parametrize("others", ["", "threading.Thread(target=wait).start()"])
+def test_a_command_that_ends_at_once_leaves_nothing_undone(tree: Path, others: str) -> None:
+    script = f"""
+import atexit, os, sys, threading, time
+from precfix.codemod.__main__ import main
+def wait():
+    time.sleep(1)
+    os.write(2, b"waited for. ")
+atexit.register(os.write, 2, b"registered. ")
+{others}
+sys.argv[1:] = ["check", {str(tree)!r}, "-q"]
+main()
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stdout.count("PF301") == 1
+    assert result.stderr == ("waited for. registered. " if others else "registered. ")

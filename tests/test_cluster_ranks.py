@@ -65,13 +65,14 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def test_two_ranks(tmp_path: Path) -> None:
-    code, out, err = torchrun(2, str(tmp_path))
+def test_two_ranks_whose_profiles_travel_without_a_shared_folder(tmp_path: Path) -> None:
+    code, out, err = torchrun(2, str(tmp_path / "of-rank-{rank}"))
     assert code == 0, err
     assert len(out.splitlines()) == 6, "only the first rank prints"
     assert "All ranks are alike." in out
     assert "The regime every rank supports: bf16-mixed" in out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-00000.json", "rank-00001.json"]
+    written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*.json"))
+    assert written == ["of-rank-0/rank-00000.json", "of-rank-0/rank-00001.json", "of-rank-1/rank-00001.json"]
 
 
 def test_four_ranks_one_of_them_faked(tmp_path: Path) -> None:
@@ -80,15 +81,6 @@ def test_four_ranks_one_of_them_faked(tmp_path: Path) -> None:
     assert code == 0
     assert "bf16: native on ranks 0-1, 3, emulated on rank 2." in out
     assert "The regime every rank supports: fp16-mixed" in out
-
-
-def test_profiles_travel_without_a_shared_folder(tmp_path: Path) -> None:
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    code, out = launched(2, str(tmp_path / "of-rank-{rank}"), **address)
-    assert code == 0
-    assert "The regime every rank supports: bf16-mixed" in out
-    assert (tmp_path / "of-rank-0" / "rank-00001.json").is_file(), "came over gloo"
-    assert not (tmp_path / "of-rank-1" / "rank-00000.json").exists()
 
 
 def test_a_dying_rank_is_named_and_the_others_answer(tmp_path: Path) -> None:

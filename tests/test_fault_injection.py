@@ -20,7 +20,7 @@ from .fault_project import Result, Sandbox, check, settle
 from .fault_steps import Call, Steps, meanwhile, signaled
 
 APPLY, AFTER_CRASH, UNDO, _ = OPERATIONS
-_EVERY = {machine.name: every for machine, every in zip(MACHINES, (29, 11, 9, 3, 301, 30), strict=True)}
+_EVERY = {machine.name: every for machine, every in zip(MACHINES, (59, 23, 19, 5, 601, 61), strict=True)}
 """Each how many-th case is tried here; for faults at steps see below."""
 
 
@@ -43,7 +43,7 @@ def box(folder: Path) -> Sandbox:
 @pytest.mark.parametrize(("number", "row"), list(enumerate(rows())), ids=lambda value: getattr(value, "name", ""))
 def test_no_fault_loses_a_byte(folder: Path, number: int, row: Row) -> None:
     result = Result()
-    every = _EVERY.get(row.name, 5 if "write" in row.name else 211 + 2 * number)  # other steps for each row
+    every = _EVERY.get(row.name, 11 if "write" in row.name else 421 + 2 * number)  # other steps for each row
     try:
         row.run(folder, every, result)
     except Skipped as reason:

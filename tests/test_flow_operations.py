@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import pytest
 import torch
@@ -65,13 +66,15 @@ def dtypes_in(value: object) -> object:
 def tensors(shapes: tuple[tuple[int, ...], ...], dtypes: Dtypes) -> list[torch.Tensor]:
     """Values between 0 and 1; square matrices are positive definite, as their diagonal outweighs the rest."""
     device = flow_calls.device()
-    made = []
-    for shape, dtype in zip(shapes, dtypes, strict=True):
-        values = torch.rand(shape, device=device) * 0.5 + 0.2
-        if shape == flow_calls.SQ:
-            values = (0.15 * (values + values.mT) + 2 * torch.eye(4, device=device)).clamp(max=0.95)
-        made.append(values.to(dtype) if dtype.is_floating_point else torch.ones(shape, dtype=dtype, device=device))
-    return made
+    return [tensor(shape, dtype, device).clone() for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+
+@cache
+def tensor(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> torch.Tensor:
+    values = torch.rand(shape, device=device) * 0.5 + 0.2
+    if shape == flow_calls.SQ:
+        values = (0.15 * (values + values.mT) + 2 * torch.eye(4, device=device)).clamp(max=0.95)
+    return values.to(dtype) if dtype.is_floating_point else torch.ones(shape, dtype=dtype, device=device)
 
 
 def measured(name: str, dtypes: Dtypes) -> object:
@@ -154,10 +157,13 @@ def raises(op: Operation, dtypes: Dtypes, device: str) -> bool:
     return mix in ("raises", "raises-destination")
 
 
+FAKE = FakeTensorMode()
+
+
 @contextmanager
 def simulated_cuda() -> Iterator[None]:
     """Fake CUDA tensors under CUDA autocast: the dispatcher casts as on a GPU, no kernel runs."""
-    with FakeTensorMode(), flow_calls.on_device("cuda"), torch.no_grad():
+    with FAKE, flow_calls.on_device("cuda"), torch.no_grad():
         torch.set_autocast_enabled("cuda", True)
         torch.set_autocast_dtype("cuda", BF16)
         try:

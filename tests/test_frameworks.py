@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import tomlkit
 import yaml
-from precfix.codemod.outcome import FileChange
+from precfix.codemod.outcome import FileChange, Report
 from precfix.codemod.trainers.framework import TARGETS, Framework
 from precfix.codemod.trainers.framework_file import FrameworkInvalid, framework_of
 from precfix.transforms import load
 from precfix.transforms.frameworks import load_frameworks
 
-from .framework_cases import FrameworkCase, expectations, framework_cases, moved
+from .framework_cases import FrameworkCase, expectations, framework_cases, moved, moves_of_case
 from .nightly import NIGHTLY
 from .soft import Soft
 
@@ -61,31 +61,28 @@ def test_values_mean_what_they_spell(framework: Framework) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_findings_and_moves_are_the_expected_ones(case: FrameworkCase, tmp_path: Path) -> None:
-    root = tmp_path / "project"
-    shutil.copytree(case.input, root)
-    for path, wanted in expectations(case, root).items():
-        expected = path.read_bytes() if path.is_file() else b""
-        assert wanted.decode() == expected.decode(), path.name
-
-
-def targets_of(number: int) -> Sequence[str]:
+def settling_targets(number: int) -> Sequence[str]:
     """Two of the targets for each case, in turn, at night all."""
     return TARGETS if NIGHTLY else [TARGETS[(2 * number + step) % len(TARGETS)] for step in range(2)]
 
 
 @pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)), ids=[case.id for case in CASES])
-def test_moves_settle_and_the_results_are_readable(number: int, case: FrameworkCase, tmp_path: Path) -> None:
-    with Soft() as soft:
-        for target in targets_of(number):
-            with soft(target):
-                check_move(case, target, tmp_path / target)
-
-
-def check_move(case: FrameworkCase, target: str, root: Path) -> None:
+def test_findings_and_moves_are_the_expected_ones_and_settle(number: int, case: FrameworkCase, tmp_path: Path) -> None:
+    root = tmp_path / "project"
     shutil.copytree(case.input, root)
-    report = moved(root, target)
+    moves = moves_of_case(root)
+    with Soft() as soft:
+        for path, wanted in expectations(case, root, moves).items():
+            with soft(path.name):
+                expected = path.read_bytes() if path.is_file() else b""
+                assert wanted.decode() == expected.decode(), path.name
+        for target in settling_targets(number):
+            with soft(f"{target} settles"):
+                check_settles(case, target, moves[target], tmp_path / target)
+
+
+def check_settles(case: FrameworkCase, target: str, report: Report, root: Path) -> None:
+    shutil.copytree(case.input, root)
     assert not report.failed_rules
     for change in report.changes:
         _assert_reads(change)

@@ -20,7 +20,8 @@ if sys.platform == "win32":
 
 from .terminal_session import END, INTERRUPT, TerminalSession
 
-COMMAND = (sys.executable, "-m", "precfix.codemod", "migrate", "--interactive", "--select", "PF101,PF301")
+ARGUMENTS = ("migrate", "--interactive", "--select", "PF101,PF301")
+COMMAND = (sys.executable, "-m", "precfix.codemod", *ARGUMENTS)
 
 LOOP = LOOP_AFTER_A_NEWLINE.lstrip("\n")
 DISABLED = LOOP.replace('"cuda")\n    for', '"cuda", enabled=False)\n    for')
@@ -36,7 +37,7 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
 
     def start(files: dict[str, str], *options: str, size: tuple[int, int] = (24, 80), **env: str) -> TerminalSession:
         tree = write_tree(tmp_path / "project", files)
-        session = TerminalSession((*COMMAND, str(tree), *options), tree, {"TERM": "dumb", **env}, size)
+        session = TerminalSession((*ARGUMENTS, str(tree), *options), tree, {"TERM": "dumb", **env}, size)
         sessions.append(session)
         return session
 

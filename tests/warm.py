@@ -7,6 +7,7 @@ streams, as if it had been started; what happens before ``main`` (Python's own s
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -42,11 +44,27 @@ def precfix(
         "limits": dict(limits or {}),
     }
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull, "rb") as nothing:
-        server = _server()
-        descriptors = [nothing.fileno(), out.fileno() if stdout is None else stdout, err.fileno()]
-        socket.send_fds(server, [json.dumps(call).encode() + b"\n"], descriptors)
-        code = int(server.makefile("rb").readline())
+        code = Started(call, (nothing.fileno(), out.fileno() if stdout is None else stdout, err.fileno())).wait()
         return subprocess.CompletedProcess(call["arguments"], code, _all_of(out), _all_of(err))
+
+
+class Started:
+    """A call that runs. The server has one at a time: wait for its end before the next."""
+
+    def __init__(self, call: Mapping[str, Any], streams: Sequence[int]) -> None:
+        """With ``terminal`` in the call it gets a session of its own, whose terminal is its standard input."""
+        server = _server()
+        socket.send_fds(server, [json.dumps(call).encode() + b"\n"], list(streams))
+        self._answers = server.makefile("rb")
+        self.pid = int(self._answers.readline())
+        self._code: int | None = None
+
+    def wait(self) -> int:
+        """Its exit status."""
+        if self._code is None:
+            with self._answers:
+                self._code = int(self._answers.readline())
+        return self._code
 
 
 def text(done: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
@@ -100,6 +118,7 @@ def serve(connection: socket.socket) -> None:
             _child(json.loads(data), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+        connection.send(f"{child}\n".encode())
         _, status = os.waitpid(child, 0)
         connection.send(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
@@ -118,6 +137,9 @@ def _child(call: dict[str, Any], descriptors: Sequence[int]) -> None:
         for name, value in call["limits"].items():
             resource.setrlimit(getattr(resource, name), (value, value))
         _take_streams(call["closed"], descriptors)
+        if call.get("terminal"):
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C reaches it through its terminal
         code = _run()
     finally:
         os._exit(code)

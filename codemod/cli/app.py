@@ -55,6 +55,14 @@ def undo(
 
 
 @app.command()
+def clean() -> None:
+    """Delete what `precfix` keeps between runs in the cache folder."""
+    from .cleaning import clean_cache
+
+    clean_cache()
+
+
+@app.command()
 def rules(
     output_format: Annotated[RulesFormat, for_typer(RULES_FORMAT)] = RulesFormat.TEXT,
     color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..outcome import Report
 from ..screening.selection import Selection
+from .answering import looked_at
 from .commands import AuditRequest
 from .options import AuditFormat
 from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
@@ -26,6 +27,7 @@ def run_audit(request: AuditRequest) -> int:
     with progress(len(rules)) as step:
         report: Report = engine.check(project, rules, target, options_of(opened, step=step))
     report = opened.completed(report)
+    looked_at(opened, request, report)
     ledger = ledger_of(project, report.findings)
     locate = locate_in(project)
     if request.output_format is AuditFormat.JSON:

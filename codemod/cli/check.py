@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..model import UsageError
 from ..outcome import Report
+from .answering import looked_at
 from .commands import CheckRequest
 from .options import CheckFormat
 from .output import (
@@ -40,6 +41,8 @@ def run_check(request: CheckRequest) -> int:
     with progress(len(opened.rules)) as step:
         report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
     report = opened.completed(report)
+    if request.write_baseline is None and not request.add_ignore:
+        looked_at(opened, request, report)
     for file in (request.output, *(file for _, file in reports)):
         check_writable(file, opened.project, report)
     if request.write_baseline is not None:
@@ -65,8 +68,9 @@ def _check_combination(request: CheckRequest) -> None:
         raise UsageError("neither --add-ignore nor --write-baseline works on standard input")
     if (request.add_ignore or request.write_baseline is not None) and _has_result(request):
         raise UsageError("--add-ignore and --write-baseline write no report: leave out --report, -o, --output-format")
-    if request.write_baseline is not None and (request.baseline is not None or request.diff_base is not None):
-        raise UsageError("--write-baseline writes all findings: leave out --baseline and --diff-base")
+    some = request.baseline is not None or request.diff_base is not None or request.project is not None
+    if request.write_baseline is not None and some:
+        raise UsageError("--write-baseline writes all findings: leave out --baseline, --diff-base and --project")
 
 
 def _has_result(request: CheckRequest) -> bool:

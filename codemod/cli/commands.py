@@ -22,8 +22,10 @@ from .options import (
     Folders,
     Ignore,
     Isolated,
+    Jobs,
     MigrateFormat,
     MigrateFormatOption,
+    NoCache,
     Output,
     Paths,
     ProfileOption,
@@ -38,6 +40,7 @@ from .options import (
     Verbose,
     file,
     flag,
+    path_named,
 )
 
 STDIN = Path("-")
@@ -58,11 +61,20 @@ class Request:
     diff_base: str | None = None
     stdin_filename: Path | None = None
     isolated: bool = False
+    no_cache: bool = False
+    jobs: int | None = None
+    project: Path | None = None
 
     @property
     def is_stdin(self) -> bool:
         """Whether one file is read from standard input."""
         return STDIN in self.paths
+
+    @property
+    def read(self) -> Sequence[Path]:
+        """What is read: the PATHs, or the project that they belong to as well."""
+        files = [path for path in self.paths if path != STDIN]
+        return self.paths if self.project is None else [self.project, *files]
 
 
 @dataclass(frozen=True)
@@ -83,10 +95,20 @@ class CheckRequest(Request):
     reason: Annotated[str, Value("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
+    project: Annotated[
+        Path | None,
+        Value(
+            "The project that the PATHs belong to: what it says elsewhere counts, mistakes elsewhere do not.",
+            metavar="FOLDER",
+            read=path_named,
+        ),
+    ] = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: CheckFormatOption = CheckFormat.TEXT
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("Show the diff of each finding's fix.", "--show-fixes")] = False
     exit_zero: Annotated[bool, flag("Exit with 0 even if there are findings.", "--exit-zero")] = False
@@ -125,9 +147,11 @@ class MigrateRequest(Request):
     baseline: BaselineOption = None
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: MigrateFormatOption = None
     output: Output = None
     reports: Reports = None
+    jobs: Jobs = None
     statistics: Statistics = False
     show_fixes: Annotated[bool, flag("List every fix on a line of its own.", "--show-fixes")] = False
     quiet: Quiet = False
@@ -154,6 +178,7 @@ class AuditRequest(Request):
     exclude: Exclude = None
     profile: ProfileOption = None
     isolated: Isolated = False
+    no_cache: NoCache = False
     output_format: AuditFormatOption = AuditFormat.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..model import UsageError
 from ..outcome import Report
+from .answering import looked_at
 from .commands import MigrateRequest, words_of
 from .options import MigrateFormat
 from .output import (
@@ -53,6 +54,8 @@ def run_migrate(request: MigrateRequest) -> int:
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
     report = opened.completed(_migrated(opened, request, terminal))
     check_chosen(report, request.fix, opened.known)
+    if request.preview and not request.interactive:
+        looked_at(opened, request, report)
     for file in (request.output, request.patch, *(file for _, file in reports)):  # before anything is applied
         check_writable(file, opened.project, report)
     if request.is_stdin:

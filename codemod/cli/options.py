@@ -122,6 +122,13 @@ def path_named(text: str) -> Path:
     return Path(text)
 
 
+def number_named(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000:
+        raise ValueError(f"{text!r} is no number from 1 to 1000")
+    return int(text)
+
+
 def word_of(kind: type[Word]) -> Callable[[str], Word]:
     """Reads a word of ``kind``; a wrong one is answered with the closest."""
 
@@ -211,6 +218,7 @@ StdinFilename = Annotated[
     Path | None, Value("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
 ]
 Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
+NoCache = Annotated[bool, flag("Read and write nothing in the cache folder.", "--no-cache")]
 AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
 Output = Annotated[Path | None, Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)]
 Reports = Annotated[
@@ -218,6 +226,12 @@ Reports = Annotated[
     Value("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
 ]
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
+Jobs = Annotated[
+    int | None,
+    Value(
+        "How many processes check at the same time.  [default: by size and cores]", ("--jobs", "-j"), "N", number_named
+    ),
+]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[
     bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model import Fix, UsageError
 from ..outcome import Declaration, Report, RunReport
+from .answering import wrote
 
 if TYPE_CHECKING:
     from ..report import EditsOf, Locate, TextEdit
@@ -184,6 +185,7 @@ def write_bytes(data: bytes, output: Path | None) -> None:
     """Write to ``output``, or to stdout."""
     if output is not None:
         output.write_bytes(data)
+        wrote(output, data)
         return
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
@@ -200,11 +202,12 @@ def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("precfix"), BarColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # No thread of its own: a process with threads cannot be forked safely.
+    with Progress(*columns, console=Console(file=sys.__stderr__), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("reading", total=None)
 
         def step(name: str) -> None:
-            bar.update(task, description=name, advance=1)
+            bar.update(task, description=name, advance=1, refresh=True)
 
         yield step
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..model import Rule, UsageError
 from ..outcome import Report, Skipped, Target
-from ..screening.selection import Selection, require_known, similar, validate_settings
+from ..screening.selection import Selection, require_known, validate_settings
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
-from .commands import MigrateRequest, Request
+from .commands import STDIN, MigrateRequest, Request
+from .known_rules import known_rules, rule_named
 from .machine import machine_of, target_on
 from .options import Regime
 
@@ -44,6 +45,13 @@ class Opened:
     """The path of the file that came from standard input; empty when none did."""
     named: list[str] = field(default_factory=list)
     """The files (not folders) that the user named, relative to the root."""
+    jobs: int = 1
+    """How many processes check at the same time."""
+
+    @property
+    def has_plugins(self) -> bool:
+        """Whether rules of other packages are installed, broken ones as well."""
+        return bool(self.problems) or any(not rule.code.startswith("PF") for rule in self.known)
 
     def completed(self, report: Report) -> Report:
         """The report with what went wrong before the rules ran."""
@@ -55,12 +63,13 @@ class Opened:
 def open_request(request: Request) -> Opened:
     """Open what was asked for; raises UsageError for a path, option, setting, profile or baseline that is wrong."""
     from ...transforms.frameworks import load_frameworks
+    from ..processes import jobs_that_pay
     from ..screening.baseline import read_baseline
     from ..screening.changed_lines import changed_since
     from ..screening.screen import Screen
 
     project, settings = _project(request)
-    known, problems = _known_rules(project.root, request.isolated)
+    known, problems = known_rules(project.root, request.isolated, len(project.paths))
     for each in settings.all():
         validate_settings(each, known)
     root = settings.root
@@ -80,10 +89,12 @@ def open_request(request: Request) -> Opened:
         always=TARGET_RULE if _moves_anyway(request) else "",
         whole=_is_whole(request, project.root, root),
     )
-    stdin = project.paths[0] if request.is_stdin else ""
+    stdin = next(filter(project.is_checked, project.paths), "") if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
     _parse(project, named)
-    return Opened(project, target, settings, rules, known, screen, problems, stdin, named)
+    return Opened(
+        project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or jobs_that_pay(project)
+    )
 
 
 # --- the project ------------------------------------------------------------------------------------------------------
@@ -94,14 +105,18 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     from ..source.discovery import root_of
     from ..source.project import Project
 
-    if request.is_stdin:
+    if request.is_stdin and request.project is None:
         return _from_stdin(request)
-    if request.stdin_filename is not None:
+    if request.stdin_filename is not None and not request.is_stdin:
         raise UsageError("--stdin-filename requires '-' as the only PATH")
-    root = root_of(request.paths)
+    root = root_of(request.read)
+    _require_inside(request, root)
     at_root = Settings() if request.isolated else settings_of(root)
     left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
-    project = Project.open(request.paths, excludes=request.exclude or (), leave_out=left_out)
+    given = _given(request, root)
+    project = Project.open(request.read, excludes=request.exclude or (), leave_out=left_out, given=given)
+    if request.project is not None:
+        project = project.checking(given or _below(request.paths, project))
     if request.isolated:
         return project, SettingsTree(at_root)
     settings = settings_below(root, at_root, project.paths)
@@ -116,14 +131,52 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
 def _from_stdin(request: Request) -> tuple[Project, SettingsTree]:
     from ..source.project import Project
 
-    if len(request.paths) > 1:
-        raise UsageError("'-' cannot be combined with other paths")
-    given = request.stdin_filename or Path(STDIN_NAME)
-    if not given.name or given.name == ".." or "\0" in str(given) or given.is_dir():
-        raise UsageError(f"--stdin-filename {str(given)!r} is not a valid file name")
+    given = _name_of_stdin(request)
     folder = given.parent.resolve()
     project = Project.of_data(folder, given.name, _standard_input(given.name))
     return project, SettingsTree(Settings() if request.isolated else settings_of(folder))
+
+
+def _name_of_stdin(request: Request) -> Path:
+    from ..source.documents import kind_of
+
+    if len(request.paths) > 1:
+        raise UsageError("'-' cannot be combined with other paths")
+    given = request.stdin_filename or Path(STDIN_NAME)
+    unread = request.project is not None and kind_of(given.name) is None
+    if unread or not given.name or given.name == ".." or "\0" in str(given) or given.is_dir():
+        raise UsageError(f"--stdin-filename {str(given)!r} is not a valid file name")
+    return given
+
+
+def _require_inside(request: Request, root: Path) -> None:
+    """Raise UsageError unless all PATHs lie in the project that they are said to belong to."""
+    if request.project is None:
+        return
+    if not request.project.is_dir():
+        raise UsageError(f"--project {str(request.project)!r} is not a folder")
+    if request.is_stdin and request.stdin_filename is None:
+        raise UsageError("'-' with --project requires --stdin-filename")
+    named = [_name_of_stdin(request)] if request.is_stdin else request.paths
+    top = request.project.resolve()
+    outside = next((path for path in named if not path.resolve().is_relative_to(top)), None)
+    if outside is not None or root != top:
+        raise UsageError(f"{str(outside)!r} is not in --project {str(request.project)!r}")
+
+
+def _given(request: Request, root: Path) -> dict[str, bytes]:
+    """The file from standard input, where it belongs to a project."""
+    if not request.is_stdin:
+        return {}
+    name = _name_of_stdin(request)
+    return {name.resolve().relative_to(root).as_posix(): _standard_input(name.name)}
+
+
+def _below(paths: Sequence[Path], project: Project) -> list[str]:
+    """The files of a project that are named, or lie in a folder that is."""
+    tops = [path.resolve().relative_to(project.root).as_posix() for path in paths]
+    inside = tuple("" if top == "." else f"{top}/" for top in tops)
+    return [path for path in project.paths if path in tops or path.startswith(inside)]
 
 
 def _standard_input(name: str) -> bytes:
@@ -151,7 +204,8 @@ def _is_whole(request: Request, root: Path, settings: Settings) -> bool:
     """Whether a whole project is read: one folder, which has the settings or is not below the top of a repository."""
     from ..applying.worktree import repository_of
 
-    if request.is_stdin or len(request.paths) > 1 or request.exclude or not request.paths[0].is_dir():
+    folders = [request.project] if request.project is not None else request.paths
+    if STDIN in folders or len(folders) > 1 or request.exclude or not folders[0].is_dir():
         return False
     if settings.path is not None:
         return settings.path.parent.resolve() == root
@@ -211,21 +265,6 @@ def _warn_of_missing_target_rule(project: Project, request: Request, rules: Sequ
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _known_rules(root: Path, isolated: bool) -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
-    from ...transforms import load
-    from ..plugins.plugins import with_plugins
-
-    if isolated:
-        return load(), ()
-    loaded = with_plugins(load(), [root])
-    return loaded.rules, loaded.problems
-
-
-def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
-    """Our rules and those of other packages, and why some are missing."""
-    return _known_rules(Path("."), False)
-
-
 def _selected(
     request: Request, settings: SettingsTree, known: Sequence[Rule], problems: Sequence[Skipped]
 ) -> list[Rule]:
@@ -255,14 +294,6 @@ def _words(text: str | None) -> tuple[str, ...] | None:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip()) or None
 
 
-def rule_named(text: str, known: Sequence[Rule]) -> Rule:
-    """The rule with this code or name; raises UsageError with the closest one."""
-    for rule in known:
-        if text.upper() == rule.code or text.lower() == rule.name:
-            return rule
-    raise UsageError(f"no rule {text!r}; {similar(text, [word for rule in known for word in (rule.code, rule.name)])}")
-
-
 def options_of(
     opened: Opened,
     unsafe_fixes: bool | None = False,
@@ -280,7 +311,7 @@ def options_of(
             raise UsageError(f"--fix {item!r}: write CODE=NAME, for example PF101=disable")
         chosen[rule_named(code, opened.known).code] = name
     unsafe = settings.unsafe_fixes if unsafe_fixes is None else unsafe_fixes
-    return Options(unsafe, chosen, step, opened.screen)
+    return Options(unsafe, chosen, step, opened.screen, jobs=opened.jobs)
 
 
 def check_chosen(report: Report, fix: Sequence[str] | None, known: Sequence[Rule]) -> None:

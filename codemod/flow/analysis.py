@@ -12,7 +12,7 @@ from ..source.project import Project
 from ..torch.dtypes import HALVES
 from ..torch.tables.halves import weights_can_be_half
 from . import statements
-from .classes import ProjectClass, constructed, is_torch_module, stored_elsewhere, weights_atom
+from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
 from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Source, Value, join
@@ -199,9 +199,8 @@ class FlowAnalysis:
             target = self.method(found, "__init__")
             names = self.function(target.module, target.node).names if target is not None else {}
             known = constructed(self, found, names)
-            self._attributes[found] = {
-                name: value for name, value in known.items() if not stored_elsewhere(found, name)
-            }
+            changed = self.project.memo(set_outside_constructors, found.module).get(found.scope, ())
+            self._attributes[found] = {name: value for name, value in known.items() if name not in changed}
         return self._attributes[found]
 
     # --- calls of the project's own functions -------------------------------------------------------------------------

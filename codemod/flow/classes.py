@@ -166,23 +166,27 @@ def registered_buffer(value: Value, own: Atom) -> Value:
     return value.with_atoms((own,)) if floating and len(floating) == len(value.atoms) else value
 
 
-def stored_elsewhere(found: ProjectClass, name: str) -> bool:
-    """Whether another method than the constructor gives the attribute a value as well."""
-    for receiver, _, statement in found.module.attribute_stores.get(name, []):
-        holder = found.module.scope_of(statement)
-        if receiver == ["self"] and holder.enclosing_class is found.scope:
-            node = holder.function.node
-            if not isinstance(node, FunctionNode) or node.name != "__init__":
-                return True
-    return any(_is_changed(found, node) for node in found.module.attribute_loads.get(name, []))
+def set_outside_constructors(project: Project, module: ModuleNames) -> dict[Scope, set[str]]:
+    """For each class of a file, the attributes that another method than the constructor gives a value as well."""
+    found: dict[Scope, set[str]] = {}
+    stores = module.attribute_stores.items()
+    changed: list[tuple[str, ast.AST]] = [
+        (name, statement) for name, each in stores for receiver, _, statement in each if receiver == ["self"]
+    ]
+    changed += [
+        (name, node) for name, nodes in module.attribute_loads.items() for node in nodes if _changes(module, node)
+    ]
+    for name, node in changed:
+        holder = module.scope_of(node)
+        made = holder.function.node
+        if holder.enclosing_class is not None and not (isinstance(made, FunctionNode) and made.name == "__init__"):
+            found.setdefault(holder.enclosing_class, set()).add(name)
+    return found
 
 
-def _is_changed(found: ProjectClass, node: ast.Attribute) -> bool:
-    """``self.grids[k] = ...`` and ``self.grids.append(...)`` in a method."""
-    parent = found.module.parents.get(node)
+def _changes(module: ModuleNames, node: ast.Attribute) -> bool:
+    """``self.grids[k] = ...`` and ``self.grids.append(...)``."""
+    parent = module.parents.get(node)
     replaced = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
     grown = isinstance(parent, ast.Attribute) and parent.attr in ("append", "extend", "insert")
-    if not (replaced or grown) or not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-        return False
-    holder = found.module.scope_of(node)
-    return holder.enclosing_class is found.scope and getattr(holder.function.node, "name", "") != "__init__"
+    return (replaced or grown) and isinstance(node.value, ast.Name) and node.value.id == "self"

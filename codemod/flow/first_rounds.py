@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ..source.child_fields import within
+
 
 def started(first: Sequence[ast.stmt], second: Sequence[ast.stmt]) -> set[str]:
     """The names that ``first`` binds afresh and ``second`` continues: ``x = y`` and ``x = torch.cat([x, y])``.
@@ -26,4 +28,4 @@ def _bound(body: Sequence[ast.stmt]) -> list[tuple[str, ast.expr]]:
 
 
 def _read(value: ast.expr) -> set[str]:
-    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+    return {node.id for node in within(value) if isinstance(node, ast.Name)}

@@ -18,7 +18,8 @@ from .classes import ProjectClass
 from .contexts import OWN_METHODS, autocasts_by_node, decorated
 from .frame import Autocasting
 from .lattice import Kind
-from .outlook_values import BATCH, MODULE, OWNERS, WIDE, Names, Outlook, Sources, add, bind, element_of, value_of
+from .outlook_state import BATCH, MODULE, WIDE, Names, Outlook, Sources
+from .outlook_values import OWNERS, add, bind, element_of, value_of
 
 DEFINITIONS = ("import", "function", "class")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from ..torch.api import LOADERS
 from ..torch.tables.libraries import SCHEDULER_METHODS
@@ -12,9 +11,8 @@ from ..torch.tables.operations import operation
 from .attributes import NUMBER_ATTRIBUTES, is_float32_table
 from .calls import CONVERTERS, GROWING, PLAIN_BUILTINS
 from .frame import place_of
+from .outlook_state import BATCH, DTYPE, MODULE, WIDE, Outlook
 
-WIDE, DTYPE, BATCH, MODULE = 1, 2, 4, 8
-"""What a name can hold: something of a dtype of its own, such a dtype, the items of a data loader, a module."""
 DTYPE_WORDS = {"float32", "float16", "bfloat16", "half", "float"}
 """Names of dtypes that can be odd ones; float64 is asked for on purpose, wherever it is met."""
 OTHER_DTYPES = {"double", "float64", "long", "int64", "int32", "int", "int16", "int8", "uint8", "bool", "short"}
@@ -29,46 +27,9 @@ ARRAYS = ("np", "numpy")
 JOINS = ("cat", "concat", "concatenate", "stack", "hstack", "vstack")
 HANDED_BACK = (*CONVERTERS, "unwrap_model", "compile", "DistributedDataParallel", "DataParallel", "deepcopy")
 DATA_WORDS = ("loader", "dataset")
-Names = dict[str, int]
 HARMLESS = {"print", "info", "warning", "warn", "debug", "error", "list", "tuple", "dict", "zip", "enumerate", "sorted",
             "reversed", "iter", "next", "set", "getattr", "setattr", "super", "min", "max", "sum", "abs",
             "register_buffer", "tqdm", "items", "keys", "values", "get", "type"}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What gives something wide beside what is written in the function itself."""
-
-    givers: frozenset[str] = frozenset()
-    """The last names of calls that return it."""
-    attributes: frozenset[str] = frozenset()
-    """The attributes in which constructors keep it."""
-
-
-@dataclass(slots=True)
-class Outlook:
-    """What can become of something wide in one function."""
-
-    sources: Sources
-    own: frozenset[str]
-    """The parameters and local names of the function."""
-    parameters: frozenset[str]
-    """The parameters that are no models."""
-    applies: Callable[[Outlook, ast.Call], bool]
-    """Whether a call of something that is no operation can apply weights to its arguments."""
-    regions: bool = False
-    """Whether the file opens autocast regions."""
-    names: Names = field(default_factory=dict)
-    bound: set[str] = field(default_factory=set)
-    """The names that were given another value."""
-    meets: bool = False
-    """Whether it can reach something that does not promote."""
-    enters: bool = False
-    """Whether it can reach weights."""
-    gives: bool = False
-    """Whether it can be returned."""
-    keeps: bool = False
-    """Whether it can be kept in an attribute of ``self``."""
 
 
 def value_of(seen: Outlook, node: ast.expr) -> int:

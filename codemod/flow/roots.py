@@ -21,7 +21,7 @@ from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .lattice import Kind, Made
 from .outlook import Outlooks
-from .outlook_values import Sources
+from .outlook_state import Sources
 from .stored import stored_mask
 
 MAKERS = (
@@ -88,12 +88,8 @@ def followed_modules(project: Project) -> tuple[ModuleNames, ...]:
 
 
 def _followed(project: Project) -> tuple[ModuleNames, ...]:
-    paths = [path for path in project.python_paths(("torch",), _is_worth_reading) if not _is_skipped(path)]
+    paths = [path for path in project.python_paths(("torch",), ("import torch", "from torch")) if not _is_skipped(path)]
     return tuple(names_of(project, document) for document in project.python_documents_at(paths))
-
-
-def _is_worth_reading(text: str) -> bool:
-    return "import torch" in text or "from torch" in text
 
 
 def _is_skipped(path: str) -> bool:

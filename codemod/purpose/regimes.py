@@ -39,6 +39,10 @@ class Regime:
 
 def regime_of(project: Project, scaler: Scaler) -> Regime:
     """What ``scaler`` is used with, and whether it is active when that is bf16."""
+    return project.memo(_regime, scaler)
+
+
+def _regime(project: Project, scaler: Scaler) -> Regime:
     if scales_float8(scaler):
         return Regime("unknown", ())
     own = _own_bf16_condition(project, scaler)
@@ -77,10 +81,7 @@ def _are_alternatives(given: Sequence[Given], others: Sequence[Given]) -> bool:
 
 def scales_float8(scaler: Scaler) -> bool:
     """Whether the scaler serves MS-AMP, whose float8 gradients need one although autocast computes in bf16."""
-    imports = [
-        item for group in scaler.module.module_scope.bindings.values() for item in group if item.kind == "import"
-    ]
-    return any((item.qualified or "").partition(".")[0] == "msamp" for item in imports)
+    return "msamp" in scaler.module.imported_packages
 
 
 def active_under_bf16(project: Project, scaler: Scaler, regions: Sequence[Region]) -> bool | None:

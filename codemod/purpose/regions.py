@@ -43,16 +43,34 @@ class Region:
 def regions_of(project: Project, scaler: Scaler) -> Iterator[Region]:
     """The autocast regions of the training step that ``scaler`` serves: its functions first, else its files."""
     stepping = {scaler.module, *(use.module for use in scaler.uses if use.kind not in LOOKS)}
+    functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
+    helpers = _through_helpers(project, scaler)
+    by_function = project.fact(_by_function)
+    placed = sorted((each for scope in functions for each in by_function.get(scope, ())), key=lambda each: each[0])
+    near = [item for _, item in placed if item.module in stepping and project.memo(_trains, item)]
+    near += [
+        item for item in helpers if function_scope(item.module, item.node) in functions and project.memo(_trains, item)
+    ]
+    # Cut only here: what is left out must not decide which regions are the step's.
+    for item in (near or _elsewhere(scaler, _training(project, stepping, helpers), functions))[: MAX_REGIONS + 1]:
+        yield Region(item, dtype_scenarios(project, item))
+
+
+def _by_function(project: Project) -> dict[Scope, list[tuple[int, Autocast]]]:
+    """The regions of each function, with their places among all of the project."""
+    found: dict[Scope, list[tuple[int, Autocast]]] = {}
+    for place, item in enumerate(autocasts(project)):
+        if item.form not in ("statement", "reference"):
+            found.setdefault(function_scope(item.module, item.node), []).append((place, item))
+    return found
+
+
+def _training(project: Project, stepping: set[ModuleNames], helpers: Sequence[Autocast]) -> list[Autocast]:
+    """The regions of some files that may be those of a training step, and those that helpers make."""
     inside = [
         item for item in autocasts(project) if item.module in stepping and item.form not in ("statement", "reference")
     ]
-    inside += _through_helpers(project, scaler)
-    training = [item for item in inside if project.memo(_trains, item)]
-    functions = {function_scope(use.module, use.node) for use in scaler.uses_of("scale", "step", "called")}
-    near = [item for item in training if function_scope(item.module, item.node) in functions]
-    # Cut only here: what is left out must not decide which regions are the step's.
-    for item in (near or _elsewhere(scaler, training, functions))[: MAX_REGIONS + 1]:
-        yield Region(item, dtype_scenarios(project, item))
+    return [item for item in (*inside, *helpers) if project.memo(_trains, item)]
 
 
 def _elsewhere(scaler: Scaler, training: Sequence[Autocast], functions: set[Scope]) -> Sequence[Autocast]:
@@ -100,18 +118,20 @@ def _reached(training: Sequence[Autocast], functions: set[Scope], modules: Seque
 
 def _through_helpers(project: Project, scaler: Scaler) -> list[Autocast]:
     """Autocasts made by the project's own helper functions that the scaler's files call for a context."""
-    helpers: list[FunctionTarget] = []
-    for module in scaler.modules:
-        for name, calls in module.calls_by_name.items():
-            contexts = calls if may_be_autocast(ast.Name(name)) else ()
-            targets = (called_function(project, module, call) for call in contexts)
-            helpers += [target for target in targets if target is not None and target.module not in scaler.modules]
-    nodes = {target.node for target in helpers}
+    called = (target for module in scaler.modules for target in project.memo(_contexts_called, module))
+    nodes = {target.node for target in called if target.module not in scaler.modules}
     return [
         item
         for item in (autocasts(project) if nodes else ())
         if item.form not in ("statement", "reference") and not nodes.isdisjoint(item.module.ancestors(item.node))
     ]
+
+
+def _contexts_called(project: Project, module: ModuleNames) -> list[FunctionTarget]:
+    """The project's own functions that a file calls by a name that speaks of autocast."""
+    named = (calls for name, calls in module.calls_by_name.items() if may_be_autocast(ast.Name(name)))
+    targets = (called_function(project, module, call) for calls in named for call in calls)
+    return [target for target in targets if target is not None]
 
 
 def bf16_givens(project: Project, region: Region, scenario: Scenario) -> tuple[Given, ...]:

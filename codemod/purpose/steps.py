@@ -38,8 +38,7 @@ def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
 
 def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
     """Whether the function that ``node`` runs in calls something called ``name``: ``backward`` in a training step."""
-    scope = function_scope(module, node)
-    return any(function_scope(module, call) is scope for call in module.calls_by_name.get(name, []))
+    return (function_scope(module, node).node, name) in module.calls_inside
 
 
 def trains(module: ModuleNames, node: ast.AST) -> bool:
@@ -122,14 +121,10 @@ def entered(autocast: Autocast) -> Iterator[Entered]:
     if isinstance(statement, ast.With | ast.AsyncWith) and isinstance(choice, ast.withitem):
         yield Entered(autocast, statement, made)
     target = _target(statement) if autocast.form in ("value", "partial") else None
-    for node in module.nodes if target is not None else ():
-        if target is not None and isinstance(node, ast.With | ast.AsyncWith):
-            contexts = (item.context_expr for item in node.items)
-            yield from (
-                Entered(autocast, node, context)
-                for context in contexts
-                if _enters(module, context, target, autocast.form)
-            )
+    name = module.name_at(target) if target is not None else None
+    for block, context in module.contexts_by_name.get(name, []) if name is not None else ():
+        if isinstance(context, ast.Call) == (autocast.form == "partial"):
+            yield Entered(autocast, block, context)
 
 
 def _target(statement: ast.stmt) -> ast.expr | None:
@@ -138,15 +133,3 @@ def _target(statement: ast.stmt) -> ast.expr | None:
         return None
     chain = attribute_chain(statement.targets[0])
     return statement.targets[0] if chain is not None and (len(chain) == 1 or chain[0] == "self") else None
-
-
-def _enters(module: ModuleNames, context: ast.expr, target: ast.expr, form: str) -> bool:
-    if form == "partial":
-        if not isinstance(context, ast.Call):
-            return False
-        context = context.func
-    if attribute_chain(context) != attribute_chain(target):
-        return False
-    if isinstance(target, ast.Name):
-        return module.scope_of(context).lookup(target.id) is module.scope_of(target).lookup(target.id)
-    return module.scope_of(context).enclosing_class is module.scope_of(target).enclosing_class

@@ -22,11 +22,7 @@ def default_of(binding: Binding) -> ast.expr | None:
 def self_stores(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.expr | None, ast.stmt]]:
     """Every ``self.<name> = value`` in the class and ``<name> = value`` in its body, with its statement; the value is
     None where no single expression gives it (unpacking, loops)."""
-    return [
-        (value, statement)
-        for receiver, value, statement in module.attribute_stores.get(name, [])
-        if receiver in (None, ["self"]) and module.scope_of(statement).enclosing_class is owner
-    ]
+    return [(value, statement) for _, value, statement in module.stores_by_class.get((owner, name), [])]
 
 
 def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list[Binding]:

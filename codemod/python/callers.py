@@ -48,7 +48,7 @@ def _callers(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> Calle
     sites: list[CallSite] = []
     complete = True
     everywhere = len(project.paths) <= MAX_FILES_SEARCHED
-    documents = project.python_documents(containing=() if everywhere else WORDS, where=lambda text: name in text)
+    documents = project.python_documents(() if everywhere else WORDS, (name,))
     for count, document in enumerate(documents):
         if count >= MAX_CALLER_FILES or len(sites) > MAX_CALL_SITES:
             return Callers(tuple(_sites(project, module, function, name)[0][:MAX_CALL_SITES]), False)

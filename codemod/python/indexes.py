@@ -5,14 +5,21 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from .editing import Editable
-from .scopes import AttributeStore, Scope, attribute_chain, identifiers_of, stored_by
+from .scopes import AttributeStore, Scope, attribute_chain, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
-STORING = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)
+Name: TypeAlias = "tuple[str, Scope | None]"
+"""A variable of one scope, or an attribute of one class; see `Indexed.name_at`."""
+HOLDING: tuple[type[ast.AST], ...] = (
+    ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With,
+    ast.AsyncWith, ast.Try, getattr(ast, "TryStar", ast.Try), ast.ExceptHandler, ast.match_case,
+)  # fmt: skip
+"""What holds blocks of statements."""
+STORING = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor})
 """The statements that store into attributes."""
 
 
@@ -50,6 +57,37 @@ class Indexed(Editable):
         return found
 
     @cached_property
+    def calls_inside(self) -> dict[tuple[ast.AST, str], list[ast.Call]]:
+        """The calls of `calls_by_function`, by the function and the last name of what is called."""
+        found: dict[tuple[ast.AST, str], list[ast.Call]] = {}
+        for name, calls in self.calls_by_name.items():
+            for call in calls:
+                found.setdefault((self.scope_of(call).function.node, name), []).append(call)
+        return found
+
+    @cached_property
+    def contexts_by_name(self) -> dict[Name, list[tuple[ast.With | ast.AsyncWith, ast.expr]]]:
+        """What ``with`` statements enter, by its name or that of what is called for it, in source order."""
+        found: dict[Name, list[tuple[ast.With | ast.AsyncWith, ast.expr]]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.With | ast.AsyncWith):
+                for context in (item.context_expr for item in node.items):
+                    name = self.name_at(context.func if isinstance(context, ast.Call) else context)
+                    if name is not None:
+                        found.setdefault(name, []).append((node, context))
+        return found
+
+    def name_at(self, node: ast.expr) -> Name | None:
+        """What a plain chain names there: its text, and the scope that binds the variable, or the class of ``self``."""
+        chain = attribute_chain(node)
+        if chain is None:
+            return None
+        if len(chain) > 1:
+            return ".".join(chain), self.scope_of(node).enclosing_class
+        bindings = self.scope_of(node).lookup(chain[0])
+        return (chain[0], bindings[0].scope) if bindings else None
+
+    @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
         """The calls of the document by the last name of what is called (``c`` for ``a.b.c()``), in source order."""
         found: dict[str, list[ast.Call]] = {}
@@ -60,15 +98,28 @@ class Indexed(Editable):
         return found
 
     @cached_property
+    def ifs_above(self) -> dict[ast.stmt, tuple[list[ast.If], int]]:
+        """For each statement of a block the ``if`` statements of the block, and how many of these stand above it."""
+        found: dict[ast.stmt, tuple[list[ast.If], int]] = {}
+        for kind in HOLDING:
+            for holder in self.of_type(kind):
+                for field in ("body", "orelse", "finalbody"):
+                    ifs: list[ast.If] = []
+                    for statement in getattr(holder, field, ()):
+                        found[statement] = ifs, len(ifs)
+                        if isinstance(statement, ast.If):
+                            ifs.append(statement)
+        return found
+
+    @cached_property
     def attribute_stores(self) -> dict[str, list[AttributeStore]]:
         """What is assigned to attributes, by attribute name, in source order.
 
         Assignments in a class body count too, as they give the attribute its first value.
         """
         found: dict[str, list[AttributeStore]] = {}
-        for node in self.nodes:
-            if not isinstance(node, STORING):
-                continue
+        for node in (item for item in self.nodes if item.__class__ in STORING):
+            assert isinstance(node, ast.stmt)
             in_class = isinstance(self.scope_of(node).node, ast.ClassDef)
             for target, value in stored_by(node):
                 if isinstance(target, ast.Attribute):
@@ -77,6 +128,17 @@ class Indexed(Editable):
                     found.setdefault(target.id, []).append((None, value, node))
         for stores in found.values():
             stores.sort(key=lambda store: store[2].lineno)
+        return found
+
+    @cached_property
+    def stores_by_class(self) -> dict[tuple[Scope, str], list[AttributeStore]]:
+        """Of `attribute_stores` those of ``self`` and of class bodies, by class and attribute."""
+        found: dict[tuple[Scope, str], list[AttributeStore]] = {}
+        for name, stores in self.attribute_stores.items():
+            for store in stores:
+                owner = self.scope_of(store[2]).enclosing_class if store[0] in (None, ["self"]) else None
+                if owner is not None:
+                    found.setdefault((owner, name), []).append(store)
         return found
 
     @cached_property
@@ -101,8 +163,23 @@ class Indexed(Editable):
     def identifiers(self) -> frozenset[str]:
         """What the code names, in lower case: variables, attributes, arguments, definitions, imports, strings without
         spaces; comments and texts for people do not count."""
-        return frozenset(name.lower() for node in self.nodes for name in identifiers_of(node))
+        found = {name.id for name in self.of_type(ast.Name)}
+        found.update(item.attr for item in self.of_type(ast.Attribute))
+        found.update(item.arg for item in self.of_type(ast.arg))
+        found.update(item.arg or "" for item in self.of_type(ast.keyword))
+        found.update(name or "" for item in self.of_type(ast.alias) for name in (item.name, item.asname))
+        found.update(item.module or "" for item in self.of_type(ast.ImportFrom))
+        found.update(item.name for item in self.of_type(ast.FunctionDef))
+        found.update(item.name for item in self.of_type(ast.AsyncFunctionDef))
+        found.update(item.name for item in self.of_type(ast.ClassDef))
+        strings = (item.value for item in self.of_type(ast.Constant) if isinstance(item.value, str))
+        found.update(text for text in strings if " " not in text)
+        return frozenset(map(str.lower, found))
 
     def mentions(self, *words: str) -> bool:
         """Whether something that the code names holds one of the words (lower case)."""
-        return any(word in name for name in self.identifiers for word in words)
+        return any(word in self._all_identifiers for word in words)
+
+    @cached_property
+    def _all_identifiers(self) -> str:
+        return "\n".join(sorted(self.identifiers))

@@ -11,23 +11,11 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from ..source.documents import Document
-from ..source.module_paths import absolute_module
 from ..source.project import Project
 from .indexes import Indexed
 from .limits import MAX_ALIAS_HOPS
-from .scopes import (
-    BINDING_NODES,
-    Binding,
-    FunctionNode,
-    Scope,
-    add_binding,
-    attribute_chain,
-    bind_names,
-    bind_target,
-    body_of,
-    children_of,
-    parameters_of,
-)
+from .module_walk import ModuleWalk
+from .scopes import Binding, FunctionNode, Scope, attribute_chain, parameters_of
 
 __all__ = [
     "Binding",
@@ -49,21 +37,27 @@ class ModuleNames(Indexed):
     def __init__(self, document: Document) -> None:
         super().__init__(document)
         self.tree = document.tree
-        self.parents: dict[ast.AST, ast.AST] = {}
-        self.scopes: dict[ast.AST, Scope] = {}
-        self._scope_at: dict[ast.AST, Scope] = {}
-        self.nodes: list[ast.AST] = []
-        """Every node in source order of its parents (breadth first inside a parent)."""
-        self.star_imports: list[str] = []
-        self._walk()
+        walk = ModuleWalk(self.tree, document.path)
+        self.nodes, self.parents, self.scopes = walk.nodes, walk.parents, walk.scopes
+        self.module_scope, self.star_imports = walk.module_scope, walk.star_imports
+        self._scope_at = walk.scope_at
 
     @cached_property
-    def module_scope(self) -> Scope:
-        return self.scopes[self.tree]
+    def imported_packages(self) -> frozenset[str]:
+        """The packages that the module's own scope imports something from."""
+        bindings = (item for group in self.module_scope.bindings.values() for item in group if item.kind == "import")
+        return frozenset((item.qualified or "").partition(".")[0] for item in bindings)
 
     def scope_of(self, node: ast.AST) -> Scope:
-        """The scope in which ``node`` is evaluated."""
-        return self._scope_at.get(node, self.module_scope)
+        """The scope in which ``node`` is evaluated: that of what it is part of, unless it has its own."""
+        known = self._scope_at
+        above: ast.AST | None = node
+        while above is not None:
+            found = known.get(above)
+            if found is not None:
+                return found
+            above = self.parents.get(above)
+        return self.module_scope
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of ``node``, innermost first."""
@@ -110,83 +104,6 @@ class ModuleNames(Indexed):
         targets = {binding.qualified for binding in bindings if binding.kind == "import"}
         return len(kinds) > 1 or len(targets) > 1
 
-    # --- construction -----------------------------------------------------------------------------------------------
-
-    def _walk(self) -> None:
-        self.scopes[self.tree] = Scope(self.tree, None)
-        stack: list[tuple[ast.AST, Scope]] = [(self.tree, self.scopes[self.tree])]
-        globals_of: list[tuple[Scope, str]] = []
-        while stack:
-            node, scope = stack.pop()
-            self.nodes.append(node)
-            self._scope_at[node] = scope
-            if not isinstance(node, BINDING_NODES):
-                for child in children_of(node):
-                    self.parents[child] = node
-                    stack.append((child, scope))
-                continue
-            inner = self._open_scope(node, scope)
-            self._bind(node, scope, globals_of)
-            inside = body_of(node) if inner is not scope else set()
-            for child in children_of(node):
-                self.parents[child] = node
-                stack.append((child, inner if child in inside else scope))
-        for scope, name in globals_of:
-            moved = scope.bindings.pop(name, [])
-            self.module_scope.bindings.setdefault(name, []).extend(moved)
-
-    def _open_scope(self, node: ast.AST, scope: Scope) -> Scope:
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            return scope
-        inner = self.scopes[node] = Scope(node, scope)
-        if not isinstance(node, ast.ClassDef):
-            for parameter in parameters_of(node):
-                add_binding(inner, Binding(parameter.arg, "parameter", parameter, None, inner))
-        return inner
-
-    def _bind(self, node: ast.AST, scope: Scope, globals_of: list[tuple[Scope, str]]) -> None:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                bind_target(target, node.value, node, scope)
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-            if node.value is not None:
-                bind_target(node.target, node.value, node, scope.function if isinstance(node, ast.NamedExpr) else scope)
-        elif isinstance(node, ast.AugAssign):
-            if isinstance(node.target, ast.Name):
-                add_binding(scope, Binding(node.target.id, "augmented", node, None, scope))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            add_binding(scope, Binding(node.name, "function", node, None, scope))
-        elif isinstance(node, ast.ClassDef):
-            add_binding(scope, Binding(node.name, "class", node, None, scope))
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            self._bind_import(node, scope)
-        elif isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            bind_names(node.target, "for", node, scope)
-        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            bind_names(node.optional_vars, "with", node, scope)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            add_binding(scope, Binding(node.name, "other", node, None, scope))
-        elif isinstance(node, ast.Global):
-            globals_of.extend((scope, name) for name in node.names)
-
-    def _bind_import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                name = alias.asname or alias.name.partition(".")[0]
-                target = alias.name if alias.asname else name
-                add_binding(scope, Binding(name, "import", node, None, scope, target))
-            return
-        module = absolute_module(self.document.path, node.module, node.level)
-        for alias in node.names:
-            if alias.name == "*":
-                self.star_imports.append(module)
-            else:
-                name = alias.asname or alias.name
-                add_binding(
-                    scope,
-                    Binding(name, "import", node, None, scope, f"{module}.{alias.name}" if module else alias.name),
-                )
-
 
 STAR_EXPORTS = {
     "torch.cuda.amp": ("autocast", "GradScaler", "custom_fwd", "custom_bwd"),
@@ -219,6 +136,11 @@ def definition_named(project: Project, qualified: str, importer: str) -> tuple[M
 def _defined(project: Project, qualified: str | None, importer: str) -> tuple[ModuleNames, str] | None:
     if qualified is None or qualified.startswith("torch."):
         return None
+    return project.memo(_definition, (qualified, importer))
+
+
+def _definition(project: Project, asked: tuple[str, str]) -> tuple[ModuleNames, str] | None:
+    qualified, importer = asked
     module_name, _, name = qualified.rpartition(".")
     document = project.python_module(module_name, importer)
     return (names_of(project, document), name) if document is not None else None
@@ -235,10 +157,15 @@ def _resolved(project: Project, module: ModuleNames, node: ast.AST) -> tuple[str
 
 
 def _behind_re_exports(project: Project, qualified: str | None, importer: str) -> tuple[str | None, str]:
+    if qualified is None or qualified.startswith("torch."):
+        return qualified, importer
+    return project.memo(_end_of_re_exports, (qualified, importer))
+
+
+def _end_of_re_exports(project: Project, asked: tuple[str, str]) -> tuple[str, str]:
+    qualified, importer = asked
     for _ in range(MAX_ALIAS_HOPS):
-        if qualified is None or qualified.startswith("torch."):
-            break
-        further = _through_project(project, qualified, importer)
+        further = None if qualified.startswith("torch.") else _through_project(project, qualified, importer)
         if further is None:
             break
         qualified, importer = further

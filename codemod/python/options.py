@@ -90,7 +90,7 @@ def options_read(project: Project, module: ModuleNames, node: ast.Attribute) -> 
 def _options_anywhere(project: Project, name: str) -> list[Option]:
     """The declarations of the option ``name``; empty where the name stands in too many files."""
     spellings = (name, name.upper(), name.replace("_", "-"))
-    documents = project.python_documents(WORDS, where=lambda text: any(spelling in text for spelling in spellings))
+    documents = project.python_documents(WORDS, spellings)
     found: list[Option] = []
     for count, document in enumerate(documents):
         if count >= MAX_OPTION_FILES:

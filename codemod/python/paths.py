@@ -79,7 +79,7 @@ def guards(module: ModuleNames, node: ast.AST) -> tuple[Guard, ...]:
     child: ast.AST = node
     for parent in module.ancestors(node):
         if isinstance(child, ast.stmt):
-            found.extend(_early_exits(module, parent, child))
+            found.extend(_early_exits(module, child))
         if isinstance(parent, ast.If | ast.IfExp) and child is not parent.test:
             body = parent.body if isinstance(parent.body, list) else [parent.body]
             found.append(Guard(parent.test, any(child is item for item in body)))
@@ -92,14 +92,10 @@ def guards(module: ModuleNames, node: ast.AST) -> tuple[Guard, ...]:
     return tuple(reversed(found))
 
 
-def _early_exits(module: ModuleNames, parent: ast.AST, child: ast.stmt) -> Iterator[Guard]:
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(parent, field, None)
-        if not isinstance(block, list) or child not in block:
-            continue
-        for statement in reversed(block[: block.index(child)]):
-            if isinstance(statement, ast.If):
-                yield from _leaving(module, statement)
+def _early_exits(module: ModuleNames, child: ast.stmt) -> Iterator[Guard]:
+    ifs, above = module.ifs_above.get(child, ([], 0))
+    for statement in reversed(ifs[:above]):
+        yield from _leaving(module, statement)
 
 
 def _leaving(module: ModuleNames, statement: ast.If) -> Iterator[Guard]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..source.child_fields import within
 from ..source.project import Project
 from .names import Binding, ModuleNames, attribute_chain, definition_of
 
@@ -66,13 +67,15 @@ def reached(project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> 
             continue
         parts[node] = module
         modules.add(module)
-        waiting.extend(_used(project, module, node))
+        waiting.extend(project.memo(_used, (module, node)))
     return Reached(parts)
 
 
-def _used(project: Project, module: ModuleNames, part: ast.AST) -> Iterator[tuple[ModuleNames, ast.AST]]:
+def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[ModuleNames, ast.AST]]:
+    module, part = asked
+    found: list[tuple[ModuleNames, ast.AST]] = []
     seen: set[tuple[str, ...]] = set()
-    for node in ast.walk(part):
+    for node in within(part):
         if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         chain = tuple(attribute_chain(node) or ())
@@ -81,7 +84,8 @@ def _used(project: Project, module: ModuleNames, part: ast.AST) -> Iterator[tupl
         seen.add(chain)
         outer = [item for item in module.scope_of(node).lookup(chain[0]) if _may_be_global(item, module)]
         if outer or module.star_imports:
-            yield from _defined(project, module, node, outer)
+            found += _defined(project, module, node, outer)
+    return found
 
 
 def _may_be_global(binding: Binding, module: ModuleNames) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from ..source.child_fields import within
+
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 ScopeNode: TypeAlias = ast.Module | ast.ClassDef | FunctionNode | ast.Lambda
 
@@ -77,49 +79,6 @@ def parameters_of(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *variadic]
 
 
-BINDING_NODES = (
-    ast.Assign,
-    ast.AnnAssign,
-    ast.NamedExpr,
-    ast.AugAssign,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Lambda,
-    ast.Import,
-    ast.ImportFrom,
-    ast.For,
-    ast.AsyncFor,
-    ast.comprehension,
-    ast.withitem,
-    ast.ExceptHandler,
-    ast.Global,
-)
-
-
-EMPTY_NODES = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
-
-
-def children_of(node: ast.AST) -> list[ast.AST]:
-    """The child nodes, last one first; contexts and operators, which carry nothing, are left out."""
-    found: list[ast.AST] = []
-    for name in node._fields:
-        value = getattr(node, name, None)
-        if value.__class__ is list:
-            found += [item for item in value if isinstance(item, ast.AST) and not isinstance(item, ast.cmpop)]
-        elif isinstance(value, ast.AST) and not isinstance(value, EMPTY_NODES):
-            found.append(value)
-    found.reverse()
-    return found
-
-
-def body_of(owner: ast.AST) -> set[ast.AST]:
-    """The children evaluated inside the scope: decorators, defaults, annotations and bases belong to the outer one."""
-    if isinstance(owner, ast.Lambda):
-        return {owner.body}
-    return set(owner.body) if isinstance(owner, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else set()
-
-
 def bind_target(target: ast.expr, value: ast.expr, node: ast.AST, scope: Scope) -> None:
     """Bind the names of an assignment's target, paired with their values where both sides are displays."""
     if isinstance(target, ast.Name):
@@ -153,7 +112,7 @@ def stored_by(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | None]]
 
 def bind_names(target: ast.expr, kind: BindingKind, node: ast.AST, scope: Scope) -> None:
     """Bind every name of a target whose values no single expression gives."""
-    for child in ast.walk(target):
+    for child in within(target):
         if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
             add_binding(scope, Binding(child.id, kind, node, None, scope))
 
@@ -172,21 +131,3 @@ def attribute_chain(node: ast.AST) -> list[str] | None:
     if not isinstance(node, ast.Name):
         return None
     return [node.id, *reversed(parts)]
-
-
-def identifiers_of(node: ast.AST) -> Iterator[str]:
-    """What one node names by itself."""
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.arg | ast.keyword):
-        yield node.arg or ""
-    elif isinstance(node, ast.alias):
-        yield from (node.name, node.asname or "")
-    elif isinstance(node, ast.ImportFrom):
-        yield node.module or ""
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
-        yield node.value

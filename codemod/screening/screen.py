@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ..model import Applicability, Finding, Fix, Rule
@@ -55,7 +56,7 @@ class Screen:
         silenced += [Silenced(finding, Silence.SETTINGS) for finding in ignored]
         counting = _less(counting, ignored)
         if self.baseline is not None:
-            counting, known, self.outdated = self.baseline.part(counting, project, self._may_find)
+            counting, known, self.outdated = self.baseline.part(counting, project, partial(self._may_find, project))
             if self._known_rows is None:
                 self._known_rows = _rows_by_rule(known)
             edited = tuple(_where_known(project, counting, self._known_rows))
@@ -79,9 +80,9 @@ class Screen:
             self._taken[settings] = frozenset(rule.code for rule in self.ran if selection.takes(rule))
         return code in self._taken[settings]
 
-    def _may_find(self, path: str, code: str) -> bool:
+    def _may_find(self, project: Project, path: str, code: str) -> bool:
         """Whether this run would tell of a finding of the rule in the file."""
-        return any(rule.code == code for rule in self.ran) and self._takes(path, code)
+        return project.is_checked(path) and any(rule.code == code for rule in self.ran) and self._takes(path, code)
 
     def _ignored(self, finding: Finding) -> bool:
         settings = self.settings.of(finding.path)

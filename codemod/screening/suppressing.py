@@ -43,7 +43,8 @@ def silence(
             kept.append(finding)
     rule = next((rule for rule in ran if rule.code == UNUSED_SUPPRESSION), None)
     if rule is not None:
-        about = _Judge(project, rule, ran, known, used, whole).judged(comments)
+        here = {path: found for path, found in comments.items() if project.is_checked(path)}
+        about = _Judge(project, rule, ran, known, used, whole).judged(here)
         kept, silenced = [*kept, *about.findings], [*silenced, *about.silenced]
     return Screened(tuple(sorted(without_protected_edits(project, kept), key=_place)), tuple(silenced))
 

@@ -47,6 +47,14 @@ def decode(data: bytes, *, python: bool, strict: bool) -> tuple[bytes, str, str]
         return b"", "iso-8859-1", data.decode("iso-8859-1")
 
 
+def is_plain_python(data: bytes) -> bool:
+    """Whether Python source is UTF-8 throughout: a word then stands in its text where its bytes stand here."""
+    try:
+        return _python_encoding(data) == "utf-8" and (data.isascii() or bool(data.decode("utf-8")))
+    except (Unreadable, UnicodeError):
+        return False
+
+
 def _decode_as(data: bytes, encoding: str) -> str:
     try:
         with warnings.catch_warnings():

@@ -60,6 +60,10 @@ class Discovery:
     links: dict[str, str] = field(default_factory=dict)
     """Symlinked files: path -> where they really are, absolute and inside the root."""
     skipped: dict[str, str] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    """Absolute paths of the directories whose entries were looked through."""
+    asked: list[str] = field(default_factory=list)
+    """Absolute paths of files that scripts read with ``source``, whether or not they exist."""
 
     def skip(self, path: str, reason: str) -> None:
         """Record, once per path, why it is not read."""
@@ -93,7 +97,7 @@ def discover(
             walker.walk(start)
         else:
             walker.add_named(start)
-    found.paths.update(path for path in sourced_files(root, found.paths) if walker.may_add(path))
+    found.paths.update(path for path in sourced_files(root, found.paths, found.asked) if walker.may_add(path))
     _drop_links_to_found_files(found)
     return found
 
@@ -202,6 +206,7 @@ class _Walker:
                     return
 
     def _entries(self, full: str, path: str) -> list[os.DirEntry[str]]:
+        self.found.folders.append(full)
         try:
             with os.scandir(full) as entries:
                 return sorted(entries, key=lambda entry: entry.name, reverse=True)

@@ -14,6 +14,7 @@ class ModulePaths:
         self._by_tail: dict[str, list[str]] = {}
         for path in sorted(self._paths):
             self._by_tail.setdefault(_tail(path), []).append(path)
+        self._found: dict[tuple[str, str], str | None] = {}
 
     def find(self, module: str, importer: str = "") -> str | None:
         """The file of ``module``, or None when there is none or no telling which.
@@ -21,6 +22,12 @@ class ModulePaths:
         ``importer`` is the file that imports it: a script's own folder comes first on ``sys.path``, and of several
         folders that hold such a module the nearest one around the importer is meant.
         """
+        question = (module, importer)
+        if question not in self._found:
+            self._found[question] = self._find(module, importer)
+        return self._found[question]
+
+    def _find(self, module: str, importer: str) -> str | None:
         if not module or not all(_is_name(part) for part in module.split(".")):
             return None
         stem = module.replace(".", "/")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-import gc
 import io
 import sys
 import tokenize
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
 from ..model import PrecfixError
+from .child_fields import CHILD_FIELDS
 
 MAX_DEPTH = 200
 """Deeper trees are refused: visitors recurse two or three calls a level, and Python stops them at 1000."""
 _SHORT = MAX_DEPTH
 """Bytes in which nothing can be nested too deeply."""
+
+_PLACED = frozenset({*ast.stmt.__subclasses__(), *ast.expr.__subclasses__()})
+"""Nodes that say where they end."""
 
 _HARMLESS = 200_000
 """Characters in which no chain of operators is long enough to overflow the stack of Python 3.10."""
@@ -38,7 +40,7 @@ def parse_python(text: str) -> ast.Module:
     if sys.version_info < (3, 11) and len(text) > _HARMLESS and _longest_statement(text) > _HARMLESS // 2:
         raise Unparsable(0, "nested too deeply for Python's parser")  # which would crash, not raise
     try:
-        with warnings.catch_warnings(), _collector_paused():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
@@ -94,32 +96,28 @@ def _longest_statement(text: str) -> int:
     return longest
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Trees hold no garbage while they are made, and looking for it takes three times as long as parsing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _is_too_deep(tree: ast.Module) -> bool:
     """Whether statements and expressions nest beyond the limit; what is short is not looked into."""
-    pending: list[tuple[ast.AST, int]] = [(tree, 0)]
-    while pending:
-        node, depth = pending.pop()
-        if depth > MAX_DEPTH:
-            return True
-        for child in ast.iter_child_nodes(node):
-            if not isinstance(child, ast.stmt | ast.expr) or not _is_short(child):
-                pending.append((child, depth + 1))
-    return False
+    level: list[ast.AST] = [tree]
+    for _ in range(MAX_DEPTH):
+        below: list[ast.AST] = []
+        for node in level:
+            for field in CHILD_FIELDS[node.__class__]:
+                value: Any = getattr(node, field, None)
+                for child in value if value.__class__ is list else (value,):
+                    kind = child.__class__
+                    if kind in _PLACED:
+                        if child.end_lineno != child.lineno or child.end_col_offset - child.col_offset > _SHORT:
+                            below.append(child)
+                    elif isinstance(child, ast.AST):
+                        below.append(child)
+        if not below:
+            return False
+        level = below
+    return any(_is_long(child) for node in level for child in ast.iter_child_nodes(node))
 
 
-def _is_short(node: ast.stmt | ast.expr) -> bool:
-    if node.end_lineno != node.lineno or node.end_col_offset is None:
-        return False
-    return node.end_col_offset - node.col_offset <= _SHORT
+def _is_long(node: ast.AST) -> bool:
+    if not isinstance(node, ast.stmt | ast.expr):
+        return True
+    return node.end_lineno != node.lineno or (node.end_col_offset or 0) - node.col_offset > _SHORT

@@ -15,11 +15,13 @@ from .discovery import Discovery, LeaveOut, Limits, discover
 from .documents import Document, FileKind, kind_of
 from .module_paths import ModulePaths
 from .parsing import Unparsable
+from .question import Question
 from .store import FileStore
-from .word_search import PRECISION_WORDS, words_in
+from .word_search import PRECISION_WORDS
 
 __all__ = ["PRECISION_WORDS", "Limits", "Project"]
 
+PYTHON_KINDS = (FileKind.PYTHON, FileKind.NOTEBOOK)
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
@@ -37,13 +39,11 @@ class Project:
     """The files below ``root``. Nothing is read before it is asked for; nothing in it is ever executed."""
 
     def __init__(
-        self,
-        store: FileStore,
-        replaced: Mapping[str, Document] | None = None,
-        terms: Terms | None = None,
+        self, store: FileStore, replaced: Mapping[str, Document] | None = None, terms: Terms | None = None
     ) -> None:
         """Use `Project.open`."""
         self._store = store
+        self.discovery: Discovery = store.discovery
         self._terms = terms or Terms()
         self._replaced = dict(replaced or {})
         self._checked: frozenset[str] | None = None
@@ -62,15 +62,18 @@ class Project:
         limits: Limits | None = None,
         profile: Profile | None = None,
         leave_out: LeaveOut | None = None,
+        given: Mapping[str, bytes] | None = None,
     ) -> Project:
         """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
 
         ``excludes`` are gitignore patterns relative to the root, ``leave_out`` is asked for each path besides; files
-        named in ``paths`` are read in any case.
+        named in ``paths`` are read in any case; ``given`` is what some files hold, whatever is on the disk.
         Raises `UsageError` for a path that does not exist or cannot be read.
         """
         limits = limits or Limits()
-        return cls(FileStore(discover(paths, excludes, limits, leave_out), limits), terms=Terms(profile=profile))
+        found = discover(paths, excludes, limits, leave_out)
+        found.paths.update(given or {})
+        return cls(FileStore(found, limits, given), terms=Terms(profile=profile))
 
     @classmethod
     def of_data(cls, root: Path, name: str, data: bytes) -> Project:
@@ -116,54 +119,56 @@ class Project:
 
     def document(self, path: str) -> Document | None:
         """The document at ``path``; None (and recorded in ``skipped``) when it cannot be read or is no project file."""
-        return self._replaced.get(path) or self._store.document(path)
+        return self._replaced.get(path) or self.unchanged_document(path)
 
     def unchanged_document(self, path: str) -> Document | None:
         """The document at ``path`` as it is on the disk, whatever texts have been replaced since."""
-        return self._store.document(path)
+        document = self._store.document(path)
+        return self._store.keep(document) if document is not None else None
 
     def documents(self, kind: FileKind, containing: Iterable[str] = ()) -> Iterator[Document]:
         """The readable documents of a kind, by path, that hold any of the words (letter case aside)."""
-        return self._documents((kind,), tuple(containing))
+        return self._documents(Question.of((kind,), containing))
 
     def python_documents(
-        self, containing: Iterable[str] = (), where: Callable[[str], bool] | None = None
+        self, containing: Iterable[str] = (), *also: Iterable[str], where: Callable[[str], bool] | None = None
     ) -> Iterator[Document]:
         """Python files and notebooks that hold any of the words (letter case aside) and parse, by path.
 
-        Without words: all of them. ``where`` looks at the text before it is parsed, which is the costly part. What
-        does not parse is recorded in ``skipped``, and so is each cell of a notebook that had to be left out.
+        Without words: all of them. Each further group asks for one of its words besides, exactly as written in the
+        text. ``where`` is for what no words can say: it looks at the text before it is parsed, which is the costly
+        part. What does not parse is recorded in ``skipped``, and so is each cell of a notebook that had to be left out.
         """
-        for document in self._documents((FileKind.PYTHON, FileKind.NOTEBOOK), tuple(containing)):
-            if (where is None or where(document.text)) and self._parses(document):
+        for document in self._documents(Question.of(PYTHON_KINDS, containing, also, where)):
+            if self._parses(document):
                 yield document
 
+    def python_paths(
+        self, containing: Iterable[str], *also: Iterable[str], where: Callable[[str], bool] | None = None
+    ) -> list[str]:
+        """The paths of the Python files and notebooks for the same questions; nothing is parsed or kept."""
+        question = Question.of(PYTHON_KINDS, containing, also, where)
+        return [
+            path
+            for path in self.candidates(question)
+            if (where is None and path not in self._replaced and self._store.is_plain(path))
+            or self._fitting(path, question) is not None
+        ]
+
     def checked_documents(
-        self, containing: Iterable[str] = (), where: Callable[[str], bool] | None = None
+        self, containing: Iterable[str] = (), *also: Iterable[str], where: Callable[[str], bool] | None = None
     ) -> Iterator[Document]:
         """Those of `python_documents` in which mistakes are looked for (`checking`).
 
-        For the loop of a rule whose findings are in the document at hand. What is known of the project (callers,
-        imports, classes) is always asked of `python_documents`.
+        For the loop of a rule whose findings are in the document at hand; callers, imports, classes need all.
         """
-        for document in self._documents((FileKind.PYTHON, FileKind.NOTEBOOK), tuple(containing), self._checked):
-            if (where is None or where(document.text)) and self._parses(document):
+        for document in self._documents(Question.of(PYTHON_KINDS, containing, also, where), self._checked):
+            if self._parses(document):
                 yield document
 
     def is_checked(self, path: str) -> bool:
         """Whether mistakes are looked for in this file."""
         return self._checked is None or path in self._checked
-
-    def python_paths(self, containing: Iterable[str], where: Callable[[str], bool]) -> list[str]:
-        """The paths of the Python files and notebooks that hold any of the words; nothing is parsed or kept."""
-        lowered = tuple(word.lower() for word in containing)
-        kinds = (FileKind.PYTHON, FileKind.NOTEBOOK)
-        found = []
-        for path in sorted({*self._store.paths_holding(kinds, lowered), *self._replaced}):
-            document = self._replaced.get(path) or self._store.document(path, keep=False)
-            if document is not None and document.kind in kinds and _holds(document, lowered) and where(document.text):
-                found.append(path)
-        return found
 
     def python_documents_at(self, paths: Iterable[str]) -> Iterator[Document]:
         """The documents at some paths, as far as they can be read and parse."""
@@ -197,21 +202,27 @@ class Project:
             self.record_skip(document.path, f"{place} is left out: {cell.reason}")
         return True
 
-    def _documents(
-        self, kinds: tuple[FileKind, ...], words: tuple[str, ...], among: frozenset[str] | None = None
-    ) -> Iterator[Document]:
-        lowered = tuple(word.lower() for word in words)
-        paths = {*self._store.paths_holding(kinds, lowered), *self._replaced}
-        for path in sorted(paths if among is None else paths & among):
-            replaced = self._replaced.get(path)
-            if replaced is None:
-                document = self._store.document(path, keep=bool(words))
-            elif replaced.kind in kinds and _holds(replaced, lowered):
-                document = replaced
-            else:
-                continue
+    def _documents(self, question: Question, among: frozenset[str] | None = None) -> Iterator[Document]:
+        for path in self.candidates(question):
+            document = self._fitting(path, question) if among is None or path in among else None
             if document is not None:
+                if (question.words or question.also) and path not in self._replaced:
+                    self._store.keep(document)
                 yield document
+
+    def candidates(self, question: Question) -> Sequence[str]:
+        """The paths of all files that may answer a question, and of some that do not."""
+        found = self._store.paths_for(question)
+        return sorted({*found, *self._replaced}) if self._replaced else found
+
+    def _fitting(self, path: str, question: Question) -> Document | None:
+        """The document of a candidate, if it answers the question."""
+        document = self._replaced.get(path)
+        is_certain = document is None and self._store.is_certain(path, question)
+        document = document or self._store.document(path)
+        if document is None or not (is_certain or (question.may_fit(document) and question.is_written_in(document))):
+            return None
+        return document if question.where is None or question.where(document.text) else None
 
     def record_skip(self, path: str, reason: str) -> None:
         """Note that a file (or a part of it) was left out, once per reason."""
@@ -228,9 +239,9 @@ class Project:
         return self.fact(_module_paths).find(module, importer)
 
     @property
-    def parsed_count(self) -> int:
-        """How many Python documents rules have asked for so far."""
-        return len(self._parsed)
+    def parsed(self) -> frozenset[str]:
+        """The Python documents that rules have asked for so far."""
+        return frozenset(self._parsed)
 
     # --- changes and facts --------------------------------------------------------------------------------------------
 
@@ -267,22 +278,18 @@ class Project:
         kept = {path: document for path, document in self._replaced.items() if path not in left_out}
         return self._like(self._store.without(left_out), kept)
 
-    def detached(self, *facts: Callable[[Project], object]) -> Project:
-        """This project with nothing read yet: what is parsed through it goes when it goes.
+    def note(self, skipped: Iterable[Skipped], parsed: Iterable[str]) -> None:
+        """Add what another process left out and parsed."""
+        self._parsed |= {*parsed}
+        for skip in skipped:
+            self.record_skip(skip.path, skip.reason)
 
-        ``facts`` are taken over as they are known here; they must not hold documents or nodes of these.
-        """
-        other = Project(self._store.fresh(), self._replaced, self._terms)
-        other._own_skips, other._parsed = self._own_skips, self._parsed
-        for compute in facts:
-            other._facts[compute] = self.fact(compute)
-        return other
+    def size_of(self, path: str) -> int:
+        """Bytes; 0 where nobody can say."""
+        return len(self._replaced[path].data) if path in self._replaced else self._store.size_of(path)
 
     def checking(self, paths: Iterable[str] | None) -> Project:
-        """This project, with mistakes looked for in some of its files only; None: in all of them.
-
-        Documents and facts are shared: they are about the whole project whatever is checked.
-        """
+        """This project, with mistakes looked for in some files only; None: in all. Documents and facts are shared."""
         whole = self._whole
         if paths is None:
             return whole
@@ -328,12 +335,6 @@ class Project:
     def document_fact(self, compute: Callable[[Document], T], document: Document) -> T:
         """``compute(document)``, computed once for this document and shared by all projects that hold it."""
         return document.fact(compute)
-
-
-def _holds(document: Document, lowered: tuple[str, ...]) -> bool:
-    if not lowered:
-        return True
-    return not words_in(document.data, lowered).isdisjoint(lowered)
 
 
 def _module_paths(project: Project) -> ModulePaths:

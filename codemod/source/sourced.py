@@ -19,17 +19,20 @@ _SOURCE = re.compile(
 )
 
 
-def sourced_files(root: str, paths: set[str]) -> Iterator[str]:
+def sourced_files(root: str, paths: set[str], asked: list[str]) -> Iterator[str]:
     """Paths, relative to ``root``, that the shell scripts among ``paths`` name outright and that are not in it yet.
 
-    Only regular files inside the root count, by a literal name, relative to the root or to the script.
+    Only regular files inside the root count, by a literal name, relative to the root or to the script. ``asked`` gets
+    the absolute paths of all files that were looked for.
     """
     for script in sorted(path for path in paths if kind_of(path) is FileKind.SHELL):
         for name in _named_in(os.path.join(root, *script.split("/"))):
             for folder in ("", script.rpartition("/")[0]):
                 found = os.path.normpath(os.path.join(folder, name)).replace(os.sep, "/")
-                if found not in paths and kind_of(found) is not None and _is_plain_file(root, found):
-                    yield found
+                if found not in paths and kind_of(found) is not None:
+                    asked.append(os.path.join(root, *found.split("/")))
+                    if _is_plain_file(root, found):
+                        yield found
 
 
 def _named_in(script: str) -> list[str]:

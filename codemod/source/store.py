@@ -11,7 +11,9 @@ from weakref import WeakValueDictionary
 from ..outcome import Skipped
 from .discovery import Discovery, Limits
 from .documents import Document, FileKind, Unreadable, kind_of
+from .question import Question
 from .reading import FileRefused, read_regular_file
+from .word_index import INDEXED, WordIndex
 from .word_search import PRECISION_WORDS, SEARCHED, words_in
 
 
@@ -21,6 +23,7 @@ class FileStore:
     def __init__(self, discovery: Discovery, limits: Limits, given: Mapping[str, bytes] | None = None) -> None:
         """``given`` are the bytes of files that are not read from the disk."""
         self.root: Path = discovery.root
+        self.discovery = discovery
         self.paths: tuple[str, ...] = tuple(sorted(discovery.paths))
         self.skipped: dict[tuple[str, str], Skipped] = {
             (path, reason): Skipped(path, reason) for path, reason in discovery.skipped.items()
@@ -35,18 +38,30 @@ class FileStore:
         self._passing: WeakValueDictionary[str, Document] = WeakValueDictionary()
         self._words: dict[str, frozenset[str]] = {}  # path -> the words it holds, of those ever asked for
         self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
+        self._index = WordIndex(self._read, self.paths)
+        self._answers: dict[object, list[str]] = {}
 
-    def document(self, path: str, keep: bool = True) -> Document | None:
+    def document(self, path: str) -> Document | None:
         """The document at ``path``; None when it is no file of the project or unreadable (recorded once).
 
-        With ``keep`` it stays in memory; else only for as long as somebody holds it.
+        It is the same one for as long as somebody holds it; `keep` it for those who come later.
         """
         known = self._passing.get(path)
-        if known is None:
-            known = self._load(path)
-        if keep and known is not None:
-            self._kept[path] = known
-        return known
+        return self._load(path) if known is None else known
+
+    def keep(self, document: Document) -> Document:
+        """Hold a document of this store in memory."""
+        self._kept[document.path] = document
+        return document
+
+    def size_of(self, path: str) -> int:
+        """How many bytes a file has; 0 where nobody can say."""
+        if path in self._given:
+            return len(self._given[path])
+        try:
+            return os.stat(os.path.join(self._root, *path.split("/"))).st_size
+        except (OSError, ValueError):
+            return 0
 
     def fresh(self) -> FileStore:
         """A store of the same files that shares what is known of their words, and holds no documents."""
@@ -60,6 +75,8 @@ class FileStore:
         other = self.fresh()
         other.paths = tuple(path for path in self.paths if path not in paths)
         other._kinds = {path: kind for path, kind in self._kinds.items() if path not in paths}
+        other._index = WordIndex(other._read, other.paths)
+        other._answers = {}
         return other
 
     def _load(self, path: str) -> Document | None:
@@ -76,8 +93,28 @@ class FileStore:
         self._passing[path] = document
         return document
 
-    def paths_holding(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> list[str]:
-        """The paths of some kinds whose bytes hold any of the words (lower case), sorted. No words: all of them."""
+    def paths_for(self, question: Question) -> list[str]:
+        """The paths that may answer a question, its ``where`` aside, sorted; they do where that `is_certain`."""
+        key = (question.kinds, question.words, question.also)
+        if key not in self._answers:
+            paths = self._holding(question.kinds, question.words)
+            for group in question.also:
+                written = self._index.writing(group, filter(self.is_plain, paths))
+                paths = [path for path in paths if path in written or not self.is_plain(path)]
+            self._answers[key] = paths
+        return self._answers[key]
+
+    def is_certain(self, path: str, question: Question) -> bool:
+        """Whether a path among `paths_for` answers the question, without a look at its text."""
+        return not question.also or self.is_plain(path)
+
+    def is_plain(self, path: str) -> bool:
+        """Whether a file can be read for certain, as its text is its bytes."""
+        return path in self._index.plain
+
+    def _holding(self, kinds: tuple[FileKind, ...], words: tuple[str, ...]) -> list[str]:
+        if words and set(INDEXED).issuperset(kinds):
+            return sorted(path for path in self._index.holding(words) if self._kinds[path] in kinds)
         paths = [path for path in self.paths if self._kinds[path] in kinds]
         if not words:
             return paths

@@ -118,6 +118,11 @@ def autocasts(project: Project) -> tuple[Autocast, ...]:
     return project.fact(_all_autocasts)
 
 
+def checked_autocasts(project: Project) -> tuple[Autocast, ...]:
+    """Those in the files in which mistakes are looked for."""
+    return tuple(item for item in autocasts(project) if project.is_checked(item.module.document.path))
+
+
 def training_autocasts(project: Project) -> tuple[Autocast, ...]:
     """Every autocast made in a file that also runs a backward pass."""
     return tuple(item for item in autocasts(project) if "backward" in item.module.calls_by_name)

@@ -114,7 +114,7 @@ def _set_anywhere(question: Trace[bool], module: ModuleNames, node: ast.Attribut
     """``args.amp = args.amp and device.type == "cuda"``, here or in another file of the project."""
     if attribute_chain(node) is None or (module.qualified(node) or "").startswith("torch"):
         return
-    documents = question.project.python_documents((node.attr,), where=lambda text: f".{node.attr} =" in text)
+    documents = question.project.python_documents((node.attr,), (f".{node.attr} =",))
     modules = (names_of(question.project, document) for document in islice(documents, MAX_DOCUMENTS))
     for other in dict.fromkeys((module, *modules)):
         for _, value, statement in other.attribute_stores.get(node.attr, []):

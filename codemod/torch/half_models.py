@@ -171,7 +171,8 @@ def _moves_only(call: ast.Call) -> bool:
 
 def prepared_half_models(project: Project) -> Iterator[HalfModel]:
     """Float16 models that go through ``Accelerator(mixed_precision="fp16").prepare`` together with their optimizer."""
-    for document in project.python_documents(("mixed_precision",), where=_prepares_in_half):
+    spelled = (("prepare(",), ("Accelerator(",), ('"fp16"', "'fp16'"))
+    for document in project.python_documents(("mixed_precision",), *spelled):
         module = names_of(project, document)
         for call in module.calls:
             if (
@@ -180,10 +181,6 @@ def prepared_half_models(project: Project) -> Iterator[HalfModel]:
                 and _is_fp16(project, module, call.func.value)
             ):
                 yield from _prepared(project, module, call)
-
-
-def _prepares_in_half(text: str) -> bool:
-    return "prepare(" in text and "Accelerator(" in text and ('"fp16"' in text or "'fp16'" in text)
 
 
 def _is_fp16(project: Project, module: ModuleNames, node: ast.expr) -> bool:
@@ -221,13 +218,9 @@ def _value_before(module: ModuleNames, node: ast.expr, before: ast.Call) -> ast.
 # --- pipelines --------------------------------------------------------------------------------------------------------
 
 
-def _validates_in_half(text: str) -> bool:
-    return all(word in text for word in ("unwrap", "ipeline", "backward"))
-
-
 def live_pipelines(project: Project) -> Iterator[LivePipeline]:
     """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
-    for document in project.python_documents(("float16", ".half("), where=_validates_in_half):
+    for document in project.python_documents(("float16", ".half("), ("unwrap",), ("ipeline",), ("backward",)):
         module = names_of(project, document)
         for call in module.calls:
             named = (

@@ -26,6 +26,16 @@ def follow(project: Project, scaler: Scaler) -> None:
     _Flow(project, scaler).run()
 
 
+def _reads_by_scope(_: Project, named: tuple[ModuleNames, str]) -> dict[Scope, list[ast.Name]]:
+    """The reads of a name in a file, by the scope that binds it."""
+    module, name = named
+    found: dict[Scope, list[ast.Name]] = {}
+    for node in module.name_loads.get(name, []):
+        if bindings := module.scope_of(node).lookup(name):
+            found.setdefault(bindings[0].scope, []).append(node)
+    return found
+
+
 class _Flow:
     """Follows one scaler until no new alias turns up (bounded)."""
 
@@ -55,15 +65,13 @@ class _Flow:
         if isinstance(alias, AttributeAlias):
             yield from self._attribute_references(alias)
             return
-        for node in alias.module.name_loads.get(alias.name, []):
-            bindings = alias.module.scope_of(node).lookup(alias.name)
-            if bindings and bindings[0].scope is alias.scope:
-                yield alias.module, node
+        for node in self.project.memo(_reads_by_scope, (alias.module, alias.name)).get(alias.scope, ()):
+            yield alias.module, node
         if isinstance(alias.scope.node, ast.Module):
             yield from self._imports_of(alias)
 
     def _imports_of(self, alias: NameAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
-        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: alias.name in text):
+        for document in self.project.python_documents((*WORDS, "scaler"), (alias.name,)):
             if document is alias.module.document:
                 continue
             other = names_of(self.project, document)
@@ -79,7 +87,7 @@ class _Flow:
 
     def _attribute_references(self, alias: AttributeAlias) -> Iterator[tuple[ModuleNames, ast.expr]]:
         member = f".{alias.name}"
-        for document in self.project.python_documents((*WORDS, "scaler"), where=lambda text: member in text):
+        for document in self.project.python_documents((*WORDS, "scaler"), (member,)):
             module = names_of(self.project, document)
             for node in module.attribute_loads.get(alias.name, []):
                 if self._same_attribute(alias, module, node):
@@ -240,7 +248,7 @@ class _Flow:
             return
         self.returning.add(function)
         name = function.name
-        for document in self.project.python_documents(USING, where=lambda text: name in text):
+        for document in self.project.python_documents(USING, (name,)):
             other = names_of(self.project, document)
             for call in other.calls_by_name.get(function.name, []):
                 if not self._reaches(other, call, function):

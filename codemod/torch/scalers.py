@@ -18,8 +18,7 @@ def scalers(project: Project) -> tuple[Scaler, ...]:
     return project.fact(_all_scalers)
 
 
-def _may_make_scaler(text: str) -> bool:
-    return any(spelling in text for spelling in ("caler(", "caler (", "caler as "))
+SPELLINGS = ("caler(", "caler (", "caler as ")
 
 
 def _candidates(module: ModuleNames) -> list[ast.Call]:
@@ -37,7 +36,7 @@ def _candidates(module: ModuleNames) -> list[ast.Call]:
 
 def _all_scalers(project: Project) -> tuple[Scaler, ...]:
     found = []
-    for document in project.python_documents(WORDS, where=_may_make_scaler):
+    for document in project.python_documents(WORDS, SPELLINGS):
         module = names_of(project, document)
         for call in _candidates(module):
             scaler = scaler_made_by(project, module, call)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from ..python.bindings import values_at
 from ..python.functions import class_of
 from ..python.names import ModuleNames, attribute_chain
-from ..python.paths import calls_of, exclusive, function_of, position
+from ..python.paths import exclusive, function_of, position
 from ..source.project import Project
 from .autocast import Autocast
 from .scalers import scalers
@@ -50,14 +51,15 @@ def training_step(project: Project, region: Autocast) -> LossStep | None:
     module, function = region.module, function_of(region.module, region.node)
     block = module.statement_of(region.node)
     made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    calls = [call for call in calls_of(module, function) if isinstance(call.func, ast.Attribute)]
-    for call in calls:
-        if call.func.attr != "backward" or position(call) < position(block):  # type: ignore[attr-defined]
+    backwards = module.calls_inside.get((function, "backward"), [])
+    for call in backwards[bisect_left(backwards, position(block), key=position) :]:
+        if not isinstance(call.func, ast.Attribute):
             continue
         loss = _loss_name(call)
-        if loss not in made or _is_multiplied(function, loss) or exclusive(module, call, region.node):
+        if loss not in made or loss in project.memo(_multiplied, function) or exclusive(module, call, region.node):
             continue
-        steps = [item for item in calls if _steps(item) and not exclusive(module, item, call)]
+        called = module.calls_inside.get((function, "step"), [])
+        steps = [item for item in called if _steps(item) and not exclusive(module, item, call)]
         if steps and not any(_is_own_optimizer(project, module, item) for item in steps):
             return LossStep(module, function, region, call, tuple(steps))
     return None
@@ -70,8 +72,9 @@ def _loss_name(call: ast.Call) -> str:
     return receiver.id if isinstance(receiver, ast.Name) else ""
 
 
-def _is_multiplied(function: ast.AST, loss: str) -> bool:
-    """``loss * 1024`` or ``loss * scale``: scaling by hand."""
+def _multiplied(_: Project, function: ast.AST) -> frozenset[str]:
+    """What is scaled by hand in a function: ``loss * 1024``, ``loss * scale``."""
+    found: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             sides = [node.left, node.right]
@@ -81,9 +84,9 @@ def _is_multiplied(function: ast.AST, loss: str) -> bool:
             continue
         texts = [ast.unparse(side) for side in sides]
         large = any(isinstance(side, ast.Constant | ast.BinOp) and _is_large(side) for side in sides)
-        if loss in texts and (large or any("scal" in text.lower() for text in texts)):
-            return True
-    return False
+        if large or any("scal" in text.lower() for text in texts):
+            found.update(texts)
+    return frozenset(found)
 
 
 def _is_large(node: ast.expr) -> bool:
@@ -107,6 +110,10 @@ def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> 
     return any(class_of(project, module, item.func) is not None for item in made_here)
 
 
-def scales_somehow(module: ModuleNames) -> bool:
+def scales_somehow(project: Project, module: ModuleNames) -> bool:
     """Whether the code names something that may scale a loss."""
+    return project.memo(_names_scaling, module)
+
+
+def _names_scaling(_: Project, module: ModuleNames) -> bool:
     return any(any(word in name for word in SCALING_WORDS) and name not in OTHER_SCALERS for name in module.identifiers)

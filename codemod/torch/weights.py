@@ -59,7 +59,7 @@ def weight_choices(project: Project) -> tuple[WeightChoice, ...]:
 
 def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
     found: list[WeightChoice] = []
-    for document in project.python_documents(WORDS, where=_loads_weights):
+    for document in project.python_documents(WORDS, LOADERS):
         module = names_of(project, document)
         for node in _load_dtypes(module):
             for scenario in scenarios_of(project, module, node):
@@ -67,10 +67,6 @@ def _all_choices(project: Project) -> tuple[WeightChoice, ...]:
                 if scenario.value == BF16 and len(chosen) == 1:
                     found.append(WeightChoice(module, node, chosen[0]))
     return tuple(found)
-
-
-def _loads_weights(text: str) -> bool:
-    return any(loader in text for loader in LOADERS)
 
 
 def _names_bf16(item: Given) -> bool:

@@ -64,13 +64,9 @@ def custom_functions(project: Project) -> tuple[CustomFunction, ...]:
 
 
 def _all_functions(project: Project) -> tuple[CustomFunction, ...]:
-    documents = project.python_documents(("autograd",), where=_defines_one)
+    documents = project.python_documents(("autograd",), ("def backward(",), ("def forward(",), ("Function",))
     modules = (names_of(project, document) for document in documents if not is_test(document.path))
     return tuple(found for module in modules for found in _functions_of(project, module))
-
-
-def _defines_one(text: str) -> bool:
-    return "def backward(" in text and "def forward(" in text and "Function" in text
 
 
 def _functions_of(project: Project, module: ModuleNames) -> Iterator[CustomFunction]:

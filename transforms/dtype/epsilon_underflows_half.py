@@ -61,14 +61,10 @@ def check(project: Project) -> Iterator[Finding]:
     words = (".half(", "float16", "autocast", "fp16")
     if not any(True for _ in project.python_documents(words)):
         return
-    for document in project.checked_documents(("e-",), where=_holds_small_number):
+    for document in project.checked_documents(("e-",), ("torch",), SMALL):
         yield from _tensors(project, names_of(project, document))
-    for document in project.checked_documents((".half(", "float16"), where=lambda text: "optim" in text):
+    for document in project.checked_documents((".half(", "float16"), ("optim",)):
         yield from _optimizers(project, names_of(project, document))
-
-
-def _holds_small_number(text: str) -> bool:
-    return "torch" in text and any(end in text for end in SMALL)
 
 
 # --- tensors ----------------------------------------------------------------------------------------------------------

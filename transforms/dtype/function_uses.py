@@ -43,7 +43,7 @@ def applications(project: Project, function: CustomFunction) -> Sequence[tuple[M
 def _all_applications(project: Project) -> dict[str, list[tuple[ModuleNames, ast.Attribute]]]:
     names = {function.name for function in custom_functions(project)}
     found: dict[str, list[tuple[ModuleNames, ast.Attribute]]] = {}
-    documents = project.python_documents((".apply",), where=lambda text: any(f"{name}.apply" in text for name in names))
+    documents = project.python_documents((".apply",), [f"{name}.apply" for name in names])
     for document in documents if names else ():
         if is_test(document.path):
             continue

@@ -45,7 +45,7 @@ PRECISION_WORDS = ("half", "float", "fp16", "fp32", "float16", "float32", "bf16"
 def check(project: Project) -> Iterator[Finding]:
     if project.profile is not None and project.profile.support("fp16") is Support.NATIVE:
         return
-    for document in project.checked_documents(("is_available",), where=_speaks_of_half):
+    for document in project.checked_documents(("is_available",), ("float16", "half")):
         if is_test(document.path):
             continue
         module = names_of(project, document)
@@ -53,10 +53,6 @@ def check(project: Project) -> Iterator[Finding]:
         if devices and not _is_handled(module):
             yield from _weights(module, devices)
             yield from _regions(project, module, devices)
-
-
-def _speaks_of_half(text: str) -> bool:
-    return any(word in text for word in ("float16", "half"))
 
 
 def _cpu_or_cuda(module: ModuleNames) -> dict[str, ast.expr]:

@@ -51,7 +51,7 @@ def check(project: Project) -> Iterator[Finding]:
         if region.form != "with" or not _computes_in_half(project, region) or runs_without_gradients(region):
             continue
         step = training_step(project, region)
-        if step is not None and not scales_somehow(region.module):
+        if step is not None and not scales_somehow(project, region.module):
             yield _finding(project, region, step)
 
 

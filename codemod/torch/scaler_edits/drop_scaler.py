@@ -113,7 +113,7 @@ def _is_taken_elsewhere(project: Project, module: ModuleNames, name: str) -> boo
     stem = module.document.path.rpartition("/")[2].removesuffix(".py")
     if stem == "__init__":
         return True
-    for document in project.python_documents((stem,), where=lambda text: name in text):
+    for document in project.python_documents((stem,), (name,)):
         other = names_of(project, document)
         imports = [item.qualified or "" for scope in other.scopes.values() for item in _imports(scope)]
         if other is not module and any(stem in item.split(".") for item in (*imports, *other.star_imports)):

@@ -26,9 +26,8 @@ def weights_can_be_half(project: Project) -> bool:
 
 def speaks_of_half_weights(project: Project) -> bool:
     return any(True for _ in project.python_documents(CASTS[:-3])) or any(
-        _casts_modules(document.text) for document in project.python_documents(("float16",))
+        True
+        for _ in project.python_documents(
+            ("float16",), ("torch.float16", "torch.bfloat16"), where=lambda text: "autocast" not in text
+        )
     )
-
-
-def _casts_modules(text: str) -> bool:
-    return "autocast" not in text and ("torch.float16" in text or "torch.bfloat16" in text)

@@ -89,7 +89,7 @@ class _Calls:
         names = {node.name for node in subclasses if isinstance(node, ast.ClassDef)}
         if not names:
             return
-        for document in self._project.python_documents(names, lambda text: any(f"{name}(" in text for name in names)):
+        for document in self._project.python_documents(names, [f"{name}(" for name in names]):
             module = names_of(self._project, document)
             for call in (call for name in names for call in module.calls_by_name.get(name, ())):
                 found = class_of(self._project, module, call.func)

@@ -93,16 +93,28 @@ def is_file_named(path: str, pattern: str) -> bool:
 
 def _is_marked(mark: str, marks: Mapping[str, str | None]) -> bool:
     """``a.b`` stands there; ``a.b: glob`` stands there with such a value; ``a + b``: both."""
+    return all(_stands(pattern, wanted, marks) for pattern, wanted in _parts_of(mark))
+
+
+@lru_cache(maxsize=4096)
+def _parts_of(mark: str) -> tuple[tuple[str, str | None], ...]:
+    """The keys that a mark asks for, each with the glob of its value, if there is one."""
+    found = []
     for part in mark.split(" + "):
         pattern, colon, wanted = part.partition(": ")
-        if pattern.startswith("--"):
-            pattern = f"--{plain_flag(pattern)}"
-        if not any(
-            stands_at(path, pattern) and (not colon or (value is not None and fnmatchcase(value, wanted)))
-            for path, value in _candidates(pattern, marks)
-        ):
-            return False
-    return True
+        key = f"--{plain_flag(pattern)}" if pattern.startswith("--") else pattern
+        found.append((key, wanted if colon else None))
+    return tuple(found)
+
+
+def _stands(pattern: str, wanted: str | None, marks: Mapping[str, str | None]) -> bool:
+    if "*" in pattern or "{" in pattern:
+        return any(stands_at(path, pattern) and _fits(value, wanted) for path, value in marks.items())
+    return pattern in marks and len(pattern) <= MAX_PATH and _fits(marks[pattern], wanted)
+
+
+def _fits(value: str | None, wanted: str | None) -> bool:
+    return wanted is None or (value is not None and fnmatchcase(value, wanted))
 
 
 def words_of_mark(mark: str) -> tuple[str, ...]:
@@ -113,12 +125,6 @@ def words_of_mark(mark: str) -> tuple[str, ...]:
         found += re.findall(r"[A-Za-z_]\w{2,}", re.sub(r"\{[^}]*\}", "", pattern))
         found += [] if value in ("true", "false", "null") else re.findall(r"[A-Za-z_]\w{2,}", value)
     return tuple(found)
-
-
-def _candidates(pattern: str, marks: Mapping[str, str | None]) -> Iterable[tuple[str, str | None]]:
-    if "*" not in pattern and "{" not in pattern:
-        return [(pattern, marks[pattern])] if pattern in marks else []
-    return marks.items()
 
 
 def owner_of(frameworks: Iterable[Framework], path: str, marks: Mapping[str, str | None]) -> Framework | None:

@@ -143,7 +143,7 @@ def _asks_for_cuda(module: ModuleNames, node: ast.expr) -> bool:
 
 
 def _must_ask_late(project: Project) -> bool:
-    return bool(project.python_paths(LATE_WORDS, where=lambda text: any(sign in text for sign in TOO_EARLY)))
+    return bool(project.python_paths(LATE_WORDS, TOO_EARLY))
 
 
 def _definition(project: Project, module: ModuleNames, name: str, torch: str, lazy: bool) -> str:

@@ -197,7 +197,7 @@ def _is_an_exception(project: Project, scope: Scope) -> bool:
 
 
 def _is_used_elsewhere(project: Project, scope: Scope, name: str) -> bool:
-    return any(path != scope.path for path in project.python_paths((name,), where=lambda text: name in text))
+    return any(path != scope.path for path in project.python_paths((name,), (name,)))
 
 
 def _stated(scope: Scope) -> list[tuple[str, str | None]]:

@@ -49,7 +49,7 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.releases.gates import is_gated
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_island
+from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios, is_float32_island
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
 from ....codemod.torch.devices import is_cuda_or_other
 from ....codemod.torch.dtypes import BF16
@@ -64,7 +64,7 @@ _MADE = ("with", "value")
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for region in autocasts(project):
+    for region in checked_autocasts(project):
         if is_test(region.module.document.path):
             continue
         wrong = list(mistakes(project, region))

@@ -36,7 +36,7 @@ from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.steps import function_scope, is_in_context
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts, dtype_scenarios
+from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios
 from ....codemod.torch.dtypes import FP16
 from .chosen_regions import is_chosen
 from .declared_dtype import Declared, declared_near
@@ -56,7 +56,7 @@ FORWARDS = (
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for region in autocasts(project):
+    for region in checked_autocasts(project):
         if not _computes_in_default(project, region) or _may_inherit(region) or is_chosen(project, region):
             continue
         declared = declared_near(project, region)

@@ -29,7 +29,7 @@ def fixed_evaluations(project: Project) -> Iterator[Fixed]:
     """Every evaluation of a model in a dtype that its training step, in the same file, does not (always) have."""
     for module, regions in evaluation_regions(project).items():
         training = training_regions(project).get(module, ())
-        for region in regions:
+        for region in regions if project.is_checked(module.document.path) else ():
             found = _differing(project, region, training)
             if found is not None:
                 yield found

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts
+from ....codemod.torch.autocast import Autocast, checked_autocasts
 from .autocast_by_hand import exits_without_arguments
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
@@ -51,7 +51,7 @@ _EXPECTS = ("raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for autocast in autocasts(project):
+    for autocast in checked_autocasts(project):
         if autocast.form == "statement":
             if not _is_expected_to_fail(autocast):
                 yield _dropped(autocast)

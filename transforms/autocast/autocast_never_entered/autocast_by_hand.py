@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from ....codemod.python.bindings import values_at
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import autocasts
+from ....codemod.torch.autocast import checked_autocasts
 
 
 def exits_without_arguments(project: Project) -> Iterator[tuple[ModuleNames, ast.Call]]:
     """Every ``__exit__()`` without its three arguments of an object that is certainly an autocast."""
     made: dict[ModuleNames, set[ast.AST]] = {}
-    for item in autocasts(project):
+    for item in checked_autocasts(project):
         if item.call is not None and item.form in ("value", "statement"):
             made.setdefault(item.module, set()).add(item.call)
     for module, calls in made.items():

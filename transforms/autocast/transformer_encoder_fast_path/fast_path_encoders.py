@@ -61,11 +61,11 @@ def encoders(project: Project) -> tuple[Encoder, ...]:
 
 
 def _encoders(project: Project) -> tuple[Encoder, ...]:
-    documents = list(project.python_documents(WORDS, where=lambda text: "Transformer" in text))
+    documents = list(project.python_documents(WORDS, ("Transformer",)))
     modules = dict.fromkeys(names_of(project, document) for document in documents)
     names = {name for module in modules for name in _subclasses(project, module)}
     if names:
-        others = project.python_documents(names, where=lambda text: any(f"{name}(" in text for name in names))
+        others = project.python_documents(names, [f"{name}(" for name in names])
         modules.update(dict.fromkeys(names_of(project, document) for document in others))
     return tuple(item for module in modules for item in _built(project, module))
 

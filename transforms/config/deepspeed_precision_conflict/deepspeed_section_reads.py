@@ -16,7 +16,7 @@ CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")
 
 def unguarded_reads(project: Project) -> Iterator[tuple[ModuleNames, ast.Subscript]]:
     """Every ``<DeepSpeed config>["fp16"]["enabled"]`` that nothing around it protects from a missing section."""
-    for document in project.checked_documents(("fp16", "bf16"), where=_may_read):
+    for document in project.checked_documents(("fp16", "bf16"), ("enabled",), CONFIG_WORDS):
         module = names_of(project, document)
         for node in module.nodes:
             if isinstance(node, ast.Subscript) and _is_section_read(node) and not _is_guarded(module, node):
@@ -28,10 +28,6 @@ def tolerant(module: ModuleNames, node: ast.Subscript) -> Edit:
     section = node.value
     assert isinstance(section, ast.Subscript)
     return module.replace(node, section.value, ".get(", section.slice, ", {}).get(", node.slice, ", False)")
-
-
-def _may_read(text: str) -> bool:
-    return "enabled" in text and any(word in text for word in CONFIG_WORDS)
 
 
 def _is_section_read(node: ast.Subscript) -> bool:

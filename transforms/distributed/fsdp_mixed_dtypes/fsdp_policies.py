@@ -68,7 +68,7 @@ def policies(project: Project) -> tuple[Policy, ...]:
 
 def _all_policies(project: Project) -> tuple[Policy, ...]:
     found = []
-    for document in project.python_documents(WORDS[:1], where=lambda text: "torch.distributed" in text):
+    for document in project.python_documents(WORDS[:1], ("torch.distributed",)):
         module = names_of(project, document)
         found += [policy for call in _made(module) if (policy := policy_of(project, module, call)) is not None]
     return tuple(found)

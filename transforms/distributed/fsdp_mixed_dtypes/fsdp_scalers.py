@@ -9,7 +9,7 @@ from ....codemod.model import Draft, Edit, Fix, Span
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain
-from ....codemod.python.paths import exclusive, function_of, guard_facts
+from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler import Scaler
 from ....codemod.torch.scalers import scalers
@@ -46,10 +46,9 @@ def _is_plain(scaler: Scaler) -> bool:
 def _wrap(project: Project, scaler: Scaler) -> ast.Call | None:
     """The call that shards the model in the scaler's function (or at module level), itself or one call further."""
     module, home = scaler.module, function_of(scaler.module, scaler.call)
-    for call in module.calls:
-        if function_of(module, call) is not home or exclusive(module, call, scaler.call):
-            continue
-        if _shards(project, module, call) or _leads_to_sharding(project, module, call):
+    for call in calls_of(module, home):
+        shards = _shards(project, module, call) or _leads_to_sharding(project, module, call)
+        if shards and not exclusive(module, call, scaler.call):
             return call
     return None
 
@@ -79,8 +78,7 @@ def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) ->
     target = called_function(project, module, call)
     if target is None:
         return False
-    inner = [item for item in target.module.calls if function_of(target.module, item) is target.node]
-    return any(_shards(project, target.module, item) for item in inner)
+    return any(_shards(project, target.module, item) for item in calls_of(target.module, target.node))
 
 
 # --- the fix ----------------------------------------------------------------------------------------------------------

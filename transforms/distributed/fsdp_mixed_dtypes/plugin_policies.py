@@ -24,7 +24,7 @@ KEYS = {1: "buffer_dtype", 2: "output_dtype"}
 def plugin_clashes(project: Project) -> Iterator[Draft]:
     """Dicts with the third key of the other version, and policies that differ from ``Accelerator(mixed_precision)``."""
     words = ("FullyShardedDataParallelPlugin",)
-    for document in project.python_documents(words, where=lambda text: "mixed_precision_policy" in text):
+    for document in project.python_documents(words, ("mixed_precision_policy",)):
         module = names_of(project, document)
         for call in module.calls_by_name.get(words[0], []):
             if isinstance(call.func, ast.Name | ast.Attribute) and resolve(project, module, call.func) in PLUGINS:

@@ -20,7 +20,7 @@ KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.P
 
 def storage_clashes(project: Project) -> Iterator[Draft]:
     """Loads whose dtype differs from that of the 4-bit storage, in projects that speak of FSDP at all."""
-    for document in project.checked_documents((STORAGE,), where=lambda text: "from_pretrained" in text):
+    for document in project.checked_documents((STORAGE,), ("from_pretrained",)):
         module = names_of(project, document)
         for config in module.calls_by_name.get("BitsAndBytesConfig", []):
             node = next((item.value for item in config.keywords if item.arg == STORAGE), None)

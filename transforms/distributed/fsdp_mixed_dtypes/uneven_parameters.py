@@ -24,17 +24,15 @@ ERRORS = {
 
 def part_clashes(project: Project) -> Iterator[Draft]:
     """Models that get a part of another dtype and are then sharded as one."""
-    for document in project.checked_documents(("FullyShardedDataParallel", "fully_shard"), where=_casts):
+    for document in project.checked_documents(
+        ("FullyShardedDataParallel", "fully_shard"), [f".{name}(" for name in CASTS]
+    ):
         module = names_of(project, document)
         wraps = list(wraps_in(project, module))
         for call, version in wraps:
             home = function_of(module, call)
             if sum(function_of(module, item) is home for item, _ in wraps) == 1:
                 yield from _in_function(project, module, call, version)
-
-
-def _casts(text: str) -> bool:
-    return any(f".{name}(" in text for name in CASTS)
 
 
 def _in_function(project: Project, module: ModuleNames, wrap: ast.Call, version: int) -> Iterator[Draft]:

@@ -50,7 +50,7 @@ class CastSite:
 
 def gradient_casts(project: Project) -> Iterator[GradientCast]:
     """Every assignment of a gradient cast to a dtype that is written down."""
-    for document in project.python_documents((".grad",), where=_assigns_gradient):
+    for document in project.python_documents((".grad",), SPELLINGS):
         module = names_of(project, document)
         for node in module.nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -72,10 +72,6 @@ def sites_of(project: Project, cast: GradientCast) -> Iterator[CastSite]:
         reached = _site(cast, caller.module, caller.call)
         if reached is not None:
             yield reached
-
-
-def _assigns_gradient(text: str) -> bool:
-    return any(spelling in text for spelling in SPELLINGS)
 
 
 def _cast(project: Project, module: ModuleNames, node: ast.Assign) -> GradientCast | None:

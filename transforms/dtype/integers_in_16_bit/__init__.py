@@ -56,9 +56,11 @@ LAST_EXACT = {BF16: 256, FP16: 2048}
 WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")
 CASTS = ("half", "bfloat16", "to")
 
+INTEGERS = ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "argmax")
+
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS, where=_casts_integers):
+    for document in project.checked_documents(WORDS, INTEGERS):
         if is_test(document.path):
             continue
         module = names_of(project, document)
@@ -66,10 +68,6 @@ def check(project: Project) -> Iterator[Finding]:
             yield _cast_batch(batch)
         yield from _cast_integers(project, module)
         yield from _counted(project, module)
-
-
-def _casts_integers(text: str) -> bool:
-    return any(word in text for word in ("arange", ".items()", "input_ids", "randint", ".long()", "labels", "argmax"))
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

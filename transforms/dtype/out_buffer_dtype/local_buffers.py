@@ -33,16 +33,13 @@ def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]
     """Every such product, with what makes its function run under autocast."""
     if flow_of(project).changes_default_dtype:
         return
-    for document in project.checked_documents((*IN_PLACE, *OUT), where=_may_write):
+    called = [f"{name}(" for name in (*IN_PLACE, *WITH_OUT)]
+    for document in project.checked_documents((*IN_PLACE, *OUT), ("torch",), called):
         if is_test(document.path):
             continue
         module = names_of(project, document)
         for function in _writing_functions(module):
             yield from _in_function(project, module, function)
-
-
-def _may_write(text: str) -> bool:
-    return "torch" in text and any(f"{name}(" in text for name in (*IN_PLACE, *WITH_OUT))
 
 
 def _writing_functions(module: ModuleNames) -> list[FunctionNode]:

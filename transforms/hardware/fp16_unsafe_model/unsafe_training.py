@@ -47,7 +47,7 @@ def unsafe_training(project: Project) -> Iterator[Draft]:
         if checkpoint is not None and plain and checkpoint.call not in seen:
             seen.add(checkpoint.call)
             yield _of_run(project, run, checkpoint)
-    for document in project.checked_documents(WORDS, where=_may_load):
+    for document in project.checked_documents(WORDS, ("from_pretrained",), where=_may_load):
         if not is_test(document.path):
             module = names_of(project, document)
             for danger, call in _in_module(project, module):
@@ -76,13 +76,12 @@ def _names_any(project: Project) -> bool:
 
 
 def _some_document_loads(project: Project) -> bool:
-    return bool(project.python_paths(WORDS, where=lambda text: "from_pretrained" in text))
+    return bool(project.python_paths(WORDS, ("from_pretrained",)))
 
 
 def _may_load(text: str) -> bool:
     lowered = text.lower()
-    half = any(word in lowered for word in HALF_WORDS)
-    return half and "from_pretrained" in text and any(word in lowered for word in WORDS)
+    return any(word in lowered for word in HALF_WORDS) and any(word in lowered for word in WORDS)
 
 
 # --- trainers that are told fp16 --------------------------------------------------------------------------------------

@@ -73,5 +73,5 @@ def _knows_bfloat16(project: Project, setup: str) -> bool:
     folder = setup.rpartition("/")[0]
     if not folder:
         return False
-    paths = project.python_paths(("bfloat16", "bf16"), where=lambda text: True)
+    paths = project.python_paths(("bfloat16", "bf16"))
     return any(path.startswith(f"{folder}/") for path in paths)

@@ -132,8 +132,8 @@ def _scaled(project: Project, region: TrainingRegion, asked: Question) -> tuple[
         return ()
     if any(autocast.node is item.autocast.node for scaler in scalers(project) for item in regions_of(project, scaler)):
         return ()
-    if region.module not in training_modules(project) or scales_somehow(region.module):
-        if any(scaler.is_used for scaler in scalers(project)) or scales_somehow(region.module):
+    if region.module not in training_modules(project) or scales_somehow(project, region.module):
+        if any(scaler.is_used for scaler in scalers(project)) or scales_somehow(project, region.module):
             return ()  # the step that enters this one is scaled
         raise EditRefused("float16 needs a GradScaler, and the project does not have one")
     step = training_step(project, autocast)

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.bound import is_bound_at
-from ....codemod.python.names import attribute_chain
+from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import LoopNode, exclusive, function_of, loop_names, loops, position
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
@@ -52,7 +52,11 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         yield from _made_anew(scaler)
         yield from _made_after_load(scaler)
-        if not scaler.uses_of(*KEEPS_STATE) and "escaped" not in scaler.routes and not _names_scaler_state(scaler):
+        if (
+            not scaler.uses_of(*KEEPS_STATE)
+            and "escaped" not in scaler.routes
+            and not _names_scaler_state(project, scaler)
+        ):
             yield from _not_saved(project, scaler)
 
 
@@ -82,16 +86,19 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
     )
 
 
-def _names_scaler_state(scaler: Scaler) -> bool:
+def _names_scaler_state(project: Project, scaler: Scaler) -> bool:
     """Whether a string or attribute of the scaler's files speaks of a scaler's state kept in some other way."""
-    for module in scaler.modules:
-        for node in module.nodes:
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                text = node.value.lower()
-                if "scaler" in text and len(text) < 40 and " " not in text:
-                    return True
-            elif isinstance(node, ast.keyword) and node.arg is not None and "scaler_state" in node.arg.lower():
+    return any(project.memo(_speaks_of_scaler_state, module) for module in scaler.modules)
+
+
+def _speaks_of_scaler_state(_: Project, module: ModuleNames) -> bool:
+    for node in module.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value.lower()
+            if "scaler" in text and len(text) < 40 and " " not in text:
                 return True
+        elif isinstance(node, ast.keyword) and node.arg is not None and "scaler_state" in node.arg.lower():
+            return True
     return False
 
 

@@ -56,7 +56,7 @@ ASKING = ("capability", "is_ampere", "compute_cap", "bf16", "bfloat16", "get_dev
 
 def check(project: Project) -> Iterator[Finding]:
     device = _too_old(project)
-    for document in project.checked_documents((FLASH, OLD_SWITCH), where=_loads):
+    for document in project.checked_documents((FLASH, OLD_SWITCH), [f".{loader}(" for loader in LOADERS]):
         if is_test(document.path):
             continue
         module = names_of(project, document)
@@ -70,10 +70,6 @@ def check(project: Project) -> Iterator[Finding]:
                     yield from _on_device(load, asked, device)
                 else:
                     yield from _in_float32(project, load, asked)
-
-
-def _loads(text: str) -> bool:
-    return any(f".{loader}(" in text for loader in LOADERS)
 
 
 def _asked(project: Project, load: Load) -> ast.keyword | None:

@@ -35,7 +35,7 @@ NOT_MODELS = (
 
 
 def forgotten_dtypes(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents(LOADERS, where=_chooses):
+    for document in project.checked_documents(LOADERS, ("dtype",), ("16",)):
         if is_test(document.path):
             continue
         module = names_of(project, document)
@@ -46,10 +46,6 @@ def forgotten_dtypes(project: Project) -> Iterator[Draft]:
                 if load is not None:
                     yield from _compute_dtypes(project, load)
                     yield from _unused_choices(project, load)
-
-
-def _chooses(text: str) -> bool:
-    return "dtype" in text and "16" in text
 
 
 # --- torch.float16 if fp16 or bf16 else torch.float32 -----------------------------------------------------------------

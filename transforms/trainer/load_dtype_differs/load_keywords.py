@@ -15,7 +15,7 @@ SINCE = "4.56.0"
 
 
 def unknown_keywords(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents(LOADERS, where=lambda text: "transformers" in text and "dtype" in text):
+    for document in project.checked_documents(LOADERS, ("transformers",), ("dtype",)):
         versions = allowed(project, "transformers", document.path)
         if versions is None or versions.may_reach(SINCE):
             continue

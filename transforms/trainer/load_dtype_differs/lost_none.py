@@ -16,7 +16,7 @@ from ....codemod.torch.dtypes import BF16
 
 
 def lost_nones(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents(("torch.float16", "torch.half"), where=lambda text: "dtype" in text):
+    for document in project.checked_documents(("torch.float16", "torch.half"), ("dtype",)):
         module = names_of(project, document)
         for node in (*module.attribute_loads.get("float16", []), *module.attribute_loads.get("half", [])):
             function = module.scope_of(node).function.node
@@ -69,7 +69,7 @@ def _choice(project: Project, site: CallSite, key: str) -> Place | None:
     if passed is None or not any(_is_none(default) for item in found if (default := default_of(item)) is not None):
         return None
     name, test = passed[0], f"{passed[1]} is None"
-    for document in project.python_documents((f"def {name}",), where=lambda text: test in text):
+    for document in project.python_documents((f"def {name}",), (test,)):
         module = names_of(project, document)
         for node in module.nodes:
             function = module.scope_of(node).function.node

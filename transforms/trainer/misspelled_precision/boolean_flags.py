@@ -33,7 +33,9 @@ def wrong_truth_values(project: Project) -> Iterator[Draft]:
 
 
 def _bool_as_type(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents((*FLAG_WORDS, "precision"), where=_may_pass_bool):
+    for document in project.checked_documents(
+        (*FLAG_WORDS, "precision"), ("add_argument",), ("type=bool", "type = bool")
+    ):
         module = names_of(project, document)
         for call in module.calls_by_name.get("add_argument", []):
             given = {item.arg: item.value for item in call.keywords}
@@ -43,10 +45,6 @@ def _bool_as_type(project: Project) -> Iterator[Draft]:
                 continue
             if not module.scope_of(kind).lookup("bool") and _is_argparse(project, module, call):
                 yield _bool_slip(module, call, kind, flag)
-
-
-def _may_pass_bool(text: str) -> bool:
-    return "add_argument" in text and ("type=bool" in text or "type = bool" in text)
 
 
 def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -> Draft:
@@ -97,17 +95,16 @@ def _teaches_bool(project: Project) -> bool:
 
 
 def _own_parsers(project: Project) -> bool:
-    def says(text: str) -> bool:
-        return "def add_argument(" in text or 'register("type", bool' in text or "register('type', bool" in text
-
-    return bool(project.python_paths(("add_argument", "register"), says))
+    spelled = ("def add_argument(", 'register("type", bool', "register('type', bool")
+    return bool(project.python_paths(("add_argument", "register"), spelled))
 
 
 # --- TrainingArguments(bf16="False") ----------------------------------------------------------------------------------
 
 
 def _strings(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents(("fp16", "bf16", "autocast", "gradscaler"), where=_may_quote_booleans):
+    spelled = [f"={quote}{word}{quote}" for quote in "\"'" for word in ("True", "False", "true", "false")]
+    for document in project.checked_documents(("fp16", "bf16", "autocast", "gradscaler"), spelled):
         module = names_of(project, document)
         if is_test(document.path):
             continue
@@ -117,10 +114,6 @@ def _strings(project: Project) -> Iterator[Draft]:
                 quoted = isinstance(word, str) and word.lower() in ("true", "false")
                 if quoted and _takes_bool(project, module, call, item):
                     yield _string_slip(module, item, str(word))
-
-
-def _may_quote_booleans(text: str) -> bool:
-    return any(f"={quote}{word}{quote}" in text for quote in "\"'" for word in ("True", "False", "true", "false"))
 
 
 def _takes_bool(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> bool:

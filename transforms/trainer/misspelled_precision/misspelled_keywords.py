@@ -39,7 +39,7 @@ class _Accepted:
 
 def unknown_keywords(project: Project) -> Iterator[Draft]:
     """Keywords for a precision that nothing accepts."""
-    for document in project.checked_documents(("precision", "fp16", "bf16", "float16"), where=_may_call):
+    for document in project.checked_documents(("precision", "fp16", "bf16", "float16"), CALLED):
         module = names_of(project, document)
         if is_test(document.path):
             continue
@@ -48,10 +48,6 @@ def unknown_keywords(project: Project) -> Iterator[Draft]:
                 if item.arg is not None and _is_about_precision(item.arg):
                     yield from _of_library(project, module, call, item)
                     yield from _of_project(project, module, call, item)
-
-
-def _may_call(text: str) -> bool:
-    return any(name in text for name in CALLED)
 
 
 def _is_about_precision(name: str) -> bool:

@@ -28,12 +28,15 @@ SHORT = {
 }
 """Names that other libraries use and PyTorch (2.13) does not have."""
 
+SPELLED = tuple(start + name for start in ("torch.", 'torch, "', 'torch, \\"') for name in (*SHORT, *DTYPES))
+"""How they are read, in lower case; in a notebook's file a quote has a backslash before it."""
+
 
 def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
     if project.python_path("torch") is not None:
         return
-    short = project.python_paths(("torch.", "getattr"), _reads_short_name)
+    short = project.python_paths(SPELLED, where=_reads_short_name)
     paths = sorted(path for path in {*short, *paths_with_slips(project)} if project.is_checked(path))
     for document in project.python_documents_at(paths):
         module = names_of(project, document)
@@ -54,7 +57,7 @@ def _message(name: str, meant: str) -> str:
 def _reads_short_name(text: str) -> bool:
     """Whether the file holds one of the names behind ``torch.``, or in quotes beside it: only then is it parsed."""
     lowered = text.lower()
-    return any(f"torch.{name}" in lowered or f'torch, "{name}' in lowered for name in (*SHORT, *DTYPES))
+    return any(spelled in lowered for spelled in SPELLED)
 
 
 def _meant(name: str) -> str | None:
@@ -98,7 +101,7 @@ def _raises(project: Project, module: ModuleNames, node: ast.AST, name: str) -> 
 
 
 def _mentioning(project: Project, name: str) -> Iterator[Document]:
-    return project.python_documents((name,), where=lambda text: f"torch.{name} =" in text or f"torch.{name}=" in text)
+    return project.python_documents((name,), (f"torch.{name} =", f"torch.{name}="))
 
 
 def _assigns(module: ModuleNames, name: str) -> bool:

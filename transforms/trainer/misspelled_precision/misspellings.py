@@ -72,7 +72,8 @@ def _paths_with_slips(project: Project) -> list[str]:
         lowered = text.lower()
         return any(slip in lowered for slip in sought)
 
-    return project.python_paths(STEMS, holds_one)
+    stems = set(project.python_paths(STEMS))
+    return [path for path in project.python_paths(sought, where=holds_one) if path in stems]
 
 
 @cache

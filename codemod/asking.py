@@ -1,0 +1,51 @@
+"""Asks rules for their findings: what each says of the files that are checked, or why it failed."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+
+from .model import Finding, Rule
+from .source.flaws import flaw_of, said
+from .source.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one rule says."""
+
+    findings: tuple[Finding, ...]
+    failure: str = ""
+    """Why it failed, after these findings; empty when it did not."""
+
+
+def ask(project: Project, rules: Sequence[Rule], begins: Callable[[Rule], None] | None = None) -> list[Answer]:
+    """The answer of each rule about what is checked; ``begins`` is called before each."""
+    answers = []
+    for rule in rules:
+        if begins is not None:
+            begins(rule)
+        answers.append(_answer(rule, project))
+    return answers
+
+
+def _answer(rule: Rule, project: Project) -> Answer:
+    found: list[Finding] = []
+    try:
+        with redirect_stdout(sys.stderr):  # a print that was left in a rule must not get into the report
+            for finding in rule.check(project):
+                if flaw := flaw_of(finding, rule, project):
+                    return Answer(tuple(found), f"the rule failed: {flaw}")
+                if project.is_checked(finding.path):
+                    found.append(finding)
+    except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
+        return Answer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
+    return Answer(tuple(found))
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""

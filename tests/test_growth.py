@@ -1,0 +1,65 @@
+"""Twice the code costs about twice the work, whatever it holds: counted, never timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from . import growth
+from .growth import Shape, Work, work_of
+from .nightly import NIGHTLY
+
+AT_MOST = 2.3
+PARSING = ("codemod/source/parsing.py", "parse_python")
+READING = ("codemod/source/reading.py", "read_regular_file")
+INTERPRETING = ("codemod/flow/analysis.py", "_run")
+
+SIZES: dict[Shape, tuple[int, int]] = {
+    growth.autocasts: (200, 1000),
+    growth.autocasts_in_a_function: (150, 1000),
+    growth.kept_regions: (100, 1000),
+    growth.losses_in_a_function: (150, 500),
+    growth.scalers: (40, 500),
+    growth.modules: (40, 500),
+    growth.callers: (80, 1000),
+    growth.a_long_function: (80, 500),
+    growth.plain_lines: (200, 1700),
+    growth.files: (120, 5000),
+    growth.configurations: (20, 100),
+}
+"""The smaller size of each shape, by day and at night: then there are 2,000 autocasts in a file, 10,000 files,
+or a file of 30,000 lines."""
+
+
+@pytest.fixture(params=[pytest.param(shape, id=shape.__name__) for shape in SIZES], scope="module")
+def works(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Work, Work]:
+    """The work on a project and on one of twice the size, after one that fills what is kept between runs."""
+    shape: Callable[[int], Mapping[str, str]] = request.param
+    number = SIZES[request.param][NIGHTLY]
+    work_of(tmp_path_factory.mktemp("first"), shape(2))
+    one, two = (work_of(tmp_path_factory.mktemp("sized"), shape(size)) for size in (number, 2 * number))
+    return one, two
+
+
+def test_work_grows_with_the_project_and_not_with_its_square(works: tuple[Work, Work]) -> None:
+    one, two = works
+    assert two.calls <= AT_MOST * one.calls, growth.fastest_growing(one, two)
+
+
+def test_files_are_read_and_parsed_a_fixed_number_of_times(works: tuple[Work, Work]) -> None:
+    one, two = works
+    for each in (PARSING, READING, INTERPRETING):
+        assert two.of(*each) <= AT_MOST * max(one.of(*each), 1), each
+    assert two.of(*PARSING) >= 1, "nothing was parsed: the count means nothing"
+
+
+def test_the_count_sees_a_square(tmp_path: Path) -> None:
+    """The counter itself: a comparison of each with each is seen."""
+
+    def compared(number: int) -> Work:
+        return growth.counted(lambda: [str(a) for a in range(number) for b in range(number) if divmod(a, b + 1)] and [])
+
+    one, two = compared(40), compared(80)
+    assert two.calls > 3.5 * one.calls
