@@ -220,7 +220,7 @@ def _sourced(data: bytes, folder: Path) -> None:
     (folder / "scripts" / "config.env").write_bytes(b"A=1\n")
     (folder / "train.sh").write_bytes(data)
     (folder / "scripts" / "run.sh").write_bytes(data)
-    for path in sourced_files(str(folder), {"train.sh", "scripts/run.sh"}):
+    for path in sourced_files(str(folder), {"train.sh", "scripts/run.sh"}, []):
         assert (folder / path).resolve().is_relative_to(folder.resolve())
 
 

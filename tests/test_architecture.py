@@ -97,7 +97,7 @@ def _import_nodes(node: ast.AST, lazy: bool) -> Iterator[tuple[ast.Import | ast.
             yield child, lazy
         elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
-        else:
+        elif not isinstance(child, ast.expr):
             yield from _import_nodes(child, lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from ..model import Rule
+from .known_rules import installed_rules, rule_named
 from .options import RulesFormat
 from .output import INTERNAL
-from .request import installed_rules, rule_named
 
 
 def list_rules(chosen: RulesFormat, color: bool | None) -> int:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..model import Rule, UsageError
 from ..outcome import Report, Skipped, Target
-from ..screening.selection import Selection, require_known, similar, validate_settings
+from ..screening.selection import Selection, require_known, validate_settings
 from ..settings.settings import Settings, settings_of
 from ..settings.settings_tree import SettingsTree, settings_below
 from .commands import STDIN, MigrateRequest, Request
+from .known_rules import known_rules, rule_named
 from .machine import machine_of, target_on
 from .options import Regime
 
@@ -68,7 +69,7 @@ def open_request(request: Request) -> Opened:
     from ..screening.screen import Screen
 
     project, settings = _project(request)
-    known, problems = _known_rules(project.root, request.isolated)
+    known, problems = known_rules(project.root, request.isolated, len(project.paths))
     for each in settings.all():
         validate_settings(each, known)
     root = settings.root
@@ -264,21 +265,6 @@ def _warn_of_missing_target_rule(project: Project, request: Request, rules: Sequ
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _known_rules(root: Path, isolated: bool) -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
-    from ...transforms import load
-    from ..plugins.plugins import with_plugins
-
-    if isolated:
-        return load(), ()
-    loaded = with_plugins(load(), [root])
-    return loaded.rules, loaded.problems
-
-
-def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
-    """Our rules and those of other packages, and why some are missing."""
-    return _known_rules(Path("."), False)
-
-
 def _selected(
     request: Request, settings: SettingsTree, known: Sequence[Rule], problems: Sequence[Skipped]
 ) -> list[Rule]:
@@ -306,14 +292,6 @@ def _moves_anyway(request: Request) -> bool:
 def _words(text: str | None) -> tuple[str, ...] | None:
     """``PF101, PF2`` as a tuple; None for nothing."""
     return tuple(word.strip() for word in (text or "").split(",") if word.strip()) or None
-
-
-def rule_named(text: str, known: Sequence[Rule]) -> Rule:
-    """The rule with this code or name; raises UsageError with the closest one."""
-    for rule in known:
-        if text.upper() == rule.code or text.lower() == rule.name:
-            return rule
-    raise UsageError(f"no rule {text!r}; {similar(text, [word for rule in known for word in (rule.code, rule.name)])}")
 
 
 def options_of(

@@ -150,7 +150,7 @@ class Project:
         question = Question.of(PYTHON_KINDS, containing, also, where)
         return [
             path
-            for path in self._candidates(question)
+            for path in self.candidates(question)
             if (where is None and path not in self._replaced and self._store.is_plain(path))
             or self._fitting(path, question) is not None
         ]
@@ -203,14 +203,15 @@ class Project:
         return True
 
     def _documents(self, question: Question, among: frozenset[str] | None = None) -> Iterator[Document]:
-        for path in self._candidates(question):
+        for path in self.candidates(question):
             document = self._fitting(path, question) if among is None or path in among else None
             if document is not None:
                 if (question.words or question.also) and path not in self._replaced:
                     self._store.keep(document)
                 yield document
 
-    def _candidates(self, question: Question) -> Sequence[str]:
+    def candidates(self, question: Question) -> Sequence[str]:
+        """The paths of all files that may answer a question, and of some that do not."""
         found = self._store.paths_for(question)
         return sorted({*found, *self._replaced}) if self._replaced else found
 

@@ -1,0 +1,41 @@
+"""The rules that there are: ours, and those of other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..model import Rule, UsageError
+from ..outcome import Skipped
+from ..screening.selection import similar
+
+FEW_FILES = 20
+"""With fewer files a run takes less time than it takes to import all rules."""
+
+
+def known_rules(root: Path, isolated: bool, files: int) -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
+    """Our rules and those of other packages, for a project of so many files; why some are missing."""
+    if files < FEW_FILES:
+        from ...transforms.deferred import load_deferred as load
+    else:
+        from ...transforms import load
+    own = load()
+    if isolated:
+        return own, ()
+    from ..plugins.plugins import with_plugins
+
+    loaded = with_plugins(own, [root])
+    return loaded.rules, loaded.problems
+
+
+def installed_rules() -> tuple[tuple[Rule, ...], tuple[Skipped, ...]]:
+    """All rules, and why some are missing."""
+    return known_rules(Path("."), False, 0)
+
+
+def rule_named(text: str, known: Sequence[Rule]) -> Rule:
+    """The rule with this code or name; raises UsageError with the closest one."""
+    for rule in known:
+        if text.upper() == rule.code or text.lower() == rule.name:
+            return rule
+    raise UsageError(f"no rule {text!r}; {similar(text, [word for rule in known for word in (rule.code, rule.name)])}")
