@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..model import Place
 from ..python.callers import callers_of
-from ..python.functions import called_function, class_of, returns_of
+from ..python.functions import called_function, class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
 from ..source.project import Project
 from ..torch.accelerators import accelerator_at
@@ -79,7 +79,7 @@ def _made_for(project: Project, module: ModuleNames, context: ast.expr, hops: in
         yield from _made_for(project, module, value, hops + 1)
     target = called_function(project, module, context) if isinstance(context, ast.Call) else None
     if target is not None:
-        returned = [item.value for item in returns_of(target.node) if item.value is not None]
+        returned = [item.value for item in target.module.returns_of(target.node) if item.value is not None]
         for expression in (*returned, *_around_yields(target.module, target.node)):
             yield from _made_for(project, target.module, expression, hops + 1)
 

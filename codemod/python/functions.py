@@ -139,31 +139,6 @@ def class_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Mod
     return None
 
 
-def returns_of(function: FunctionNode) -> list[ast.Return]:
-    """The ``return`` statements of a function, those of nested functions left out."""
-    found: list[ast.Return] = []
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Return):
-            found.append(node)
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            stack.extend(ast.iter_child_nodes(node))
-    return sorted(found, key=lambda node: node.lineno)
-
-
-def is_generator(function: FunctionNode) -> bool:
-    """Whether a call gives back something to iterate over (or to enter), not what the function returns."""
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            stack.extend(ast.iter_child_nodes(node))
-    return False
-
-
 def is_property(function: FunctionNode) -> bool:
     """Whether a method is read like an attribute."""
     names = [(attribute_chain(item) or [""])[-1] for item in function.decorator_list]

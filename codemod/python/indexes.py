@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from collections import defaultdict
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
 from .editing import Editable
-from .scopes import AttributeStore, Scope, attribute_chain, stored_by
+from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -34,10 +35,10 @@ class Indexed(Editable):
 
     @cached_property
     def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = {}
+        found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         for node in self.nodes:
-            found.setdefault(node.__class__, []).append(node)
-        return found
+            found[node.__class__].append(node)
+        return dict(found)
 
     def of_type(self, kind: type[N]) -> list[N]:
         """The nodes of one class of ``ast``, in the order of `nodes`: who looks for a kind of node walks no others."""
@@ -86,6 +87,26 @@ class Indexed(Editable):
             return ".".join(chain), self.scope_of(node).enclosing_class
         bindings = self.scope_of(node).lookup(chain[0])
         return (chain[0], bindings[0].scope) if bindings else None
+
+    @cached_property
+    def _returns(self) -> dict[ast.AST, list[ast.Return]]:
+        found: dict[ast.AST, list[ast.Return]] = {}
+        for node in reversed(self.of_type(ast.Return)):
+            found.setdefault(self.scope_of(node).node, []).append(node)
+        return {owner: sorted(nodes, key=lambda node: node.lineno) for owner, nodes in found.items()}
+
+    def returns_of(self, function: FunctionNode) -> list[ast.Return]:
+        """The ``return`` statements of a function, those of nested functions left out."""
+        return self._returns.get(function, [])
+
+    @cached_property
+    def _generators(self) -> frozenset[ast.AST]:
+        yields = (*self.of_type(ast.Yield), *self.of_type(ast.YieldFrom))
+        return frozenset(self.scope_of(node).node for node in yields)
+
+    def is_generator(self, function: FunctionNode) -> bool:
+        """Whether a call gives back something to iterate over (or to enter), not what the function returns."""
+        return function in self._generators
 
     @cached_property
     def calls_by_name(self) -> dict[str, list[ast.Call]]:
@@ -144,20 +165,20 @@ class Indexed(Editable):
     @cached_property
     def name_loads(self) -> dict[str, list[ast.Name]]:
         """Every read of a plain name, by name."""
-        found: dict[str, list[ast.Name]] = {}
+        found: dict[str, list[ast.Name]] = defaultdict(list)
         for node in self.of_type(ast.Name):
             if isinstance(node.ctx, ast.Load):
-                found.setdefault(node.id, []).append(node)
-        return found
+                found[node.id].append(node)
+        return dict(found)
 
     @cached_property
     def attribute_loads(self) -> dict[str, list[ast.Attribute]]:
         """Every read of an attribute, by the attribute's name."""
-        found: dict[str, list[ast.Attribute]] = {}
+        found: dict[str, list[ast.Attribute]] = defaultdict(list)
         for node in self.of_type(ast.Attribute):
             if isinstance(node.ctx, ast.Load):
-                found.setdefault(node.attr, []).append(node)
-        return found
+                found[node.attr].append(node)
+        return dict(found)
 
     @cached_property
     def identifiers(self) -> frozenset[str]:

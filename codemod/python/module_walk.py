@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ..source.child_fields import CHILD_FIELDS
@@ -79,14 +79,13 @@ class ModuleWalk:
         elif isinstance(node, ast.Lambda):
             self.scope_at[node.body] = inner
         for field in CHILD_FIELDS[node.__class__]:
-            children = list(_children(node, field))
-            self.parents.update(dict.fromkeys(children, node))
-            stack += [scope, *reversed(children), inner] if field == "body" else reversed(children)
-
-
-def _children(node: ast.AST, field: str) -> Iterator[ast.AST]:
-    value = getattr(node, field, None)
-    return (item for item in (value if isinstance(value, list) else (value,)) if isinstance(item, ast.AST))
+            value = getattr(node, field, None)
+            if not value or value.__class__ is str:
+                continue
+            children: list[ast.AST] = value[::-1] if value.__class__ is list else [value]
+            for child in children:
+                self.parents[child] = node
+            stack += [scope, *children, inner] if field == "body" else children
 
 
 # --- what binds names -------------------------------------------------------------------------------------------------

@@ -20,10 +20,8 @@ from .functions import (
     FunctionTarget,
     attribute_bindings,
     called_function,
-    is_generator,
     is_property,
     method_of,
-    returns_of,
 )
 from .limits import MAX_CALLER_HOPS, MAX_DEPTH, MAX_STEPS, MAX_VALUES
 from .names import Binding, FunctionNode, ModuleNames, attribute_chain, definition_named, definition_of
@@ -262,7 +260,8 @@ class Trace(Generic[V]):
     def _returned(
         self, module: ModuleNames, call: ast.Call | None, target: FunctionTarget, position: int | None = None
     ) -> Iterator[V]:
-        returned = [] if is_generator(target.node) else returns_of(target.node)
+        is_generator = target.module.is_generator(target.node)
+        returned = [] if is_generator else target.module.returns_of(target.node)
         if all(item.value is None for item in returned):
             yield from self._gap(module, call or target.node)
         for item in returned:

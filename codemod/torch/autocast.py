@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, bind
-from ..python.functions import called_function, returns_of
+from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
 from ..releases.pins import certainly_has
 from ..source.project import Project
@@ -198,7 +198,7 @@ def _table(project: Project, module: ModuleNames, node: ast.expr) -> dict[str, a
     elif isinstance(node, ast.Call) and attribute_chain(node.func) != ["dict"]:
         target = called_function(project, module, node)
         known = target is not None and target.module is module
-        tables = [item.value for item in returns_of(target.node)] if target is not None and known else []
+        tables = [item.value for item in target.module.returns_of(target.node)] if target is not None and known else []
     entries = [_entries(table) for table in tables]
     found = [item for item in entries if item is not None]
     dtypes = {ast.unparse(item["dtype"]) if "dtype" in item else "" for item in found}

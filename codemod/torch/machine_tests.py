@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..python.functions import called_function, returns_of
+from ..python.functions import called_function
 from ..python.names import Binding, ModuleNames, definition_of
 from ..source.project import Project
 
@@ -47,7 +47,9 @@ class _Asker:
         if isinstance(node, ast.Call) and hops < MAX_HOPS:
             target = called_function(self._project, module, node)
             values = (
-                [item.value for item in returns_of(target.node) if item.value is not None] if target is not None else []
+                [item.value for item in target.module.returns_of(target.node) if item.value is not None]
+                if target is not None
+                else []
             )
             return target is not None and any(self.asks(target.module, value, hops + 1) for value in values)
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.functions import FunctionTarget, called_function, class_of, returns_of
+from ..python.functions import FunctionTarget, called_function, class_of
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
 from ..source.project import Project
 from .scaler import METHODS, Alias, AttributeAlias, NameAlias, Scaler, Use, UseKind
@@ -241,7 +241,7 @@ class _Flow:
         self.scaler.routes.add("returned")
         self._use("returned", module, statement.value or ast.Constant(None, lineno=statement.lineno, col_offset=0))
         function = next((item for item in module.ancestors(statement) if isinstance(item, FunctionNodes)), None)
-        if function is None or len(returns_of(function)) > 4:
+        if function is None or len(module.returns_of(function)) > 4:
             self.scaler.routes.add("escaped")
             return
         if function in self.returning:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...model import AddImport, Edit, EditRefused, InsertStatement, Operation
-from ...python.functions import returns_of
 from ...python.names import ModuleNames, names_of
 from ...releases.pins import allowed
 from ...source.project import Project
@@ -101,7 +100,7 @@ def _known(project: Project, module: ModuleNames, exact: bool) -> str | None:
         if binding is None:
             continue
         if isinstance(binding.node, ast.FunctionDef):
-            values = [item.value for item in returns_of(binding.node) if item.value is not None]
+            values = [item.value for item in owner.returns_of(binding.node) if item.value is not None]
             if len(values) == 1 and not binding.node.args.args and _is_exact(owner, values[0]):
                 return f"{name}()"
         elif binding.value is not None and (

@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.python.glimpses import calls_seen
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
@@ -65,6 +66,8 @@ METHODS = {
     "pad": (("value", 2),),
 }
 """Calls that refuse a number their tensor cannot hold: name and position of the number, the tensor left out."""
+INFINITE = ("inf", "-inf", "+inf", "infinity", "-infinity")
+"""What ``float`` is passed for a number that every floating type can hold."""
 WORDS = ("masked_fill", "clamp", "clip(", "fill_(", "index_fill", "full(", "full_like(", "pad(")
 ELSEWHERE = ("onnx", "export", "infer", "data", "preprocess", "frontend", "convert", "deprecated")
 """Words in paths of code that prepares data or serves a model."""
@@ -87,8 +90,34 @@ class Write:
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(WORDS, ("torch",)):
+    for document in project.checked_documents(WORDS, ("torch",), where=_may_overflow):
         yield from _in_module(project, names_of(project, document))
+
+
+def _may_overflow(text: str) -> bool:
+    """Whether a call passes a number that is, or may be, too large: a file without any is not parsed."""
+    return any(_passes_large(call, name) for name in METHODS if name in text for call in calls_seen(text, name))
+
+
+def _passes_large(call: ast.Call | None, name: str) -> bool:
+    """The same of one call, whose tensor may stand before it or be its first argument; None: nobody knows."""
+    if call is None:
+        return True
+    places = ((keyword, index + skip) for keyword, index in METHODS[name] for skip in (0, 1))
+    given = (_argument(call, keyword, index) for keyword, index in places)
+    return any(number is not None and not _is_small(number) for number in given)
+
+
+def _is_small(node: ast.expr) -> bool:
+    """Whether a literal certainly fits, or is infinite."""
+    if isinstance(node, ast.UnaryOp):
+        return _is_small(node.operand)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float":
+        only = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        return isinstance(only, ast.Constant) and only.value in INFINITE
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        return abs(node.value) <= LIMITS[FP16]
+    return isinstance(node, ast.Constant | ast.Tuple | ast.List)
 
 
 def _in_module(project: Project, module: ModuleNames) -> Iterator[Finding]:

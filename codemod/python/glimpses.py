@@ -1,0 +1,56 @@
+"""Calls seen in the text of a file that is not parsed: enough to tell that nothing in it is worth parsing.
+
+Only what stands between the parentheses of one call is read. Where that is not clear (a bracket in a string, a
+comment), the answer is that nobody knows; names in strings and comments are seen too. So who asks can be led to parse
+a file for nothing, and never to pass over one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+MAX_LENGTH = 2000
+"""Arguments longer than this are not read."""
+
+
+def calls_seen(text: str, name: str) -> Iterator[ast.Call | None]:
+    """What is passed wherever something whose last name is ``name`` may be called; None where it cannot be told."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if not _goes_on(text[at - 1 : at]) and not _goes_on(text[end : end + 1]):
+            while text[end : end + 1] in _BETWEEN:
+                end += 1
+            if text[end : end + 1] == "#":
+                yield None
+            elif text[end : end + 1] == "(":
+                yield _read(text, end)
+        at = text.find(name, at + len(name))
+
+
+_BETWEEN = frozenset(" \t\r\n\f\\")
+"""What may stand between a name and its parenthesis, besides a comment."""
+
+
+def _goes_on(character: str) -> bool:
+    """Whether a name goes on with a character ("" at the ends of the text)."""
+    return character == "_" or character.isalnum()
+
+
+def _read(text: str, start: int) -> ast.Call | None:
+    depth = 0
+    for at in range(start, min(len(text), start + MAX_LENGTH)):
+        character = text[at]
+        depth += (character in "([{") - (character in ")]}")
+        if depth == 0:
+            return _parsed(text[start : at + 1])
+    return None
+
+
+def _parsed(arguments: str) -> ast.Call | None:
+    try:
+        read = ast.parse(f"f{arguments}", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return read if isinstance(read, ast.Call) and isinstance(read.func, ast.Name) else None
