@@ -124,7 +124,7 @@ def path_named(text: str) -> Path:
 def number_named(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000:
-        raise ValueError(f"{text!r} is no number from 1 to 1000")
+        raise ValueError(f"{text!r} is not a number from 1 to 1000")
     return int(text)
 
 
