@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
+from collections import defaultdict
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
@@ -34,10 +35,10 @@ class Indexed(Editable):
 
     @cached_property
     def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
-        found: dict[type[ast.AST], list[ast.AST]] = {}
+        found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         for node in self.nodes:
-            found.setdefault(node.__class__, []).append(node)
-        return found
+            found[node.__class__].append(node)
+        return dict(found)
 
     def of_type(self, kind: type[N]) -> list[N]:
         """The nodes of one class of ``ast``, in the order of `nodes`: who looks for a kind of node walks no others."""
@@ -164,20 +165,20 @@ class Indexed(Editable):
     @cached_property
     def name_loads(self) -> dict[str, list[ast.Name]]:
         """Every read of a plain name, by name."""
-        found: dict[str, list[ast.Name]] = {}
+        found: dict[str, list[ast.Name]] = defaultdict(list)
         for node in self.of_type(ast.Name):
             if isinstance(node.ctx, ast.Load):
-                found.setdefault(node.id, []).append(node)
-        return found
+                found[node.id].append(node)
+        return dict(found)
 
     @cached_property
     def attribute_loads(self) -> dict[str, list[ast.Attribute]]:
         """Every read of an attribute, by the attribute's name."""
-        found: dict[str, list[ast.Attribute]] = {}
+        found: dict[str, list[ast.Attribute]] = defaultdict(list)
         for node in self.of_type(ast.Attribute):
             if isinstance(node.ctx, ast.Load):
-                found.setdefault(node.attr, []).append(node)
-        return found
+                found[node.attr].append(node)
+        return dict(found)
 
     @cached_property
     def identifiers(self) -> frozenset[str]:

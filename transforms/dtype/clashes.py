@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from ...codemod.flow.encounters import encounters
+from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.lattice import Atom, Made, Role, Source
 from ...codemod.model import Place
@@ -46,17 +46,18 @@ def clashes(project: Project, family: Family) -> Iterator[Meeting]:
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
     kept = project.fact(names_kept_in_float32)
-    widened = {
-        item.odd.atom.mixture.node
-        for item in encounters(project).meetings
-        if item.mix != "promotes" and item.odd.atom.mixture is not None
-    }
-    for meeting in encounters(project).meetings:
-        if is_join_of_activations(meeting) and meeting.node not in widened:
+    for meeting in meetings(project):
+        if is_join_of_activations(meeting) and meeting.node not in project.fact(_widening):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted
         if is_mistake(meeting) and not _is_kept_in_float32(meeting, kept) and not is_on_purpose(project, meeting):
             found.setdefault((meeting.node, meeting.odd.node), meeting)
     return tuple(found.values())
+
+
+def _widening(project: Project) -> frozenset[ast.AST]:
+    """The operations whose float32 result raises somewhere in the project."""
+    raising = [item.odd.atom.mixture for item in all_meetings(project) if item.mix != "promotes"]
+    return frozenset(mixture.node for mixture in raising if mixture is not None)
 
 
 def is_join_of_activations(meeting: Meeting) -> bool:
