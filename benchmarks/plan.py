@@ -17,7 +17,7 @@ SMALL = HERE.parent / "fixtures" / "projects" / "onetrainer_like" / "input"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 PRECFIX = str(SCRIPTS / "precfix")
 RUFF = (str(SCRIPTS / "ruff"), "check", "--isolated", "--no-cache", "--quiet", "--select", "UP,NPY")
-NO_CACHE, JOBS = "--no-cache", "--jobs"
+NO_CACHE, JOBS, PROJECT = "--no-cache", "--jobs", "--project"
 COPIES = (1, 2, 4)
 CHANGED = 3
 
@@ -86,6 +86,7 @@ def _tree(name: str, root: Path, known: frozenset[str]) -> Subject:
     check, without = (PRECFIX, "check", "-q", "--isolated"), (NO_CACHE,) if NO_CACHE in known else ()
     kept = Kept((*check, str(root)), _spread(files))
     middle = _spread(files)[len(_spread(files)) // 2]
+    stdin = (*check, "-", "--stdin-filename", str(middle))
     everything = (sys.executable, str(HERE / "everything.py"))
     runs = (
         Run("read", (*everything, "read", str(root))),
@@ -95,7 +96,8 @@ def _tree(name: str, root: Path, known: frozenset[str]) -> Subject:
         Run("cold, 1 job", (*check, *without, JOBS, "1", str(root)), needs=JOBS),
         Run("unchanged", kept.command, prepare=kept.fill, needs=NO_CACHE),
         Run(f"{CHANGED} files changed", kept.command, prepare=kept.change, needs=NO_CACHE),
-        Run("1 file on stdin", (*check, "-", "--stdin-filename", str(middle)), stdin=middle.read_bytes()),
+        Run("1 file on stdin", stdin, middle.read_bytes()),
+        Run("1 file on stdin, --project", (*stdin, PROJECT, str(root)), middle.read_bytes(), needs=PROJECT),
     )
     size = sum(path.stat().st_size for path in files) / 1e6
     return Subject(name, runs, base="ruff", size=f"{len(files):,} Python files, {size:.1f} MB")

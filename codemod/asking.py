@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -47,5 +46,7 @@ def _answer(rule: Rule, project: Project) -> Answer:
 
 
 def _where(error: BaseException) -> str:
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     return f" ({frames[-1].name}, line {frames[-1].lineno})" if frames else ""

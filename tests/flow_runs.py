@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from precfix.codemod.flow.analysis import Interpretation, flow_of
-from precfix.codemod.flow.encounters import encounters
+from precfix.codemod.flow.encounters import meetings as meetings_of
 from precfix.codemod.flow.lattice import Atom, Kind, Value
 from precfix.codemod.python.names import FunctionNode, names_of
 from precfix.codemod.source.project import Project
@@ -53,5 +53,5 @@ def _word(atom: Atom) -> str:
 
 def meetings(folder: Path, source: str, **others: str) -> list[str]:
     """``<odd> meets <meant>`` for every meeting of the project."""
-    found = encounters(opened(folder, source, **others)).meetings
+    found = meetings_of(opened(folder, source, **others))
     return [f"{ast.unparse(item.odd.node)} meets {ast.unparse(item.meant.node)}" for item in found]

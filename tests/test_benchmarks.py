@@ -54,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     for module in ("benchmarks.__main__", "benchmarks.plan"):
         monkeypatch.setattr(f"{module}.cost_of", clock)
     monkeypatch.setattr(benchmark, "adopt_orphans", lambda: None)
-    monkeypatch.setattr(benchmark, "options_known", lambda: frozenset({"--no-cache", "--jobs"}))
+    monkeypatch.setattr(benchmark, "options_known", lambda: frozenset({"--no-cache", "--jobs", "--project"}))
     return clock
 
 
@@ -71,6 +71,7 @@ def test_each_tree_the_whole_and_copies_have_a_table(
     runs = [row[0] for row in rows_of(text, "all trees")]
     assert runs == [
         "read", "ast.parse", "ruff", "cold", "cold, 1 job", "unchanged", "3 files changed", "1 file on stdin",
+        "1 file on stdin, --project",
     ]  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def test_kept_rules_are_those_that_were_loaded(place: Path) -> None:
 def test_what_a_rule_asks_first_is_known() -> None:
     asked = {rule.code: questions_of(rule) for rule in load()}
     unknown = {code for code, questions in asked.items() if questions is None}
-    assert len(unknown) <= 3, "these rules look at more than files that hold a word, and are always imported"
+    assert unknown == set(), "these rules look at more than files that hold a word first, and are always imported"
     without_words = [code for code, questions in asked.items() for each in questions or () if not each.words]
     assert without_words == []
     assert any(FileKind.YAML in each.kinds for each in asked["PF401"] or ())
@@ -73,6 +73,21 @@ def test_deferred_rules_find_the_same(place: Path, case: Path) -> None:
 def test_misshapen_kept_rules_are_loaded_anew(place: Path, value: object) -> None:
     kept.write("tables", "rules now", value)
     assert load_deferred() == load()
+
+
+def test_what_a_project_declares_is_the_same(place: Path) -> None:
+    from precfix.codemod.trainers.reading.declared import declared_regime
+
+    def both(case: Path) -> tuple[str, str]:
+        project = Project.open([case]).with_frameworks(read_own())
+        return deferred.declared(project), declared_regime(project)
+
+    regimes = [both(case) for case in CASES[::20]]
+    assert [one for one, _ in regimes] == [other for _, other in regimes]
+    assert len({one for one, _ in regimes}) > 1
+    for wrong in (None, 1, [1], ["bf16-mixed", 1], [1, []], ["bf16-mixed", [["x"]]]):
+        kept.write("tables", "declared now", wrong)
+        assert len(set(both(CASES[0]))) == 1
 
 
 def test_nothing_else_is_imported_in_place_of_a_rule(place: Path, tmp_path: Path) -> None:

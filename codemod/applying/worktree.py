@@ -7,10 +7,7 @@ switched off besides, and so is every transport, since a partial clone fetches t
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -47,6 +44,8 @@ def dirty_files(root: Path, paths: Sequence[str]) -> set[str]:
 
 def git_executable(root: Path) -> str | None:
     """The full path of git; one that the project itself brings along does not count."""
+    import shutil
+
     found = shutil.which("git")
     if found is None or not os.path.isabs(found) or Path(found).resolve().is_relative_to(root.resolve()):
         return None
@@ -95,12 +94,16 @@ def _is_blob(path: Path, wanted: bytes) -> bool:
 
 def _blob_id(data: bytes, like: bytes) -> bytes:
     """The id git gives to a file with ``data``; SHA-256 when ``like`` is that long."""
+    import hashlib
+
     whole = b"blob %d\0" % len(data) + data
     hashed = hashlib.sha256(whole) if len(like) == 64 else hashlib.sha1(whole, usedforsecurity=False)
     return hashed.hexdigest().encode("ascii")
 
 
 def run_git(git: str, top: Path, arguments: Sequence[str | bytes], accept: Sequence[int] = (0,)) -> bytes:
+    import subprocess
+
     command = [git, *_OPTIONS, "-C", str(top), *arguments]
     try:
         done = subprocess.run(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,6 +71,9 @@ def _is_plain_file(path: Path) -> bool:
 
 def _probed() -> Profile:
     """Run the quick probe with the interpreter that runs precfix, away from the project's own modules."""
+    import subprocess
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="precfix-probe-") as folder:
         saved = Path(folder) / "profile.json"
         command = [sys.executable, "-m", "precfix.codemod", "probe", "--quick", "--save", os.fspath(saved)]

@@ -7,7 +7,6 @@ typed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -125,7 +124,7 @@ def path_named(text: str) -> Path:
 def number_named(text: str) -> int:
     """A whole number from 1 on."""
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= 1_000:
-        raise ValueError(f"{text!r} is no number from 1 to 1000")
+        raise ValueError(f"{text!r} is not a number from 1 to 1000")
     return int(text)
 
 
@@ -136,6 +135,8 @@ def word_of(kind: type[Word]) -> Callable[[str], Word]:
         words = [str(each.value) for each in kind]
         if text in words:
             return kind(text)
+        from difflib import get_close_matches
+
         close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
         hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
         raise ValueError(f"{text!r} is not known; {hint}")

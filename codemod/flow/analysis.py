@@ -12,10 +12,11 @@ from ..source.project import Project
 from ..torch.dtypes import HALVES
 from ..torch.tables.halves import weights_can_be_half
 from . import statements
+from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
-from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Source, Value, join
+from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
 
@@ -42,11 +43,7 @@ class FlowAnalysis:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._functions: dict[FunctionNode | ModuleNames, Interpretation] = {}
-        self._observed: dict[tuple[FunctionNode, AutocastState], Interpretation] = {}
-        self._scripts: dict[ModuleNames, Interpretation] = {}
-        self._under: dict[tuple[FunctionNode, AutocastState, Source | None], Interpretation] = {}
-        self._attributes: dict[ProjectClass, dict[str, Value]] = {}
+        self._circles = Circles()
         self._weights: dict[ProjectClass, Atom] = {}
         self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
         self._modules: dict[ProjectClass, bool] = {}
@@ -60,19 +57,14 @@ class FlowAnalysis:
 
     def function(self, module: ModuleNames, node: FunctionNode) -> Interpretation:
         """The interpretation of a function or method of the project."""
-        if node not in self._functions:
-            if self._depth >= MAX_DEPTH:
-                return NOTHING  # not kept: asked for by itself, it is interpreted
-            self._functions[node] = NOTHING  # a recursive call finds this
-            self._functions[node] = self._interpret(module, node)
-        return self._functions[node]
+        if self._depth >= MAX_DEPTH and not self._circles.may_answer(node):
+            self._circles.cut_short()
+            return NOTHING
+        return self._circles.answer(node, lambda: self._interpret(module, node), NOTHING)
 
     def module_body(self, module: ModuleNames) -> Interpretation:
         """The interpretation of the statements of a module: a script."""
-        if module not in self._functions:
-            self._functions[module] = NOTHING
-            self._functions[module] = self._script(module, Record())
-        return self._functions[module]
+        return self._circles.answer(module, lambda: self._script(module, Record()), NOTHING)
 
     def observed(
         self, module: ModuleNames, node: FunctionNode, state: AutocastState, names: Mapping[str, Value] | None = None
@@ -86,10 +78,9 @@ class FlowAnalysis:
         state = state if own.state is Autocasting.MAYBE else own
         if names is not None:
             return self._interpret(module, node, state, Record(observed=True), names)
-        key = (node, state)
-        if key not in self._observed:
-            self._observed[key] = self._interpret(module, node, state, Record(observed=True))
-        return self._observed[key]
+        return self._circles.answer(
+            (node, state, "observed"), lambda: self._interpret(module, node, state, Record(observed=True)), NOTHING
+        )
 
     def value_at(self, module: ModuleNames, node: ast.expr, state: AutocastState) -> Value:
         """What ``node`` is, where its function runs in ``state``; a script's own statements run in none."""
@@ -98,9 +89,10 @@ class FlowAnalysis:
             return self.observed(module, holder, state).record.values.get(node, UNKNOWN_VALUE)
         if not isinstance(holder, ast.Module):
             return UNKNOWN_VALUE
-        if module not in self._scripts:
-            self._scripts[module] = self._script(module, Record(observed=True))
-        return self._scripts[module].record.values.get(node, UNKNOWN_VALUE)
+        script = self._circles.answer(
+            (module, "observed"), lambda: self._script(module, Record(observed=True)), NOTHING
+        )
+        return script.record.values.get(node, UNKNOWN_VALUE)
 
     # --- interpretation ---------------------------------------------------------------------------------------------
 
@@ -116,7 +108,7 @@ class FlowAnalysis:
         names: Mapping[str, Value] | None = None,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
-        owner = self._owner(module, node)
+        owner = self.owner(module, node)
         frame = Frame(self, module, node, record or Record(), state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
         frame.names.update(self._closed_over(module, node))
@@ -150,7 +142,8 @@ class FlowAnalysis:
             return {}
         return self.function(module, outer).names
 
-    def _owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
+    def owner(self, module: ModuleNames, node: FunctionNode) -> ProjectClass | None:
+        """The class that a function is a method of."""
         scope = module.scopes[node]
         parent = scope.parent
         return ProjectClass(module, parent) if parent is not None and isinstance(parent.node, ast.ClassDef) else None
@@ -193,14 +186,14 @@ class FlowAnalysis:
 
     def attributes(self, found: ProjectClass) -> dict[str, Value]:
         """What the constructor of a class leaves in its attributes; those that other methods set are left out."""
-        if found not in self._attributes:
-            self._attributes[found] = {}
-            target = self.method(found, "__init__")
-            names = self.function(target.module, target.node).names if target is not None else {}
-            known = constructed(self, found, names)
-            changed = self.project.memo(set_outside_constructors, found.module).get(found.scope, ())
-            self._attributes[found] = {name: value for name, value in known.items() if name not in changed}
-        return self._attributes[found]
+        return self._circles.answer((found, "attributes"), lambda: self._constructed(found), {})
+
+    def _constructed(self, found: ProjectClass) -> dict[str, Value]:
+        target = self.method(found, "__init__")
+        names = self.function(target.module, target.node).names if target is not None else {}
+        known = constructed(self, found, names)
+        changed = self.project.memo(set_outside_constructors, found.module).get(found.scope, ())
+        return {name: value for name, value in known.items() if name not in changed}
 
     # --- calls of the project's own functions -------------------------------------------------------------------------
 
@@ -220,7 +213,7 @@ class FlowAnalysis:
         arguments = target.arguments(node)
         for name, expression in arguments.items():
             bindings[parameter_symbol(target.node, name)] = values[expression].atoms if expression in values else ()
-        owner = self._owner(target.module, target.node)
+        owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
         self._inputs(frame, node, target, done, arguments, values, bindings, receiver)
@@ -231,12 +224,10 @@ class FlowAnalysis:
         known, state = self.function(target.module, target.node), frame.autocast
         if state.state is not Autocasting.ON:
             return known
+        if decorated(self.project, target.module, target.node).state is not Autocasting.MAYBE:
+            return known
         key = (target.node, state, state.region)
-        if key not in self._under:
-            self._under[key] = known  # a recursive call finds this
-            if decorated(self.project, target.module, target.node).state is Autocasting.MAYBE:
-                self._under[key] = self._interpret(target.module, target.node, state)
-        return self._under[key]
+        return self._circles.answer(key, lambda: self._interpret(target.module, target.node, state), known)
 
     def _inputs(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import configparser
 from collections.abc import Iterator, Mapping
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -21,6 +20,8 @@ _RUN_TIME_NAMES = ("install_requires", "requirements", "required")
 
 def pins_of_setup_cfg(document: Document) -> Iterator[Pin]:
     """The pins of a ``setup.cfg``."""
+    import configparser
+
     parser = configparser.RawConfigParser(strict=False)
     try:
         parser.read_string(document.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 
@@ -16,6 +15,8 @@ def fingerprint(finding: Finding, source_of: SourceOf) -> str:
 
     Stable while lines move and other lines change. Equal lines of one file have equal fingerprints.
     """
+    import hashlib
+
     source = source_of(finding.path)
     text = " ".join(source.line(finding.span.row).split()) if source is not None else ""
     whole = "\0".join((finding.code, finding.path, text))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from ..model import Rule, UsageError
 from ..settings.settings import Settings
@@ -75,6 +74,8 @@ def similar(word: str, known: Sequence[str]) -> str:
 
 def _closest(word: str, known: Sequence[str], likeness: float) -> list[str]:
     """Similar words, first the one with the most letters in the same places: of PF101 and PF211, ``PF1O1`` is PF101."""
+    from difflib import get_close_matches
+
     close = get_close_matches(word, known, 10, likeness)
 
     def in_place(other: str) -> int:

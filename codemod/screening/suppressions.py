@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import islice
 
 from ..formats.lines import whole_lines
@@ -191,6 +190,8 @@ def _similar(word: str, rest: str, colon: bool) -> bool:
     """Whether somebody meant to silence something."""
     if word in _LINE_WORDS or word in _FILE_WORDS:
         return colon or rest.startswith("[")
+    from difflib import get_close_matches
+
     if get_close_matches(word, ("ignore", "ignore-file"), 1, 0.75):
         return colon or rest.startswith("[")
     return colon and bool(word) and rest.startswith(("[", "=")) and _CODE.search(rest) is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -164,6 +163,8 @@ def _settings(path: Path, table: Mapping[str, object], extending: tuple[Path, ..
 
 
 def _known_instead(path: Path, name: str, table: Mapping[str, object]) -> str:
+    from difflib import get_close_matches
+
     inner = table[name]
     if isinstance(inner, dict) and not set(KNOWN).isdisjoint(inner):
         return "its keys go one level up"  # [tool.precfix.lint]
@@ -269,6 +270,8 @@ def _flag(path: Path, key: str, value: object) -> bool:
 
 
 def _target(path: Path, key: str, value: object) -> str:
+    from difflib import get_close_matches
+
     if value not in TARGETS:
         text = str(value)[:40]
         close = [each for each in TARGETS if text and each.startswith(text)] or get_close_matches(text, TARGETS, 1)

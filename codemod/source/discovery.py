@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
@@ -120,6 +119,8 @@ def _existing(path: Path) -> str:
 
 def _similar(text: str) -> str:
     """``; did you mean 'train.py'?`` when something with such a name lies in the same folder."""
+    from difflib import get_close_matches
+
     folder, name = os.path.split(text.rstrip("/"))
     try:
         close = get_close_matches(name, sorted(os.listdir(folder or "."))[:10_000], 1, 0.75) if name else []

@@ -7,7 +7,6 @@ Going back, only changed source lines are written; every other character of the 
 
 from __future__ import annotations
 
-import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -186,6 +185,8 @@ class Notebook:
         new_lines = _lf_lines(new)
         if not new_lines:
             return "[]" if cell.is_list else '""'
+        import difflib
+
         kept: list[int | None] = [None] * len(new_lines)
         matcher = difflib.SequenceMatcher(None, [line.text for line in cell.lines], new_lines, autojunk=False)
         for block in matcher.get_matching_blocks():

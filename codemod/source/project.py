@@ -278,14 +278,6 @@ class Project:
         kept = {path: document for path, document in self._replaced.items() if path not in left_out}
         return self._like(self._store.without(left_out), kept)
 
-    def detached(self, *facts: Callable[[Project], object]) -> Project:
-        """This project with nothing read yet; ``facts`` are taken over, and must hold no documents or nodes."""
-        other = Project(self._store.fresh(), self._replaced, self._terms)
-        other._own_skips, other._parsed = self._own_skips, self._parsed
-        for compute in facts:
-            other._facts[compute] = self.fact(compute)
-        return other
-
     def note(self, skipped: Iterable[Skipped], parsed: Iterable[str]) -> None:
         """Add what another process left out and parsed."""
         self._parsed |= {*parsed}

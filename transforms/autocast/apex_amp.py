@@ -41,7 +41,7 @@ MAX_EVIDENCE = 20
 
 
 def check(project: Project) -> Iterator[Finding]:
-    if project.python_path("apex") or project.python_path("apex.amp"):
+    if not project.python_paths(WORDS) or project.python_path("apex") or project.python_path("apex.amp"):
         return
     for document in project.checked_documents(containing=WORDS):
         module = names_of(project, document)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from enum import Enum
 
-from ...codemod.flow.encounters import encounters
+from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.half_classes import weights_in_half
 from ...codemod.flow.lattice import Atom, Made, Role, Source
@@ -39,7 +39,7 @@ MAX_STEPS = 4
 
 def clashes(project: Project, family: Family) -> Iterator[Meeting]:
     """The meetings of one family, one for each operand that is wrong, in source order."""
-    for meeting in project.fact(_mistakes):
+    for meeting in project.checked_fact(_mistakes):
         if family_of(meeting) is family:
             yield meeting
 
@@ -47,13 +47,8 @@ def clashes(project: Project, family: Family) -> Iterator[Meeting]:
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
     kept = project.fact(names_kept_in_float32)
-    widened = {
-        item.odd.atom.mixture.node
-        for item in encounters(project).meetings
-        if item.mix != "promotes" and item.odd.atom.mixture is not None
-    }
-    for meeting in encounters(project).meetings:
-        if is_join_of_activations(meeting) and meeting.node not in widened:
+    for meeting in meetings(project):
+        if is_join_of_activations(meeting) and meeting.node not in project.fact(_widening):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted
         known = runs_in_half(project, meeting)
         if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept):
@@ -67,6 +62,12 @@ def runs_in_half(project: Project, meeting: Meeting) -> bool:
     """Whether the weights that are met are certainly 16-bit in some program, outside of autocast."""
     atom = meeting.meant.atom
     return atom.role is Role.WEIGHTS and atom.symbol in weights_in_half(project)
+
+
+def _widening(project: Project) -> frozenset[ast.AST]:
+    """The operations whose float32 result raises somewhere in the project."""
+    raising = [item.odd.atom.mixture for item in all_meetings(project) if item.mix != "promotes"]
+    return frozenset(mixture.node for mixture in raising if mixture is not None)
 
 
 def is_join_of_activations(meeting: Meeting) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...codemod.flow.analysis import flow_of
-from ...codemod.flow.encounters import encounters
+from ...codemod.flow.encounters import applications
 from ...codemod.flow.frame import Application, Autocasting, AutocastState
 from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ...codemod.model import Edit
@@ -49,9 +49,7 @@ class Reading:
 
 def readings(project: Project) -> Iterator[Reading]:
     """Every reading outside of tests that nothing protects, in source order of the files."""
-    for item in encounters(project).applications:
-        if is_test(item.module.document.path):
-            continue
+    for item in applications(project, ("numpy", *_FUNCTIONS), lambda module, _: not is_test(module.document.path)):
         reading = _reading(item)
         if reading is not None and not _is_caught(reading):
             yield _in_step(project, reading, item.function)

@@ -105,7 +105,7 @@ def runs_of(project: Project) -> tuple[Run, ...]:
 
 
 def _runs(project: Project) -> tuple[Run, ...]:
-    return tuple(_Resolver(project).runs())
+    return tuple(_Resolver(project).runs()) if scopes_of(project) else ()
 
 
 STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
@@ -127,8 +127,6 @@ class _Resolver:
         self._known_names: dict[ModuleNames, list[str]] = {}
 
     def runs(self) -> Iterator[Run]:
-        if not self._by_path:
-            return
         for config in config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
             if config.is_shell:
                 yield from self._launched(config)

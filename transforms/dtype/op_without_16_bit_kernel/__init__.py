@@ -29,7 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.flow.encounters import encounters
+from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, place_of
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
@@ -48,8 +48,11 @@ _CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like"
 
 
 def check(project: Project) -> Iterator[Finding]:
-    items = [item for item in encounters(project).applications if _is_asked(item)]
-    for item in items:
+    for item in applications(
+        project, (*WITHOUT_KERNELS, *INTERPOLATION), lambda module, _: not is_test(module.document.path)
+    ):
+        if not _is_asked(item):
+            continue
         operand = half_operand(project, item)
         if operand is None:
             continue
@@ -66,8 +69,7 @@ def _missing(project: Project, item: Application, operand: HalfOperand) -> froze
 
 
 def _is_asked(item: Application) -> bool:
-    known = item.operation in WITHOUT_KERNELS or item.operation in INTERPOLATION
-    return known and not is_test(item.module.document.path)
+    return item.operation in WITHOUT_KERNELS or item.operation in INTERPOLATION
 
 
 def _finding(project: Project, item: Application, operand: HalfOperand, hit: frozenset[Dtype]) -> Finding:

@@ -34,10 +34,10 @@ SPELLED = tuple(start + name for start in ("torch.", 'torch, "', 'torch, \\"') f
 
 def misspelled_torch_names(project: Project) -> Iterator[Draft]:
     """Every read of a dtype by a name that PyTorch has never had."""
-    if project.python_path("torch") is not None:
-        return
     short = project.python_paths(SPELLED, where=_reads_short_name)
     paths = sorted(path for path in {*short, *paths_with_slips(project)} if project.is_checked(path))
+    if not paths or project.python_path("torch") is not None:
+        return
     for document in project.python_documents_at(paths):
         module = names_of(project, document)
         for node in module.nodes:

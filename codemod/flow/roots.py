@@ -1,0 +1,256 @@
+"""Where a meeting can be: the functions that are worth interpreting, found by looking at their text.
+
+A function is looked at where it makes float32 (a factory, ``.float()``, ``float32``), a 16-bit type, or reads what a
+library or the project's data keeps in float32; and where it calls what gives such a tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..purpose.files import purpose_of
+from ..purpose.words import Purpose
+from ..python.functions import FunctionTarget
+from ..python.names import FunctionNode, ModuleNames, names_of
+from ..source.project import Project
+from ..torch.dtypes import FP32
+from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES, PARTS
+from .analysis import FlowAnalysis, flow_of
+from .attributes import is_float32_table
+from .lattice import Kind, Made
+from .outlook import Outlooks
+from .outlook_state import Sources
+from .stored import stored_mask
+
+MAKERS = (
+    "float", "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor", "FloatTensor",
+    "as_tensor", "hann_window", "hamming_window", "encode", "half", "bfloat16", "normal", "Tensor",
+)  # fmt: skip
+"""Names whose calls make it worth to look at a function."""
+DTYPES = ("float32", "float16", "bfloat16")
+JOINS = ("cat", "concat", "concatenate", "stack")
+DATA_TEXTS = ("batch[", "batch.get(", "batch.pop(", "loader", "dataset")
+"""What a file holds that takes items out of a batch."""
+MAX_CALLERS = 3
+"""How far a float32 value is followed to callers."""
+Holder = FunctionNode | None
+"""A function; None: the statements of a module."""
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    analysis: FlowAnalysis
+    modules: tuple[ModuleNames, ...]
+    outlooks: Outlooks
+    roots: dict[ModuleNames, set[Holder]] = field(default_factory=dict)
+    givers: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+
+    def sources(self) -> Sources:
+        return Sources(frozenset(self.givers), frozenset(self.attributes))
+
+
+def roots(project: Project) -> dict[ModuleNames, tuple[Holder, ...]]:
+    """The functions and scripts outside of tests in which something wide can meet what does not promote."""
+    return project.fact(_roots)
+
+
+def _roots(project: Project) -> dict[ModuleNames, tuple[Holder, ...]]:
+    analysis = flow_of(project)
+    search = _Search(analysis, followed_modules(project), Outlooks(analysis))
+    candidates = {module: _candidates(project, module) for module in search.modules}
+    for module, found in candidates.items():
+        search.roots[module] = set(_always(project, module))
+        found |= _readers(search, module, found)
+    new = [
+        (module, item)
+        for module, found in candidates.items()
+        for item in _with_nested(found)
+        if not _is_constructor(item)
+    ]
+    first = new
+    for _ in range(MAX_CALLERS + 1):
+        names = _look(search, new) - search.givers
+        if not names:
+            break
+        search.givers |= names
+        new = _callers(search.modules, names)
+    if any(_speaks_of_data(module) for module in search.modules):
+        _look(search, _feeders(search, first))
+    return {module: tuple(in_order(found)) for module, found in search.roots.items() if found}
+
+
+def followed_modules(project: Project) -> tuple[ModuleNames, ...]:
+    """The modules that import torch, outside of tests and documentation."""
+    return project.fact(_followed)
+
+
+def _followed(project: Project) -> tuple[ModuleNames, ...]:
+    paths = [path for path in project.python_paths(("torch",), ("import torch", "from torch")) if not _is_skipped(path)]
+    return tuple(names_of(project, document) for document in project.python_documents_at(paths))
+
+
+def _is_skipped(path: str) -> bool:
+    return purpose_of(path) in (Purpose.TEST, Purpose.DOCUMENTATION)
+
+
+def in_order(found: Iterable[Holder]) -> list[Holder]:
+    """The functions as they stand in the file, its own statements first."""
+    return sorted(found, key=lambda item: item.lineno if item is not None else 0)
+
+
+# --- candidates -------------------------------------------------------------------------------------------------------
+
+
+def _candidates(project: Project, module: ModuleNames) -> set[Holder]:
+    """The functions that hold something that makes a dtype."""
+    nodes: list[ast.AST] = []
+    for name in MAKERS:
+        nodes += module.calls_by_name.get(name, [])
+    for name in DTYPES:
+        nodes += module.attribute_loads.get(name, [])
+    for name in {name for tables in FLOAT32_TABLES.values() for name in tables}:
+        nodes += [node for node in module.attribute_loads.get(name, []) if is_float32_table(node)]
+    return holders(module, nodes) | _always(project, module)
+
+
+def _always(project: Project, module: ModuleNames) -> set[Holder]:
+    """The functions in which an item of data goes into a model or beside other tensors as it is."""
+    nodes: list[ast.AST] = []
+    for name in JOINS:
+        nodes += [call for call in module.calls_by_name.get(name, []) if _joins_data(project, call)]
+    for name in MODEL_NAMES:
+        nodes += [call for call in module.calls_by_name.get(name, []) if _is_fed_data(call)]
+    for name in PARTS:
+        nodes += module.calls_by_name.get(name, [])
+    return holders(module, nodes)
+
+
+def holders(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[Holder]:
+    """The functions that hold some nodes; None for the statements of the module."""
+    found: set[Holder] = set()
+    for node in nodes:
+        scope = module.scope_of(node).function.node
+        if isinstance(scope, ast.Module) and isinstance(module.scope_of(node).node, ast.ClassDef):
+            continue  # in a class body or a signature, not in the statements of a script
+        found.add(scope if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef) else None)
+    return found
+
+
+def _with_nested(found: set[Holder]) -> set[Holder]:
+    """The functions and those nested in them, which use what the outer one made."""
+    nested = [item for function in found if function is not None for item in function.body]
+    return found | {item for item in nested if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def _is_constructor(function: Holder) -> bool:
+    return function is not None and function.name == "__init__"
+
+
+def _is_fed_data(call: ast.Call) -> bool:
+    """``unet(batch["latents"])``: an item of something goes into a model as it is."""
+    values = [*call.args, *(item.value for item in call.keywords)]
+    return any(isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant) for item in values)
+
+
+def _joins_data(project: Project, call: ast.Call) -> bool:
+    """``torch.cat([latents, batch["mask"]])``: an item that the data code makes as a mask is concatenated."""
+    operands = call.args[0].elts if call.args and isinstance(call.args[0], ast.List | ast.Tuple) else []
+    items = [item.slice for item in operands if isinstance(item, ast.Subscript)]
+    keys = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return any(stored_mask(project, key) is not None for key in keys)
+
+
+# --- what is followed -------------------------------------------------------------------------------------------------
+
+
+def _look(search: _Search, new: Iterable[tuple[ModuleNames, Holder]]) -> set[str]:
+    """Look at some functions: note where something can meet; the names of those that give something wide."""
+    sources = search.sources()
+    names: set[str] = set()
+    for module, function in sorted(new, key=_position):
+        seen = search.outlooks.of(module, function, sources)
+        if seen.meets:
+            search.roots[module].add(function)
+        if seen.gives and function is not None:
+            names.update(_called_as(search, module, function))
+    return names
+
+
+def _callers(modules: Iterable[ModuleNames], names: set[str]) -> list[tuple[ModuleNames, Holder]]:
+    return [(module, item) for module in modules for item in holders(module, _calls(module, names))]
+
+
+def _speaks_of_data(module: ModuleNames) -> bool:
+    return any(word in module.document.text for word in DATA_TEXTS)
+
+
+def _feeders(search: _Search, found: list[tuple[ModuleNames, Holder]]) -> list[tuple[ModuleNames, Holder]]:
+    """Those who hand items of data to a function that hands on to weights what it is given."""
+    names: set[str] = set()
+    for _ in range(MAX_CALLERS):
+        new = _taking(search, found) - names
+        if not new:
+            break
+        names |= new
+        found = _callers(search.modules, new)
+    return _callers([module for module in search.modules if _speaks_of_data(module)], names)
+
+
+def _taking(search: _Search, found: list[tuple[ModuleNames, Holder]]) -> set[str]:
+    """The names by which others call a function that can apply weights to what it is given."""
+    return {
+        name
+        for module, function in found
+        if function is not None and (names := _names_of_calls(module, function))
+        for name in names
+        if search.outlooks.takes(FunctionTarget(module, function, bound=True))
+    }
+
+
+def _position(item: tuple[ModuleNames, Holder]) -> tuple[str, int]:
+    return item[0].document.path, item[1].lineno if item[1] is not None else 0
+
+
+def _calls(module: ModuleNames, names: set[str]) -> list[ast.Call]:
+    return [call for name in names & module.calls_by_name.keys() for call in module.calls_by_name[name]]
+
+
+def _readers(search: _Search, module: ModuleNames, found: set[Holder]) -> set[Holder]:
+    """The methods that read what a constructor made in float32 and kept as a plain attribute."""
+    nodes: list[ast.AST] = []
+    for function in in_order(item for item in found if _is_constructor(item)):
+        if function is None or not search.outlooks.of(module, function, Sources()).keeps:
+            continue
+        for place, value in search.analysis.function(module, function).names.items():
+            wide = any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)
+            if wide and value.kind is Kind.TENSOR and place.startswith("self."):
+                search.attributes.add(place[5:])
+                owner = module.scope_of(function).enclosing_class
+                loads = module.attribute_loads.get(place[5:], [])
+                nodes += [node for node in loads if module.scope_of(node).enclosing_class is owner]
+    return holders(module, nodes)
+
+
+def _called_as(search: _Search, module: ModuleNames, function: FunctionNode) -> list[str]:
+    """The names by which others call a function whose result is worth to follow."""
+    names = [
+        name for name in _names_of_calls(module, function) if any(name in each.calls_by_name for each in search.modules)
+    ]
+    if not names:
+        return []
+    makers = (Made.FACTORY, Made.CAST, Made.MODULE)
+    done = search.analysis.function(module, function)
+    return names if any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms) else []
+
+
+def _names_of_calls(module: ModuleNames, function: FunctionNode) -> list[str]:
+    if function.name != "forward":
+        return [] if function.name.startswith("__") else [function.name]
+    owner = module.scope_of(function).enclosing_class
+    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
+    parents = [module.parents.get(call) for call in module.calls_by_name.get(name, [])]
+    targets = [target for item in parents if isinstance(item, ast.Assign) for target in item.targets]
+    return [target.attr for target in targets if isinstance(target, ast.Attribute)]
