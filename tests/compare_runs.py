@@ -136,7 +136,7 @@ def _migrate(install: Install, tree: Path, options: Sequence[str], limits: Limit
             check=False,
             timeout=limits.seconds,
             cwd=tree.parent,
-            env={**os.environ, "COLUMNS": "120", "PYTHONHASHSEED": "0"},
+            env={**os.environ, "COLUMNS": "120", "PYTHONHASHSEED": "0", "PRECFIX_NO_CACHE": "1"},
         )
     except subprocess.TimeoutExpired as expired:
         raise _Failed(f"not done after {limits.seconds:.0f} s") from expired

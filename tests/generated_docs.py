@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from precfix.codemod.cli.request import DECLARED
 from precfix.codemod.model import Rule
 from precfix.codemod.outcome import Target
 from precfix.codemod.report.audit_report import show_audit
 from precfix.codemod.report.text import plain
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.reading.auditing import ledger_of
-from precfix.codemod.trainers.reading.declared import SOURCE, declared_regime
+from precfix.codemod.trainers.reading.declared import declared_regime
 from precfix.transforms.frameworks import load_frameworks
 
 from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
@@ -55,7 +56,7 @@ def audited(project: str) -> str:
     root = FIXTURES / "projects" / project / "input"
     opened = Project.open([root]).with_frameworks(load_frameworks())
     ledger = ledger_of(opened)
-    target = Target(declared_regime(opened), SOURCE)
+    target = Target(declared_regime(opened), DECLARED)
     lines = show_audit(ledger.runs, (), target, lambda _, row, column: (None, row, column))
     return f"$ precfix audit .\n{plain(lines)}"
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +18,7 @@ from precfix.codemod.cache import states
 from precfix.codemod.source.discovery import EXCLUDED_DIRECTORIES
 from precfix.codemod.source.documents import kind_of
 
-from .cached_runs import CachedRuns, runs  # noqa: F401
+from .cached_runs import TICK, CachedRuns, runs  # noqa: F401
 from .project_tree import write_tree
 
 LOOP = """import torch
@@ -265,6 +269,45 @@ def test_a_file_that_changes_while_it_is_checked_is_not_remembered(
     runs.warm("check", project)
     monkeypatch.setattr(engine, "check", check)
     assert not runs.told_again("check", project)
+
+
+LOOKING = """
+import json, sys
+from pathlib import Path
+looked, top = set(), sys.argv[1]
+def note(event, arguments):
+    if event in ("open", "os.scandir", "os.listdir") and (str(arguments[0]) + "/").startswith(top + "/"):
+        looked.add(str(arguments[0]))
+sys.addaudithook(note)
+import atexit
+atexit.register(lambda: print(json.dumps(sorted(looked)), file=sys.stderr))
+sys.argv = ["precfix", "check", top + "/project", "-q"]
+from precfix.codemod.__main__ import main
+main()
+"""
+
+
+def test_all_that_a_run_opens_is_kept_with_its_answer(project: Path, tmp_path: Path) -> None:
+    edited(project / ".gitignore", "*.log\n")
+    edited(project / "src" / ".gitignore", "other.py\n")
+    edited(project / ".git" / "info" / "exclude", "nothing\n")
+    edited(project / "base.toml", 'ignore = ["PF102"]\n')
+    edited(project / "precfix.toml", 'extend = "base.toml"\nprofile = "machine.json"\n')
+    shutil.copy(PROFILE, project / "machine.json")
+    edited(project / "env.sh", "export ACCELERATE_MIXED_PRECISION=fp16\n")
+    cache = tmp_path.parent / f"{tmp_path.name}-cache"
+    environment = {**os.environ, "PRECFIX_CACHE_DIR": str(cache)}
+    del environment["PRECFIX_NO_CACHE"]
+    time.sleep(TICK)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKING, str(tmp_path)], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 1, done.stderr
+    looked = set(json.loads(done.stderr.splitlines()[-1]))
+    (kept,) = (cache / "answers").iterdir()
+    seen = json.loads(kept.read_bytes().partition(b"\n")[2])[1][3]
+    assert str(project / "machine.json") in looked
+    assert looked - set(seen) == set()
 
 
 # --- anything ---------------------------------------------------------------------------------------------------------

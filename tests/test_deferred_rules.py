@@ -75,6 +75,21 @@ def test_misshapen_kept_rules_are_loaded_anew(place: Path, value: object) -> Non
     assert load_deferred() == load()
 
 
+def test_what_a_project_declares_is_the_same(place: Path) -> None:
+    from precfix.codemod.trainers.reading.declared import declared_regime
+
+    def both(case: Path) -> tuple[str, str]:
+        project = Project.open([case]).with_frameworks(read_own())
+        return deferred.declared(project), declared_regime(project)
+
+    regimes = [both(case) for case in CASES[::20]]
+    assert [one for one, _ in regimes] == [other for _, other in regimes]
+    assert len({one for one, _ in regimes}) > 1
+    for wrong in (None, 1, [1], ["bf16-mixed", 1], [1, []], ["bf16-mixed", [["x"]]]):
+        kept.write("tables", "declared now", wrong)
+        assert len(set(both(CASES[0]))) == 1
+
+
 def test_nothing_else_is_imported_in_place_of_a_rule(place: Path, tmp_path: Path) -> None:
     kept.write("tables", "rules now", [["os.path", "PF101", "a", "b", "", [], None]])
     (rule,) = load_deferred()

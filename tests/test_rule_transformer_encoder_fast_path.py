@@ -281,19 +281,21 @@ def test_a_mask_that_nobody_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("requirements", "expected"),
+    ("requirements", "expected", "level"),
     [
-        ("torch>=2.3\n", SWITCHED),
-        ("lightning\n", SWITCHED),
-        ("torch>=2.0\n", f'if hasattr(torch.backends, "mha"):\n    {SWITCHED}'),
-        ("torch>=1.13,<2.3\n", None),
-        ("torch==2.2.2\n", None),
+        ("torch>=2.3\n", SWITCHED, Applicability.SAFE),
+        ("lightning\n", SWITCHED, Applicability.UNSAFE),
+        ("torch>=2.0\n", f'if hasattr(torch.backends, "mha"):\n    {SWITCHED}', Applicability.SAFE),
+        ("torch>=1.13,<2.3\n", None, None),
+        ("torch==2.2.2\n", None, None),
     ],
 )
-def test_the_switch_came_with_2_3(tmp_path: Path, requirements: str, expected: str | None) -> None:
+def test_the_switch_came_with_2_3(
+    tmp_path: Path, requirements: str, expected: str | None, level: Applicability | None
+) -> None:
     finding = only(project(tmp_path, requirements=requirements))
-    assert ("fastpath-off" in [fix.name for fix in finding.fixes]) is (expected is not None)
-    _, changed = migrated([RULE], project(tmp_path, requirements=requirements))
+    assert next((fix.applicability for fix in finding.fixes if fix.name == "fastpath-off"), None) is level
+    _, changed = migrated([RULE], project(tmp_path, requirements=requirements), unsafe=True)
     if expected is not None:
         assert f"\n{expected}\ntrainer = pl.Trainer" in changed["train.py"]
 

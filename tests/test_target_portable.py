@@ -16,7 +16,8 @@ from precfix.transforms.frameworks import load_frameworks
 from .project_tree import open_tree
 
 COMMENT = "# bfloat16 where it is native; float16, with loss scaling, on older CUDA GPUs\n"
-ASKED = (
+ASKED = COMMENT + "USE_BF16 = not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] >= 8\n"
+ASKED_SINCE_2_4 = (
     COMMENT + "USE_BF16 = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)\n"
 )
 EITHER = "torch.bfloat16 if USE_BF16 else torch.float16"
@@ -127,6 +128,15 @@ def test_without_a_plain_place_for_a_scaler_nothing_is_written(tmp_path: Path) -
     texts, report = portable(tmp_path, {"train.py": source})
     assert not texts
     assert any("no simple place" in message for message in messages(report))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "asked"), [("torch>=2.4", ASKED_SINCE_2_4), ("torch>=2.3", ASKED), ("", ASKED)]
+)
+def test_the_question_is_one_that_every_allowed_release_knows(tmp_path: Path, requirement: str, asked: str) -> None:
+    source = LOOP.format(dtype=", dtype=torch.bfloat16", switch="")
+    texts, _ = portable(tmp_path, {"train.py": source, "requirements.txt": requirement})
+    assert asked in texts["train.py"]
 
 
 def test_region_and_scaler_in_two_files(tmp_path: Path) -> None:

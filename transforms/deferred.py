@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..codemod.cache import kept
 from ..codemod.cache.installed import installed_state
@@ -24,6 +24,8 @@ from ..codemod.source.store import FileStore
 from . import load
 from .frameworks import read_own
 
+T = TypeVar("T")
+
 
 def load_deferred() -> tuple[Rule, ...]:
     """All rules, as `load` has them, imported when they are needed; imported now where nothing can be kept."""
@@ -33,10 +35,30 @@ def load_deferred() -> tuple[Rule, ...]:
     key = f"rules {state}"
     try:
         return _rules_of(kept.read("tables", key))
-    except (TypeError, ValueError, KeyError):  # nothing is kept, or something else
+    except (TypeError, ValueError):  # nothing is kept, or something else
         rules = load()
     kept.write("tables", key, [_described(rule) for rule in rules])
     return rules
+
+
+def declared(project: Project) -> str:
+    """The regime that a project declares, as `declared_regime` says, which is only imported where it has to look."""
+    state = installed_state()
+    key = f"declared {state}"
+    known: Any = kept.read("tables", key) if state else None
+    try:
+        regime, plain = known
+        asked = _questions(plain)
+    except (TypeError, ValueError):  # nothing is kept, or something else
+        regime, asked = "", None
+    if asked is not None and type(regime) is str and _is_without(project, asked):
+        return regime
+    from ..codemod.trainers.reading.declared import declared_regime
+
+    if state and not regime:
+        of_nothing, asked = _asked(declared_regime)
+        kept.write("tables", key, [of_nothing, _plain(asked)])
+    return declared_regime(project)
 
 
 class _Nowhere(FileStore):
@@ -59,43 +81,29 @@ class _Nowhere(FileStore):
 
 def questions_of(rule: Rule) -> list[Question] | None:
     """What a rule asks a project without files for; None where it looks at more than that."""
+    found, asked = _asked(lambda project: list(rule.check(project)))
+    return None if found else asked
+
+
+def _asked(compute: Callable[[Project], T]) -> tuple[T, list[Question] | None]:
+    """What is said of a project without files, and what is asked for; None where more than that is looked at."""
     store = _Nowhere()
     project = Project(store, terms=Terms(frameworks=read_own()))
     store.told_more = False
-    found = list(rule.check(project))
-    return None if found or store.told_more else [*dict.fromkeys(replace(each, where=None) for each in store.questions)]
+    found = compute(project)
+    asked = [*dict.fromkeys(replace(each, where=None) for each in store.questions)]
+    return found, None if store.told_more else asked
 
 
-def _described(rule: Rule) -> list[object]:
-    asked = questions_of(rule)
-    plain = None if asked is None else [[[kind.value for kind in each.kinds], each.words, each.also] for each in asked]
-    return [rule.check.__module__, rule.code, rule.name, rule.docs, rule.url, rule.depends_on, plain]
-
-
-def _rules_of(described: Any) -> tuple[Rule, ...]:
-    """Raises TypeError, ValueError or KeyError for what `_described` has not made."""
-    rules = []
-    for module, code, name, docs, url, depends_on, plain in described:
-        texts = (module, code, name, docs, url, *depends_on)
-        if not {str}.issuperset(map(type, texts)):
-            raise TypeError(texts)
-        check = _deferred(module, None if plain is None else [_question(*each) for each in plain])
-        rules.append(Rule(code, name, docs, check, url, tuple(depends_on)))
-    if not rules:
-        raise ValueError(described)
-    return tuple(rules)
-
-
-def _question(kinds: Sequence[str], words: Sequence[str], also: Iterable[Sequence[str]]) -> Question:
-    groups = tuple(tuple(group) for group in also)
-    if not {str}.issuperset(map(type, (*words, *(word for group in groups for word in group)))):
-        raise TypeError(words)
-    return Question(tuple(FileKind(kind) for kind in kinds), tuple(words), groups)
+def _is_without(project: Project, asked: Iterable[Question]) -> bool:
+    """Whether a project has no file for any of the questions, and nothing else that they were not asked with."""
+    is_plain = project.profile is None and project.target is None and project.frameworks == read_own()
+    return is_plain and not any(map(project.candidates, asked))
 
 
 def _deferred(module: str, asked: list[Question] | None) -> Callable[[Project], Iterable[Finding]]:
     def check(project: Project) -> Iterable[Finding]:
-        if asked is not None and _is_plain(project) and not any(map(project.candidates, asked)):
+        if asked is not None and _is_without(project, asked):
             return ()
         if not module.startswith(f"{__package__}."):
             raise ValueError(module)
@@ -105,6 +113,40 @@ def _deferred(module: str, asked: list[Question] | None) -> Callable[[Project], 
     return check
 
 
-def _is_plain(project: Project) -> bool:
-    """Whether nothing is given with the project that the questions were not asked with."""
-    return project.profile is None and project.target is None and project.frameworks == read_own()
+# --- as plain values --------------------------------------------------------------------------------------------------
+
+
+def _described(rule: Rule) -> list[object]:
+    asked = _plain(questions_of(rule))
+    return [rule.check.__module__, rule.code, rule.name, rule.docs, rule.url, rule.depends_on, asked]
+
+
+def _rules_of(described: Any) -> tuple[Rule, ...]:
+    """Raises TypeError or ValueError for what `_described` has not made."""
+    rules = []
+    for module, code, name, docs, url, depends_on, asked in described:
+        texts = (module, code, name, docs, url, *depends_on)
+        if not {str}.issuperset(map(type, texts)):
+            raise TypeError(texts)
+        rules.append(Rule(code, name, docs, _deferred(module, _questions(asked)), url, tuple(depends_on)))
+    if not rules:
+        raise ValueError(described)
+    return tuple(rules)
+
+
+def _plain(asked: list[Question] | None) -> object:
+    if asked is None:
+        return None
+    return [[[kind.value for kind in each.kinds], each.words, each.also] for each in asked]
+
+
+def _questions(plain: Any) -> list[Question] | None:
+    """Raises TypeError or ValueError for what `_plain` has not made."""
+    return None if plain is None else [_question(*each) for each in plain]
+
+
+def _question(kinds: Sequence[str], words: Sequence[str], also: Iterable[Sequence[str]]) -> Question:
+    groups = tuple(tuple(group) for group in also)
+    if not {str}.issuperset(map(type, (*words, *(word for group in groups for word in group)))):
+        raise TypeError(words)
+    return Question(tuple(FileKind(kind) for kind in kinds), tuple(words), groups)

@@ -24,7 +24,7 @@ def run_audit(request: AuditRequest) -> int:
     project, target = opened.project.with_target(None), opened.target
     families = Selection(FAMILIES)
     rules = [rule for rule in opened.known if families.takes(rule)]
-    with progress(len(rules)) as step:
+    with progress(len(project.paths)) as step:
         report: Report = engine.check(project, rules, target, options_of(opened, step=step))
     report = opened.completed(report)
     looked_at(opened, request, report)

@@ -38,7 +38,7 @@ def run_check(request: CheckRequest) -> int:
     reports = reports_of(request.reports, [each.value for each in CheckFormat])
     check_distinct([request.output, request.write_baseline, *(file for _, file in reports)])
     opened = open_request(request)
-    with progress(len(opened.rules)) as step:
+    with progress(len(opened.project.paths)) as step:
         report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
     report = opened.completed(report)
     if request.write_baseline is None and not request.add_ignore:

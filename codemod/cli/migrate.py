@@ -92,7 +92,7 @@ def _migrated(opened: Opened, request: MigrateRequest, terminal: Terminal | None
         report = engine.migrate(opened.project, opened.rules, opened.target, asking)
         interview.end()
         return report
-    with progress(len(opened.rules)) as step:
+    with progress(len(opened.project.paths)) as step:
         allowed = options_of(opened, request.unsafe_fixes, request.fix, step)
         return engine.migrate(opened.project, opened.rules, opened.target, allowed)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ..report.text import View
     from ..source.project import Project
 
+QUIET_SECONDS = 1.0
+"""How long a run may take before it shows what it does."""
 FOUND, USAGE, INTERNAL, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: findings or a diff; bad usage or input; precfix itself failed; Ctrl-C."""
 
@@ -193,23 +196,35 @@ def write_bytes(data: bytes, output: Path | None) -> None:
 
 
 @contextmanager
-def progress(steps: int) -> Iterator[Callable[[str], None] | None]:
-    """A bar on stderr while rules run; nothing when stderr is not a terminal."""
+def progress(files: int) -> Iterator[Callable[[str], None] | None]:
+    """Shows on stderr what is going on, from the second second on; nothing when stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
+    begun = time.monotonic()
+    with ExitStack() as shown:
+        bars: list[Callable[[str], None]] = []
+
+        def step(name: str) -> None:
+            if not bars and time.monotonic() - begun > QUIET_SECONDS:
+                bars.append(shown.enter_context(_bar(files)))
+            for show in bars:
+                show(name)
+
+        yield step
+
+
+@contextmanager
+def _bar(files: int) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = (TextColumn("precfix"), BarColumn(), TextColumn("{task.description}", markup=False))
-    # No thread of its own: a process with threads cannot be forked safely.
+    counted = f"precfix: {files:,} file{'s' if files != 1 else ''}"
+    columns = (TextColumn(counted), BarColumn(), TextColumn("{task.description}", markup=False))
+    # No thread of its own: a process with threads cannot be forked safely. Nor is it a part of what is kept.
     with Progress(*columns, console=Console(file=sys.__stderr__), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("reading", total=None)
-
-        def step(name: str) -> None:
-            bar.update(task, description=name, advance=1, refresh=True)
-
-        yield step
+        yield lambda name: bar.update(task, description=name, advance=1, refresh=True)
 
 
 def check_distinct(files: Iterable[Path | None]) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STDIN_NAME = "stdin.py"
 """What a file from standard input is called when nobody says it."""
 TARGET_RULE = "PF001"
+DECLARED = "declared by the project itself"
+"""Where the target comes from when nobody has named one."""
 
 
 @dataclass(slots=True)
@@ -244,9 +246,9 @@ def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Proj
 
 def declared_target(project: Project) -> Target:
     """The regime the project itself declares."""
-    from ..trainers.reading.declared import SOURCE, declared_regime
+    from ...transforms.deferred import declared
 
-    return Target(declared_regime(project), SOURCE)
+    return Target(declared(project), DECLARED)
 
 
 def target_line(target: Target) -> str:

@@ -14,7 +14,7 @@ from .roots import followed_modules, holders, in_order, roots
 
 def meetings(project: Project) -> tuple[Meeting, ...]:
     """Every meeting in the files that are checked, tests left out."""
-    return project.fact(_meetings)
+    return project.checked_fact(_meetings)
 
 
 def all_meetings(project: Project) -> tuple[Meeting, ...]:

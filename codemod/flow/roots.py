@@ -97,7 +97,7 @@ def _is_skipped(path: str) -> bool:
 
 
 def in_order(found: Iterable[Holder]) -> list[Holder]:
-    """What is interpreted first decides what a circle of calls is cut at: always the same."""
+    """The functions as they stand in the file, its own statements first."""
     return sorted(found, key=lambda item: item.lineno if item is not None else 0)
 
 

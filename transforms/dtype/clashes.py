@@ -38,7 +38,7 @@ MAX_STEPS = 4
 
 def clashes(project: Project, family: Family) -> Iterator[Meeting]:
     """The meetings of one family, one for each operand that is wrong, in source order."""
-    for meeting in project.fact(_mistakes):
+    for meeting in project.checked_fact(_mistakes):
         if family_of(meeting) is family:
             yield meeting
 

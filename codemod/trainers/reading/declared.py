@@ -7,7 +7,6 @@ from ...torch.autocast import autocasts, dtype_scenarios, is_float32_island, tra
 from ...torch.dtypes import BF16, FP16, UNKNOWN, Dtype
 from .declarations import scopes_of
 
-SOURCE = "declared by the project itself"
 REGIMES = {BF16: "bf16-mixed", FP16: "fp16-mixed"}
 
 

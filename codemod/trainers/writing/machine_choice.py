@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...model import AddImport, Edit, EditRefused, InsertStatement, Operation
 from ...python.names import ModuleNames, names_of
-from ...releases.pins import allowed
+from ...releases.pins import certainly_has
 from ...source.project import Project
 from ...torch.imported import torch_of
 
@@ -146,10 +146,8 @@ def _must_ask_late(project: Project) -> bool:
 
 
 def _definition(project: Project, module: ModuleNames, name: str, torch: str, lazy: bool) -> str:
-    versions = allowed(project, "torch", module.document.path)
-    if versions is not None and versions.may_be_below(HAS_ARGUMENT):
-        test = f"{torch}.cuda.get_device_capability()[0] >= {NATIVE_SINCE}"
-    else:
+    test = f"{torch}.cuda.get_device_capability()[0] >= {NATIVE_SINCE}"  # the same answer, in every release
+    if certainly_has(project, "torch", HAS_ARGUMENT, module.document.path):
         test = f"{torch}.cuda.{ASKS}"
     asked = f"not {torch}.cuda.is_available() or {test}"
     if lazy:

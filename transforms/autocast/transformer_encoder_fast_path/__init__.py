@@ -23,6 +23,8 @@ evaluation begins. Training computes the same numbers as before, on CUDA nothing
 runs the ordinary layers. The switch came with PyTorch 2.3: where the requirements allow older releases it is asked for
 first (`hasattr`), and those releases keep failing; where they allow nothing newer, this fix is not offered.
 
+`fastpath-off` [unsafe]: the same where no manifest names a release of PyTorch, as one before 2.3 has no such switch.
+
 `bf16-true` [unsafe], for Lightning only: `precision="bf16-true"` (`"16-true"` for float16). The weights and the
 optimizer's state are 16 bits wide then, which often trains worse. Needs Lightning 2.1, and precision written down as a
 literal.
