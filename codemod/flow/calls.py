@@ -35,14 +35,29 @@ def call(frame: Frame, node: ast.Call, receiver: Value | None, positional: list[
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     given = [value for _, value in positional] + [value for _, _, value in named]
     if name == "save_for_backward":
-        if not any(isinstance(item, ast.Starred) for item in node.args):
-            frame.record.saved[node] = tuple(given)
+        saved = _spread(frame, positional)
+        if saved is not None:
+            frame.record.saved[node] = saved
         return NUMBER_VALUE
     value = _called(frame, node, name, receiver, positional, named)
     if not value.atoms and name.startswith(DEQUANTIZERS) and all(item.kind is not Kind.DTYPE for item in given):
         source = frame.source(node, f"{name} gives the dtype that the quantization remembers")
         return Value(Kind.TENSOR, (Atom(symbol="quantized", role=Role.QUANTIZED, can_be_half=False, source=source),))
     return of_gradient(value, [*given, *([receiver] if receiver is not None else [])])
+
+
+def _spread(frame: Frame, positional: list[NodeValue]) -> tuple[Value, ...] | None:
+    """What is handed over, ``*masks`` one by one; None where it is not known how many these are."""
+    found: list[Value] = []
+    for item, value in positional:
+        held = frame.get(place_of(item.value) or "") if isinstance(item, ast.Starred) else None
+        if not isinstance(item, ast.Starred):
+            found.append(value)
+        elif held is None or held.items is None or held.label:
+            return None
+        else:
+            found += held.items
+    return tuple(found)
 
 
 def of_gradient(value: Value, operands: list[Value]) -> Value:

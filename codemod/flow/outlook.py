@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from ..python.functions import FunctionTarget, called_function
+from ..python.functions import FunctionTarget, called_function, class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import MODEL_NAMES, MODEL_PARAMETERS
 from .analysis import FlowAnalysis
 from .classes import ProjectClass
@@ -66,6 +67,7 @@ class Outlooks:
             frozenset(parameters | set(scope.bindings)),
             _unlike_models(function),
             lambda seen, call: self._applies(seen, module, owner, call),
+            lambda call: self._builds(module, call),
         )
         project = self._analysis.project
         seen.regions = bool(autocasts_by_node(project, module))
@@ -88,6 +90,13 @@ class Outlooks:
             return True
         target = called_function(self._analysis.project, module, call)
         return target is not None and target.node.name != "__init__" and self.takes(target)
+
+    def _builds(self, module: ModuleNames, call: ast.Call) -> bool:
+        chain = attribute_chain(call.func)
+        if chain is not None and chain[-1] in LAYERS:
+            return True
+        found = class_of(self._analysis.project, module, call.func)
+        return found is not None and self._analysis.is_module(ProjectClass(*found))
 
     def _of_self(self, seen: Outlook, owner: ProjectClass, chain: list[str]) -> bool:
         """``self.part(x)``, ``self.method(x)``, ``self.model.encode(x)``."""

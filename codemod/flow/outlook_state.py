@@ -32,6 +32,8 @@ class Outlook:
     """The parameters that are no models."""
     applies: Callable[[Outlook, ast.Call], bool]
     """Whether a call of something that is no operation can apply weights to its arguments."""
+    builds: Callable[[ast.Call], bool]
+    """Whether a call of a class makes a module."""
     regions: bool = False
     """Whether the file opens autocast regions."""
     names: Names = field(default_factory=dict)

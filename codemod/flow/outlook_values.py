@@ -258,7 +258,7 @@ def _of_unknown(seen: Outlook, node: ast.Call, name: str, receiver: int, given: 
     if name in TENSORS:
         return WIDE
     if name[:1].isupper():
-        return (WIDE if given & DTYPE else 0) | (0 if name.endswith("Output") else MODULE)
+        return (WIDE if given & DTYPE else 0) | (MODULE if seen.builds(node) else 0)
     if given & WIDE or receiver & MODULE:
         if not (seen.meets and seen.enters) and seen.applies(seen, node):
             seen.meets = seen.enters = True

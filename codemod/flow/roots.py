@@ -108,12 +108,20 @@ def _candidates(project: Project, module: ModuleNames) -> set[Holder]:
     """The functions that hold something that makes a dtype."""
     nodes: list[ast.AST] = []
     for name in MAKERS:
-        nodes += module.calls_by_name.get(name, [])
+        nodes += [call for call in module.calls_by_name.get(name, []) if not _is_of_plain_values(call)]
     for name in DTYPES:
         nodes += module.attribute_loads.get(name, [])
     for name in {name for tables in FLOAT32_TABLES.values() for name in tables}:
         nodes += [node for node in module.attribute_loads.get(name, []) if is_float32_table(node)]
     return holders(module, nodes) | _always(project, module)
+
+
+def _is_of_plain_values(call: ast.Call) -> bool:
+    """``float(x)`` and ``text.encode("utf-8")``."""
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "float"
+    plain = not call.args or (isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str))
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "encode" and plain and not call.keywords
 
 
 def _always(project: Project, module: ModuleNames) -> set[Holder]:
