@@ -26,7 +26,7 @@ hypothesis.settings.load_profile("precfix")
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No workers for a part of the suite: to start them and collect in each takes longer than most modules."""
     part = any(Path(argument.partition("::")[0]).resolve() != config.rootpath / "tests" for argument in config.args)
-    return 0 if part or config.option.keyword or config.option.markexpr or config.option.lf else None
+    return 0 if part or config.option.keyword or config.option.markexpr or getattr(config.option, "lf", False) else None
 
 
 def pytest_collection_finish() -> None:

@@ -64,7 +64,9 @@ def watch(name: str, arguments: tuple[object, ...]) -> None:
 def main() -> None:
     folder, record = sys.argv[1:]
     os.chdir(folder)
-    from precfix.codemod.__main__ import main as precfix
+    from precfix.codemod import __main__ as command
+
+    command._leave_at_once = lambda code: None  # it would end this process after the first run
 
     done = []
     sys.addaudithook(watch)
@@ -73,7 +75,7 @@ def main() -> None:
         sys.argv = ["precfix", *arguments]
         code: object = 0
         try:
-            precfix()
+            command.main()
         except SystemExit as stop:
             code = stop.code
         done.append({"arguments": arguments, "code": code, "events": list(events)})

@@ -7,6 +7,7 @@ said of the empty one: nothing. The questions are asked once for each installed 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -65,7 +66,7 @@ class _Nowhere(FileStore):
     """No files at all; knows what it was asked, and whether that was more than questions for documents."""
 
     def __init__(self) -> None:
-        super().__init__(Discovery(Path("nowhere").absolute()), Limits())
+        super().__init__(Discovery(Path(os.sep, "nowhere")), Limits())
         self.questions: list[Question] = []
         self.told_more = False
 

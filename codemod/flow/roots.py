@@ -19,7 +19,7 @@ from ..torch.dtypes import FP32
 from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES, PARTS
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
-from .lattice import Kind, Made
+from .lattice import Kind, Made, Value
 from .outlook import Outlooks
 from .outlook_state import Sources
 from .stored import stored_mask
@@ -233,13 +233,19 @@ def _readers(search: _Search, module: ModuleNames, found: set[Holder]) -> set[Ho
         if function is None or not search.outlooks.of(module, function, Sources()).keeps:
             continue
         for place, value in search.analysis.function(module, function).names.items():
-            wide = any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)
-            if wide and value.kind is Kind.TENSOR and place.startswith("self."):
+            if place.startswith("self.") and _is_made_wide(value):
                 search.attributes.add(place[5:])
                 owner = module.scope_of(function).enclosing_class
                 loads = module.attribute_loads.get(place[5:], [])
                 nodes += [node for node in loads if module.scope_of(node).enclosing_class is owner]
     return holders(module, nodes)
+
+
+def _is_made_wide(value: Value) -> bool:
+    """A tensor that was made in float32, or a list that holds one."""
+    if value.kind is Kind.TENSOR:
+        return any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)
+    return any(_is_made_wide(item) for item in value.items or ())
 
 
 def _called_as(search: _Search, module: ModuleNames, function: FunctionNode) -> list[str]:
