@@ -177,7 +177,7 @@ def script_mutants(script: str, parts: list[str]) -> Iterator[Mutant]:
                 yield _inserted("submodule in float32", lines, index + 1, f"{indent}model.{part}.float()\n")
         elif line.lstrip().startswith("loss ="):
             result = line.partition("=")[2].partition(".float()")[0].strip()
-            yield _inserted("result handed to NumPy", lines, index + 1, f"{indent}kept = {result}.detach().numpy()\n")
+            yield _inserted("result passed to NumPy", lines, index + 1, f"{indent}kept = {result}.detach().numpy()\n")
         elif ".to(torch." in line and "model" not in line:
             text = "".join([*lines[:index], line.partition(".to(torch.")[0] + "\n", *lines[index + 1 :]])
             yield Mutant("float32 batch", "train.py", index + 1, text)
@@ -201,4 +201,4 @@ def submodules(text: str, name: str) -> list[str]:
     return sorted({*found[:1], *found[-1:]})
 
 
-SCRIPT_OPERATORS = ("submodule in float32", "result handed to NumPy", "float32 batch")
+SCRIPT_OPERATORS = ("submodule in float32", "result passed to NumPy", "float32 batch")
