@@ -1,4 +1,4 @@
-"""What was measured, as Markdown: medians, and ratios of medians of the same session."""
+"""What was measured, as Markdown: medians, and ratios of medians of the same run."""
 
 from __future__ import annotations
 
