@@ -23,8 +23,6 @@ from .model import Rule
 from .outcome import Skipped
 from .source.project import Project
 
-WORTH_A_PROCESS = 5_000_000
-"""So many bytes of code that speaks of torch take longer to check than what two processes both have to read."""
 BEGUN, DONE = b".", b"="
 """What a process writes before each rule, and before all that it has to tell."""
 
@@ -35,16 +33,6 @@ Told = tuple[list[Answer], tuple[Skipped, ...], frozenset[str]]
 def can_fork() -> bool:
     """Whether this process may be forked: the system can, and no other thread holds anything."""
     return hasattr(os, "fork") and threading.active_count() == 1
-
-
-def jobs_that_pay(project: Project) -> int:
-    """How many processes make a check end sooner, by the code that can matter and the cores that there are."""
-    shares = sum(_costs(project).values()) // WORTH_A_PROCESS
-    return max(1, min(shares, _cores())) if can_fork() else 1
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _costs(project: Project) -> dict[str, int]:

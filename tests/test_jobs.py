@@ -101,17 +101,6 @@ def test_shares_are_neighbors_of_about_one_size(tmp_path: Path) -> None:
     assert [len(share) for share in shares_of(project.checking(["m1.py"]), 4)] == [1]
 
 
-def test_by_itself_it_takes_as_many_as_pay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted by the bytes of files that speak of torch, up to the number of cores."""
-    project = open_tree(tmp_path, {**FILES, "other.py": "x = 1\n" * 1_000})
-    assert processes.jobs_that_pay(project) == 1
-    monkeypatch.setattr(processes, "WORTH_A_PROCESS", 100)
-    monkeypatch.setattr(processes, "_cores", lambda: 16)
-    assert processes.jobs_that_pay(project) == sum(len(text) for text in FILES.values()) // 100
-    monkeypatch.setattr(processes, "_cores", lambda: 2)
-    assert processes.jobs_that_pay(project) == 2
-
-
 def test_what_all_need_is_found_once(tmp_path: Path) -> None:
     """Before the processes start, and so in none of them."""
     asked: list[int] = []

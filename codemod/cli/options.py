@@ -229,9 +229,7 @@ Reports = Annotated[
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
 Jobs = Annotated[
     int | None,
-    Value(
-        "How many processes check at the same time.  [default: by size and cores]", ("--jobs", "-j"), "N", number_named
-    ),
+    Value("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
 ]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[

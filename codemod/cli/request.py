@@ -65,7 +65,6 @@ class Opened:
 def open_request(request: Request) -> Opened:
     """Open what was asked for; raises UsageError for a path, option, setting, profile or baseline that is wrong."""
     from ...transforms.frameworks import load_frameworks
-    from ..processes import jobs_that_pay
     from ..screening.baseline import read_baseline
     from ..screening.changed_lines import changed_since
     from ..screening.screen import Screen
@@ -94,9 +93,7 @@ def open_request(request: Request) -> Opened:
     stdin = next(filter(project.is_checked, project.paths), "") if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
     _parse(project, named)
-    return Opened(
-        project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or jobs_that_pay(project)
-    )
+    return Opened(project, target, settings, rules, known, screen, problems, stdin, named, request.jobs or 1)
 
 
 # --- the project ------------------------------------------------------------------------------------------------------
