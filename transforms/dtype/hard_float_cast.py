@@ -16,9 +16,10 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 
 `cast` [safe]: `.to(<weights>.dtype)` at the boundary. `weights` [safe]: for a functional norm computed in float32 on
 purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a value widened on the way,
-left a tensor in float32; `cast` [unsafe] where the weights' dtype is asked of a module that may own no parameter, or
-below another cast of the same value; `producer` [unsafe] as the second choice elsewhere, as the tensor may serve
-others. Nothing changes where the weights are float32.
+left a tensor in float32; `cast` [unsafe] where the weights' dtype is asked of a module that may own no parameter,
+below another cast of the same value, or in a model that one program runs in 16 bits while the project also opens
+autocast, which may compute the layer in float32; `producer` [unsafe] as the second choice elsewhere, as the tensor may
+serve others. Nothing changes where the weights are float32.
 
 ## Not flagged
 
@@ -31,11 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...codemod.flow.contexts import open_region
 from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.source.project import Project
 from .casts import norm_weights_fix, operand_fix, producer_fix
-from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of
+from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of, runs_in_half
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -58,8 +60,10 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     elif meeting.odd.atom.mixture is not None:
         found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
     else:
+        # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
+        proved = not (runs_in_half(project, meeting) and open_region(project) is not None)
         found = [
-            operand_fix(project, meeting, Applicability.SAFE),
+            operand_fix(project, meeting, Applicability.safe_if(proved)),
             producer_fix(project, meeting, Applicability.UNSAFE),
         ]
     return [fix for fix in found if fix is not None]
