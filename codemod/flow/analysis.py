@@ -19,6 +19,7 @@ from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
 from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
+from .recasts import applied_with_parts
 
 MAX_STATEMENTS = 1200
 """A larger function degrades to unknown."""
@@ -82,6 +83,18 @@ class FlowAnalysis:
             (node, state, "observed"), lambda: self._interpret(module, node, state, Record(observed=True)), NOTHING
         )
 
+    def specially(self, target: FunctionTarget, names: Mapping[str, Value], own: Atom | None) -> Interpretation:
+        """The interpretation of a function outside of autocast, on objects of which ``names`` tell more than it does.
+
+        ``own``: the dtype of the weights of its object.
+        """
+        opened = decorated(self.project, target.module, target.node)
+        state = OUTSIDE if opened.state is Autocasting.MAYBE else opened
+        key = ("specially", target.node, state, own, tuple(sorted(names.items(), key=lambda item: item[0])))
+        return self._circles.answer(
+            key, lambda: self._interpret(target.module, target.node, state, Record(), names, own), NOTHING
+        )
+
     def value_at(self, module: ModuleNames, node: ast.expr, state: AutocastState) -> Value:
         """What ``node`` is, where its function runs in ``state``; a script's own statements run in none."""
         holder = module.scope_of(node).function.node
@@ -106,11 +119,13 @@ class FlowAnalysis:
         state: AutocastState | None = None,
         record: Record | None = None,
         names: Mapping[str, Value] | None = None,
+        own: Atom | None = None,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
         owner = self.owner(module, node)
         frame = Frame(self, module, node, record or Record(), state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
+        frame.own_weights, frame.is_special = own or frame.own_weights, names is not None
         frame.names.update(self._closed_over(module, node))
         for parameter in parameters_of(node):
             frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
@@ -211,11 +226,15 @@ class FlowAnalysis:
         values = dict(positional) | {item: value for _, item, value in named}
         bindings: dict[str, tuple[Atom, ...]] = {}
         arguments = target.arguments(node)
+        given = {name: values[item] for name, item in arguments.items() if item in values}
+        special = applied_with_parts(frame, node, target, given, receiver)
         for name, expression in arguments.items():
             bindings[parameter_symbol(target.node, name)] = values[expression].atoms if expression in values else ()
         owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
+        if special is not None:
+            return substituted(special.returned, bindings, frame, node, target)
         self._inputs(frame, node, target, done, arguments, values, bindings, receiver)
         return substituted(done.returned, bindings, frame, node, target)
 
@@ -248,7 +267,8 @@ class FlowAnalysis:
                     weights = bindings.get(entry.weights.symbol, (entry.weights,))
                     model = values.get(symbols.get(entry.weights.symbol, expression))
                     value = values.get(expression, UNKNOWN_VALUE)
-                    report_input(frame, node, expression, value, weights, receiver, handed_on=model)
+                    norm = entry.takes_narrow
+                    report_input(frame, node, expression, value, weights, receiver, handed_on=model, takes_narrow=norm)
 
 
 def substituted(
@@ -288,7 +308,7 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
 def _names_are_asked_for(frame: Frame) -> bool:
     """Whether somebody looks at the names a function leaves: its class, or a function nested in it."""
     function = frame.function
-    if function is None or function.name == "__init__" or frame.record.observed:
+    if function is None or function.name == "__init__" or frame.record.observed or frame.is_special:
         return True
     return any(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in function.body)
 

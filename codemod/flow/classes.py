@@ -12,7 +12,7 @@ from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, PARTS, TOKEN_IDS
 from .frame import Frame
-from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
+from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value, part_with
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
@@ -112,7 +112,9 @@ def attribute_value(frame: Frame, base: Value, name: str) -> Value:
     detail = base.detail
     if isinstance(detail, ProjectClass):
         known = frame.analysis.attributes(detail).get(name)
-        return as_part(known, base.atoms, frame.analysis.own_weights(detail)) if known is not None else UNKNOWN_VALUE
+        if known is None:
+            return UNKNOWN_VALUE
+        return part_with(as_part(known, base.atoms, frame.analysis.own_weights(detail)), base.recast, (name,))
     if isinstance(detail, LibraryModel):
         return _part(base, detail, name)
     return UNKNOWN_VALUE

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..torch.tables.layers import LAYERS
 from .classes import TorchLayer
-from .lattice import UNKNOWN_VALUE, Kind, Value
+from .lattice import UNKNOWN_VALUE, Kind, Value, part_with
 from .meetings import NodeValue
 
 LISTS = ("ModuleList", "Sequential")
@@ -28,12 +28,30 @@ def held(name: str, positional: Sequence[NodeValue]) -> tuple[Value, ...] | None
     return values if known and len(values) <= MAX_PARTS else None
 
 
-def one_of(container: Value) -> Value:
-    """Any one of the modules of a container, where all are of one class."""
+def one_of(container: Value, index: str | None = None) -> Value:
+    """Any one of the modules of a container, where all are of one class; one that is cast, if any of them is.
+
+    ``index``: the text of the index, where one is written.
+    """
     parts = container.items or ()
+    if (
+        index is not None
+        and len(parts) > 1
+        and index.lstrip("-").isdecimal()
+        and int(index) in range(-len(parts), len(parts))
+    ):
+        return nth_of(container, int(index) % len(parts))
     if not parts or any(part.detail != parts[0].detail or part.items != parts[0].items for part in parts):
         return UNKNOWN_VALUE
-    return of_container(parts[0], container)
+    steps = tuple(item.path[0] for item in container.recast if item.path) if index is None else (f"[{index}]",)
+    return part_with(of_container(parts[0], container), container.recast, steps[:1])
+
+
+def nth_of(container: Value, position: int) -> Value:
+    """One of the modules of a container that holds each by itself."""
+    parts = container.items or ()
+    steps = (f"[{position}]", f"[{position - len(parts)}]")
+    return part_with(of_container(parts[position], container), container.recast, steps)
 
 
 def of_container(part: Value, container: Value) -> Value:

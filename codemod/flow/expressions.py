@@ -88,11 +88,19 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
     if base.kind is Kind.SEQUENCE:
         return _item(base, node.slice)
     if base.kind is Kind.MODULE:
-        return one_of(base)
+        return (
+            _some_of(base, node.slice) if isinstance(node.slice, ast.Slice) else one_of(base, ast.unparse(node.slice))
+        )
     if base.kind is Kind.TENSOR:
         of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base
     return UNKNOWN_VALUE
+
+
+def _some_of(container: Value, index: ast.Slice) -> Value:
+    """``self.layers[: n]``; which ones are left out can be seen where a bound is a literal."""
+    bounds = (index.lower, index.upper, index.step)
+    return replace(container, recast=()) if any(isinstance(item, ast.Constant) for item in bounds) else container
 
 
 def _batch_item(frame: Frame, node: ast.Subscript, base: Value) -> Value:

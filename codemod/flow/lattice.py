@@ -15,6 +15,8 @@ from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
+OF_PART = "part at "
+"""How the symbols of parts begin that were cast to float32 after their model."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -143,6 +145,11 @@ class Atom:
         return self.made is Made.GRADIENT or self.role is Role.GRADIENT
 
     @property
+    def is_of_part(self) -> bool:
+        """Whether it comes from a part of a model that was cast to float32 after the whole (`recasts`)."""
+        return self.symbol.startswith(OF_PART)
+
+    @property
     def is_half(self) -> bool:
         """Whether it is, or can be, a 16-bit floating type."""
         return self.dtype in HALVES if self.dtype is not None else self.can_be_half
@@ -150,6 +157,17 @@ class Atom:
     def seen_at(self, path: str, node: ast.AST, text: str) -> Atom:
         """The same atom with one more step of evidence."""
         return replace(self, source=Source(path, node, text, self.source))
+
+
+@dataclass(frozen=True, slots=True)
+class Recast:
+    """A part of a model that was cast to float32 after the whole."""
+
+    path: tuple[str, ...]
+    """The attributes and indices from the model to the part: ``("layers", "[-1]", "norm")``; none for the part."""
+    atom: Atom
+    whole: Atom
+    """The 16-bit dtype that the model had then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +187,8 @@ class Value:
     """
     detail: object = None
     """For modules: what `modules.ModuleFact` knows."""
+    recast: tuple[Recast, ...] = ()
+    """For modules: the parts that are float32 although the rest is 16-bit."""
 
     @property
     def only(self) -> Atom | None:
@@ -209,7 +229,8 @@ def join(first: Value, second: Value) -> Value:
         detail = first.detail if first.detail == second.detail else None
         label = first.label if first.label == second.label else ""
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
-        return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
+        recast = tuple(dict.fromkeys((*first.recast, *second.recast)))
+        return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail, recast=recast)
     items = _parts(first.items, second.items)
     if items is None and first.items and second.items and len(first.items) == len(second.items):
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
@@ -234,6 +255,15 @@ def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...
         return ()
     found = first + tuple(atom for atom in second if atom not in first)
     return found if len(found) <= MAX_ATOMS else ()
+
+
+def part_with(part: Value, recasts: Iterable[Recast], names: tuple[str, ...]) -> Value:
+    """A part that its whole knows by one of ``names``, with what is float32 of it."""
+    inside = tuple(replace(item, path=item.path[1:]) for item in recasts if item.path[:1] and item.path[0] in names)
+    whole = next((item for item in inside if not item.path), None)
+    if whole is not None:
+        return replace(part, atoms=(whole.atom,) if part.atoms else (), recast=())
+    return replace(part, recast=inside) if inside else part
 
 
 def as_floating(value: Value) -> Value:

@@ -35,7 +35,8 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
             else [item] * len(items)
         )
         for place, part in zip(nodes, items, strict=True):
-            report_input(frame, node, place, part, module.atoms, module)
+            norm = layer.mix == "raises-narrow-weight"
+            report_input(frame, node, place, part, module.atoms, module, takes_narrow=norm)
 
 
 def _result(
@@ -57,6 +58,8 @@ def _result(
             return Value(Kind.TENSOR, value.atoms or module.atoms)
     known = value.kind is Kind.TENSOR and bool(value.atoms)
     if layer.role == "weighted" and not known:
+        if any(atom.is_of_part for atom in module.atoms):
+            return Value(Kind.TENSOR)  # the input's dtype, which may well be another one
         return Value(Kind.TENSOR, _given_by(layer, module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE
 

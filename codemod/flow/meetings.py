@@ -107,26 +107,27 @@ def report_input(
     weights: tuple[Atom, ...],
     module: Value | None,
     handed_on: Value | None = None,
+    takes_narrow: bool = False,
 ) -> None:
     """Record that ``operand`` enters a module (or an operation with a weight) of another dtype.
 
     Under a region that is open for certain, autocast casts both. ``handed_on``: the model that ``node`` is given to
-    apply, where it is not ``module`` itself.
+    apply, where it is not ``module`` itself. ``takes_narrow``: as `Input` has it.
     """
     if frame.autocast.state is Autocasting.ON:
         return
     given = weights or _given_model(handed_on or module)
     if value.kind is Kind.UNKNOWN and value.label:
-        frame.record.inputs.update(Input(value.label, weight) for weight in given)
+        frame.record.inputs.update(Input(value.label, weight, takes_narrow) for weight in given)
     if value.kind is not Kind.TENSOR:
         return
     _branches(frame, node, "module", "raises", operand, value)
     for atom in value.atoms:
         if atom.role is Role.PARAMETER:
-            frame.record.inputs.update(Input(atom.symbol, weight) for weight in given)
+            frame.record.inputs.update(Input(atom.symbol, weight, takes_narrow) for weight in given)
         met = _of_table(frame, node, operand, atom)
         for weight in weights:
-            found = _clash_with_weight(atom, weight)
+            found = None if takes_narrow and weight.is_of_part else _clash_with_weight(atom, weight)
             if found is not None:
                 met = True
                 _met_weight(frame, node, operand, module, *found)
@@ -217,6 +218,8 @@ def record(
 ) -> None:
     """Note one meeting, as seen from the interpretation's current place."""
     state = frame.autocast.state
+    if odd.atom.is_of_part and state is Autocasting.MAYBE and frame.autocast is not frame.entry:
+        return  # whether a region is open decides, and it may well be
     frame.record.meet(
         Meeting(frame.module, node, operation, mix, odd, meant, meant_dtype, state, frame.function, applied)
     )

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from ..python.names import attribute_chain
-from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
+from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
@@ -20,12 +20,13 @@ from .classes import (
     model_by_name,
     registered_buffer,
 )
-from .containers import held, meets_first, of_container
+from .containers import held, meets_first, nth_of
 from .frame import Frame, Record, place_of
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_bypass, report_input
 from .prepared import may_be_prepared
+from .recasts import LOOKING, forget, forget_by_other_name, recast, uncast
 from .results import FORWARD, result_of
 
 
@@ -39,6 +40,8 @@ def on_module(
         return receiver
     if name == "append" and receiver.detail == TorchLayer("ModuleList"):
         return _appended(frame, node, receiver, positional)
+    if name in LOOKING:
+        return UNKNOWN_VALUE
     if name == "register_buffer":
         _register(frame, node, receiver, positional, named)
         return UNKNOWN_VALUE
@@ -47,13 +50,19 @@ def on_module(
         target = frame.analysis.method(detail, name)
         if target is not None:
             return frame.analysis.applied(frame, node, target, positional, named, receiver)
+        here = frame.get(place_of(node.func) or "")
+        if here is not None and here.kind is Kind.MODULE:
+            return forward(frame, node, here, positional, named)
         part = frame.analysis.attributes(detail).get(name)
         if part is not None and part.kind is Kind.MODULE:
             atoms = receiver.atoms if part.atoms == (frame.analysis.own_weights(detail),) else part.atoms
             return forward(frame, node, part.with_atoms(atoms), positional, named)
+        if name not in FORWARD:
+            forget(frame, node.func.value)
         return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
+    forget(frame, node.func.value)
     part = attribute_value(frame, receiver, name)
     part = part if part.kind is Kind.MODULE else model_by_name(node.func)
     return forward(frame, node, part, positional, named) if part.kind is Kind.MODULE else UNKNOWN_VALUE
@@ -92,6 +101,11 @@ def _cast_module(
         atoms = cast.atoms
     else:
         atoms = (Atom(WEIGHT_CASTS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
+    if atoms is not receiver.atoms:  # not where it is only moved
+        forget_by_other_name(frame, receiver)
+        receiver = replace(receiver, recast=())
+        assert isinstance(node.func, ast.Attribute)
+        atoms = recast(frame, uncast(node.func.value), node, atoms)
     result = receiver.with_atoms(atoms)
     place = _cast_place(node)
     if place is not None and place != "self":
@@ -100,11 +114,7 @@ def _cast_module(
 
 
 def _cast_place(node: ast.expr) -> str | None:
-    """The place that holds the module of ``model.half()``, and of ``model.half().float()``."""
-    names = SAME_MODULE
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
-        node = node.func.value
-    return place_of(node)
+    return place_of(uncast(node))
 
 
 def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
@@ -138,8 +148,9 @@ def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[N
     if meets_first(container):
         report_input(frame, node, item, value, container.atoms, container)
     record, frame.record = frame.record, Record()
-    for part in container.items:
-        value = forward(frame, node, of_container(part, container), [(item, value)], [])
+    for position in range(len(container.items)):
+        value = forward(frame, node, nth_of(container, position), [(item, value)], [])
+    record.take_parts(frame.record, frame.module, node)
     frame.record = record
     return value
 

@@ -16,6 +16,7 @@ from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
 from .meetings import clash_of_write, dtype_of, record
 from .promotion import promote
+from .recasts import replaced, walked
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""
@@ -53,6 +54,7 @@ def _bind(frame: Frame, target: ast.expr, source: ast.expr, value: Value) -> Non
     if isinstance(target, ast.Tuple | ast.List):
         _unpack(frame, target, source, value)
         return
+    replaced(frame, target, source)
     if isinstance(target, ast.Subscript):
         _indexed_write(frame, target, source, value)
         return
@@ -221,6 +223,7 @@ def _told_by_test(before: dict[str, Value], first: dict[str, Value], second: dic
 def _loop(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.For | ast.AsyncFor)
     iterated = evaluate(frame, node.iter)
+    walked(frame, node)
     _repeat(frame, node.body, lambda: bind_loop_target(frame, node.target, node.iter, iterated))
     execute(frame, node.orelse)
 
