@@ -12,6 +12,7 @@ from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, PARTS, TOKEN_IDS
 from .frame import Frame
+from .idle_setters import is_idle_setter
 from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value, part_with
 
 if TYPE_CHECKING:
@@ -181,7 +182,9 @@ def set_outside_constructors(project: Project, module: ModuleNames) -> dict[Scop
     for name, node in changed:
         holder = module.scope_of(node)
         made = holder.function.node
-        if holder.enclosing_class is not None and not (isinstance(made, FunctionNode) and made.name == "__init__"):
+        if holder.enclosing_class is None or (isinstance(made, FunctionNode) and made.name == "__init__"):
+            continue
+        if not is_idle_setter(project, module, holder.enclosing_class, made, node):
             found.setdefault(holder.enclosing_class, set()).add(name)
     return found
 

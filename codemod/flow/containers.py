@@ -34,13 +34,9 @@ def one_of(container: Value, index: str | None = None) -> Value:
     ``index``: the text of the index, where one is written.
     """
     parts = container.items or ()
-    if (
-        index is not None
-        and len(parts) > 1
-        and index.lstrip("-").isdecimal()
-        and int(index) in range(-len(parts), len(parts))
-    ):
-        return nth_of(container, int(index) % len(parts))
+    position = int(index) if index is not None and index.lstrip("-").isdecimal() else None
+    if position is not None and len(parts) > 1 and -len(parts) <= position < len(parts):
+        return nth_of(container, position % len(parts))
     if not parts or any(part.detail != parts[0].detail or part.items != parts[0].items for part in parts):
         return UNKNOWN_VALUE
     steps = tuple(item.path[0] for item in container.recast if item.path) if index is None else (f"[{index}]",)

@@ -203,6 +203,8 @@ class Frame:
         """The places of models that something unknown may have changed."""
         self.is_special = False
         """Whether the function is followed for the very objects of one call (`recasts`)."""
+        self.fed: dict[str, list[tuple[ast.Name, ast.expr, Atom]]] = {}
+        """By name: where layers take it, what is called, and the weights (`siblings`)."""
         self.loops = 0
         self._parts: set[str] = set()
         """Every place that is a part of another (``self.mask``)."""

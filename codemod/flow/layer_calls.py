@@ -10,6 +10,7 @@ from ..torch.tables.layers import LAYERS, Layer
 from .frame import Autocasting, Frame
 from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
+from .siblings import feed
 
 
 def layer_forward(frame: Frame, node: ast.Call, name: str, module: Value, positional: list[NodeValue]) -> Value:
@@ -35,6 +36,8 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
             else [item] * len(items)
         )
         for place, part in zip(nodes, items, strict=True):
+            if layer.mix == "raises":
+                feed(frame, node, place, part, module.atoms)
             norm = layer.mix == "raises-narrow-weight"
             report_input(frame, node, place, part, module.atoms, module, takes_narrow=norm)
 
