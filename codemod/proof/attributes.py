@@ -10,7 +10,6 @@ from ..python.bound import always_sets, is_set_at
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
 from ..python.paths import guard_facts, position
 
-
 OF_MODULES = frozenset(
     {"parameters", "named_parameters", "buffers", "named_buffers", "modules", "children", "state_dict", "training"}
 )
