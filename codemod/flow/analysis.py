@@ -10,7 +10,7 @@ from ..python.functions import FunctionTarget, method_of
 from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from ..torch.dtypes import HALVES
-from ..torch.tables.halves import weights_can_be_half
+from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
