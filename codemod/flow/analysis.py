@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from ..python.functions import FunctionTarget, method_of
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
+from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from ..torch.dtypes import HALVES
-from ..torch.tables.halves import weights_can_be_half
+from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
@@ -49,7 +49,7 @@ class FlowAnalysis:
         self._weights: dict[ProjectClass, Atom] = {}
         self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
         self._modules: dict[ProjectClass, bool] = {}
-        self._qualified: dict[tuple[int, tuple[str, ...]], str | None] = {}
+        self._qualified: dict[tuple[Binding, tuple[str, ...]], str | None] = {}
         self._depth = 0
         self.changes_default_dtype = any(
             True for _ in project.python_documents(("set_default_dtype", "set_default_tensor_type"))
@@ -175,7 +175,7 @@ class FlowAnalysis:
             return resolve(self.project, module, node) if module.star_imports else None
         if bindings[0].kind != "import":
             return resolve(self.project, module, node) if len(bindings) > 1 else None
-        key = (id(bindings[0]), tuple(chain))
+        key = (bindings[0], tuple(chain))
         if key not in self._qualified:
             self._qualified[key] = resolve(self.project, module, node)
         return self._qualified[key]

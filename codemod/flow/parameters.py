@@ -6,7 +6,7 @@ import ast
 
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
-from ..torch.tables.halves import weights_can_be_half
+from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import MODEL_PARAMETERS
 from .classes import LibraryModel, ProjectClass
 from .frame import Frame
