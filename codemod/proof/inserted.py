@@ -18,17 +18,17 @@ from ..model import (
     InsertStatement,
     ReplaceExpression,
     SetArgument,
-    Span,
     WrapStatements,
 )
 from ..python.bound import always_sets, is_bound_at
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.names import ModuleNames, attribute_chain
 from ..releases.gates import is_gated
 from ..releases.pins import allowed
 from ..source.project import Project
 from .apis import KEYWORDS_SINCE, TORCH_SINCE, since
 from .attributes import has_attribute, is_not_none
 from .needs import Known, Need, Release
+from .nodes import module_of, node_at
 
 _KEPT = "_kept_by_the_edit_"
 """Stands for an expression that an edit leaves as it is written."""
@@ -107,10 +107,9 @@ def _written(project: Project, edit: Edit) -> _Written | Known | None:
         span, text, keyword = operation.span, operation.text, ""
     else:
         return None
-    document = project.document(edit.path)
-    module = names_of(project, document) if document is not None else None
+    module = module_of(project, edit)
     kind = ast.expr if isinstance(operation, ReplaceExpression | SetArgument) else ast.stmt
-    node = _node_at(project, module, span, kind) if module is not None else None
+    node = node_at(project, module, span, kind) if module is not None else None
     code = _parsed(text)
     if module is None or node is None or code is None:
         return Known(False, "the new code cannot be read by itself")
@@ -125,26 +124,6 @@ def _parsed(text: str) -> ast.AST | None:
         except (SyntaxError, ValueError):
             continue
     return None
-
-
-class _ByRow:
-    """The nodes of a module by the row on which they begin."""
-
-    def __init__(self, module: ModuleNames) -> None:
-        self.rows: dict[int, list[ast.expr | ast.stmt]] = {}
-        for node in module.nodes:
-            if isinstance(node, ast.expr | ast.stmt):
-                self.rows.setdefault(node.lineno, []).append(node)
-
-
-def _node_at(project: Project, module: ModuleNames, span: Span, kind: type[ast.AST]) -> ast.AST | None:
-    """The expression or statement that stands at ``span``."""
-    rows = project.memo(_rows_of, module).rows
-    return next((node for node in rows.get(span.row, ()) if isinstance(node, kind) and module.span(node) == span), None)
-
-
-def _rows_of(project: Project, module: ModuleNames) -> _ByRow:
-    return _ByRow(module)
 
 
 # --- names and attributes ---------------------------------------------------------------------------------------------
