@@ -137,3 +137,5 @@ class Report:
     """What was found on disk and does not count, by comments, settings, a baseline or ``--diff-base``."""
     rules: tuple[Rule, ...] = ()
     """The rules that ran."""
+    off_target: tuple[RunReport, ...] = ()
+    """With a target that was asked for: the runs that certainly compute otherwise after the changes."""

@@ -172,6 +172,7 @@ def _summary(report: Report) -> Json:
         "files_changed": len(report.changes),
         "skipped": len(report.skipped),
         "silenced": len(report.silenced),
+        "off_target": [{"filename": run.path, "row": run.row, "regime": run.regime} for run in report.off_target],
     }
 
 
