@@ -504,6 +504,7 @@ def test_json_in_full() -> None:
             "files_changed": 1,
             "skipped": 1,
             "silenced": 2,
+            "off_target": [],
         },
     }
 
