@@ -139,3 +139,5 @@ class Report:
     """The rules that ran."""
     off_target: tuple[RunReport, ...] = ()
     """With a target that was asked for: the runs that certainly compute otherwise after the changes."""
+    left_out: tuple[Skipped, ...] = ()
+    """Files, and folders with a slash at the end, that were passed over on purpose: by ignore rules, settings, name."""

@@ -103,6 +103,8 @@ def _follows(call: ast.Call, operand: str) -> bool:
 
 def is_tensor(project: Project, meeting: Meeting) -> bool:
     """Whether the operand is certainly a tensor: an item of a batch may be a dictionary, which has no ``to``."""
+    if meeting.odd.atom.dtype is not None:
+        return True
     if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER, Role.OUTPUT) or meeting.operation != "module":
         return True
     module, node = meeting.module, meeting.odd.node
