@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -41,6 +42,14 @@ def one_of(container: Value, index: str | None = None) -> Value:
         return UNKNOWN_VALUE
     steps = tuple(item.path[0] for item in container.recast if item.path) if index is None else (f"[{index}]",)
     return part_with(of_container(parts[0], container), container.recast, steps[:1])
+
+
+def chosen_of(container: Value, index: ast.expr) -> Value:
+    """``layers[i]`` and ``layers[:n]``; which ones a slice leaves out can be seen where a bound is a literal."""
+    if not isinstance(index, ast.Slice):
+        return one_of(container, ast.unparse(index))
+    bounds = (index.lower, index.upper, index.step)
+    return replace(container, recast=()) if any(isinstance(item, ast.Constant) for item in bounds) else container
 
 
 def nth_of(container: Value, position: int) -> Value:

@@ -194,6 +194,8 @@ class Frame:
         self.names: dict[str, Value] = names if names is not None else {}
         """Places (``x``, ``self.mask``, ``batch['m']``) and what they hold."""
         self.returned: list[Value] = []
+        self.yielded: list[Value] = []
+        """What a generator brings, round after round."""
         self.depth = depth
         self.stopped = False
         """Set after ``return``, ``raise``, ``break``: the rest of the block is not reached."""

@@ -6,7 +6,7 @@ import ast
 
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
-from ..torch.tables.halves import weights_can_be_half
+from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import MODEL_PARAMETERS
 from .classes import LibraryModel, ProjectClass
 from .frame import Frame
@@ -55,7 +55,8 @@ def parameter_symbol(function: FunctionNode, name: str) -> str:
 def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
     source = frame.source(parameter, f"{parameter.arg} is given to {function.name}, in the dtype of the model")
     text = parameter_symbol(function, parameter.arg)
-    half = weights_can_be_half(frame.project)
+    own = frame.own_weights
+    half = own.can_be_half if own is not None else weights_can_be_half(frame.project)
     return Atom(symbol=text, role=Role.PARAMETER, can_be_half=half, source=source)
 
 

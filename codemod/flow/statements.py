@@ -17,6 +17,7 @@ from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join,
 from .meetings import clash_of_write, dtype_of, record
 from .promotion import promote
 from .recasts import replaced, walked
+from .records import forget_passed, written
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""
@@ -35,6 +36,8 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
 def _expression(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.Expr)
     evaluate(frame, node.value)
+    if isinstance(node.value, ast.Call):
+        forget_passed(frame, node.value)
 
 
 def _assign(frame: Frame, node: ast.stmt) -> None:
@@ -103,6 +106,8 @@ def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value:
     place, holder = place_of(target), place_of(target.value)
     if base.kind is Kind.SEQUENCE and holder is not None:
         frame.put(holder, Value(Kind.SEQUENCE))
+    if base.kind in (Kind.RECORD, Kind.BATCH):
+        written(frame, target, base, value)
     if place is not None:
         frame.put(place, value)
         return

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Sequence
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
-from ...codemod.model import Applicability, Edit, Fix
+from ...codemod.model import Edit, Fix
+from ...codemod.proof.needs import Need, Release, SameResult
+from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .clashes import MOVING, chain_of, is_device
-from .proved_casts import is_tensor, trusted
+from .proved_casts import is_tensor, needs_of_cast
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
+COMPUTED = ("eye", "rand", "randn", "normal", "linspace", "logspace", "arange", "hann_window", "hamming_window")
+CPU_KERNELS_SINCE = "2.3"
+"""From this release of PyTorch on CPUs have all of them for float16 and bfloat16."""
 FACTORY_NAMES = (
     "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor", "as_tensor", "normal",
     "hann_window", "hamming_window", "arange", "new_zeros", "new_ones", "new_full",
 )  # fmt: skip
 
 
-def producer_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
+def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
     """Make the operand in the right dtype from the start; None where its maker stands elsewhere or cannot say it."""
     maker = maker_of(meeting)
     if maker is None:
@@ -30,12 +36,12 @@ def producer_fix(project: Project, meeting: Meeting, applicability: Applicabilit
         if _is_known_at(meeting.module, text, maker):
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
-                how = trusted(project, meeting, text, maker, applicability)
-                return _fix("producer", f"make it in {text}", meeting, operation, how)
+                needs = (*needs, *_needs_of_kernel(meeting.module, maker))
+                return _fix(project, "producer", f"make it in {text}", operation, meeting, text, needs)
     return None
 
 
-def operand_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
+def operand_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
     """Cast the operand where it meets the other one; None where it may be something that has no ``to``."""
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
@@ -44,8 +50,8 @@ def operand_fix(project: Project, meeting: Meeting, applicability: Applicability
         return None
     if not is_tensor(project, meeting):
         return None
-    how = trusted(project, meeting, text, node, applicability)
-    return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), how)
+    operation = cast_operation(meeting.module, node, text)
+    return _fix(project, "cast", f"cast it to {text}", operation, meeting, text, needs)
 
 
 def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
@@ -76,6 +82,21 @@ def maker_of(meeting: Meeting) -> ast.expr | None:
     node = steps[0].node
     same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
     return node if same else None
+
+
+def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:
+    """What fills a tensor with other values than one constant had no 16-bit kernels on CPUs for long."""
+    name = maker.func.attr if isinstance(maker, ast.Call) and isinstance(maker.func, ast.Attribute) else ""
+    if not isinstance(maker, ast.Call) or name not in COMPUTED:
+        return ()
+    device = next((item.value for item in maker.keywords if item.arg == "device"), None)
+    elsewhere = device is not None and "cpu" not in ast.unparse(device)
+    return () if elsewhere else (Release("torch", CPU_KERNELS_SINCE, module.path, f"16-bit {name} on CPUs"),)
+
+
+def best_first(fixes: Iterable[Fix | None]) -> list[Fix]:
+    """The fixes that could be made, those that are proved before the others."""
+    return sorted((fix for fix in fixes if fix is not None), key=lambda fix: fix.applicability.value != "safe")
 
 
 def _spellings(meeting: Meeting) -> list[str]:
@@ -148,12 +169,11 @@ def module_fix(project: Project, meeting: Meeting) -> Fix | None:
         if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
             span = document.span(node)
             operation = meeting.module.replace(span, span, f".to(dtype={text})")
-            how = trusted(project, meeting, text, node, Applicability.SAFE)
-            return _fix("module", f"cast the module to {text}", meeting, operation, how)
+            return _fix(project, "module", f"cast the module to {text}", operation, meeting, text)
     return None
 
 
-def norm_weights_fix(meeting: Meeting) -> Fix | None:
+def norm_weights_fix(project: Project, meeting: Meeting) -> Fix | None:
     """``F.layer_norm(x.float(), shape, self.weight, self.bias)``: the weights follow the input into float32."""
     call = meeting.node
     if not isinstance(call, ast.Call):
@@ -168,9 +188,12 @@ def norm_weights_fix(meeting: Meeting) -> Fix | None:
             replacement = f"{text}.float() if {text} is not None else None"
             edits.append(meeting.module.replace(item, replacement))
     message = "cast the weights to float32 for this operation; nothing changes where they are float32"
-    return Fix.safe("weights", message, *edits) if edits else None
+    why = SameResult("the norm is computed in float32 already, and refuses weights of another dtype")
+    return proved(project, "weights", message, edits, why) if edits else None
 
 
-def _fix(name: str, text: str, meeting: Meeting, operation: Edit, applicability: Applicability) -> Fix:
-    behavior = "nothing changes where everything is float32"
-    return Fix.of(name, applicability, f"{text}; {behavior}", operation)
+def _fix(
+    project: Project, name: str, done: str, edit: Edit, meeting: Meeting, text: str, needs: Sequence[Need] = ()
+) -> Fix:
+    message = f"{done}; nothing changes where everything is float32"
+    return proved(project, name, message, [edit], *needs, *needs_of_cast(project, meeting, text))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.analysis import Interpretation, flow_of
 from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
+from ....codemod.flow.half_classes import weights_in_half
 from ....codemod.flow.lattice import Made, Role, Value
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
@@ -18,6 +20,7 @@ from ....codemod.torch.autocast import autocasts_in, is_float32_island
 from ....codemod.torch.dtypes import HALVES
 from ....codemod.torch.tables.operations import OPERATIONS, operation
 from ....codemod.torch.tables.policies import policy_of
+from .handed_in import handed_to
 from .saved_buffers import Mismatch, asks_for_dtype, cast_to_target, compares_dtype
 
 WITH_OUT = tuple(name for name in OPERATIONS if policy_of(name, "cuda") == "lower")
@@ -26,7 +29,10 @@ IN_PLACE = tuple(f"{name}_" for name in WITH_OUT if getattr(operation(f"{name}_"
 """Autocast leaves these alone, always."""
 OUT = tuple(f"{before}out{after}=" for before in " (," for after in ("", " "))
 """How the argument is written; ``dropout=`` is another one."""
-LOW, FULL = "low", "float32"
+LOW, HALVED, FULL = "low", "halved", "float32"
+VAGUE = {LOW, HALVED}
+"""16-bit for certain, but either type: under autocast, or like the weights of a model that is cast to 16 bits."""
+SAID = {LOW: "16-bit (computed under autocast)", HALVED: "16-bit where the model is cast"}
 
 
 def in_functions(project: Project) -> Iterator[tuple[Mismatch, tuple[Place, ...]]]:
@@ -55,11 +61,29 @@ def _in_function(
 ) -> Iterator[tuple[Mismatch, tuple[Place, ...]]]:
     on, places = _starts_under_autocast(project, module, function)
     state = ASSUMED if on else AutocastState(Autocasting.MAYBE)
-    for product in flow_of(project).observed(module, function, state).record.products.values():
+    done = flow_of(project).observed(module, function, state)
+    found = list(_mismatches(project, module, done))
+    yield from ((item, (*places, *_casts(project, item))) for item in found)
+    if not on:
+        known = {item.node for item in found}
+        for handed in handed_to(project, module, function, state):
+            for item in _mismatches(project, module, flow_of(project).observed(module, function, state, handed.names)):
+                if item.node not in known:
+                    known.add(item.node)
+                    yield item, (handed.place, *_casts(project, item))
+
+
+def _casts(project: Project, mismatch: Mismatch) -> tuple[Place, ...]:
+    """What casts the model that makes an operand 16-bit."""
+    return tuple(weights_in_half(project)[item] for item in mismatch.halved)
+
+
+def _mismatches(project: Project, module: ModuleNames, done: Interpretation) -> Iterator[Mismatch]:
+    for product in done.record.products.values():
         if product.target is not None and not asks_for_dtype(module, product.node):
             found = _mismatch(project, module, product)
             if found is not None:
-                yield found, places
+                yield found
 
 
 def _starts_under_autocast(
@@ -84,48 +108,55 @@ def _mismatch(project: Project, module: ModuleNames, product: Product) -> Mismat
     if product.target is None or not isinstance(product.node, ast.Call):
         return None
     node, held = product.target
-    operands = [(item, value) for item, value in product.operands if _kind(value)]
-    odd = [(item, value) for item, value in operands if _clash(held, value)]
-    pairs = [(first, second) for first in operands for second in operands if _clash(first[1], second[1])]
+    kinds = _Kinds(weights_in_half(project))
+    operands = [(item, value) for item, value in product.operands if kinds.of(value)]
+    odd = [(item, value) for item, value in operands if kinds.clash(held, value)]
+    pairs = [(first, second) for first in operands for second in operands if kinds.clash(first[1], second[1])]
     if not odd and not pairs:
         return None
     if isinstance(node, ast.IfExp) and compares_dtype(node.test):
         return None
-    fix, operations = _fix(project, module, product, operands)
-    shown = list({_kind(value): (item, value) for item, value in reversed(odd or pairs[0])}.values())
-    evidence = [(item, f"{_said(value)} here") for item, value in shown]
+    fix, operations = _fix(project, module, product, operands, kinds)
+    shown = list({kinds.of(value): (item, value) for item, value in reversed(odd or pairs[0])}.values())
+    evidence = [(item, f"{kinds.said(value)} here") for item, value in shown]
     form = f"{ast.unparse(node)}.{product.operation}" if product.in_place else "out="
     return Mismatch(
         module,
         product.node,
         f"{form} needs tensors of one dtype, and autocast does not cast for it: "
-        + (f"{ast.unparse(node)} is {_said(held)}, " if odd else "")
-        + " and ".join(f"{ast.unparse(item)[:40]} is {_said(value)}" for item, value in shown[:2]),
+        + (f"{ast.unparse(node)} is {kinds.said(held)}, " if odd else "")
+        + " and ".join(f"{ast.unparse(item)[:40]} is {kinds.said(value)}" for item, value in shown[:2]),
         tuple(evidence),
         fix if operations else "",
         operations,
+        tuple(value.only.symbol for _, value in shown if value.only is not None and kinds.of(value) == HALVED),
     )
 
 
-def _clash(first: Value, second: Value) -> bool:
-    """Whether two tensors certainly have two dtypes (autocast's own may be either 16-bit type)."""
-    kinds = {_kind(first), _kind(second)}
-    return "" not in kinds and len(kinds) == 2 and (LOW not in kinds or FULL in kinds)
+@dataclass(frozen=True, slots=True)
+class _Kinds:
+    """What tensors are for certain; ``halved``: the symbols of weights that some program casts to 16 bits."""
 
+    halved: Collection[str]
 
-def _kind(value: Value) -> str:
-    """What the tensor is for certain; "" where that is not known."""
-    atom = value.only
-    if atom is None:
-        return ""
-    if atom.role is Role.AUTOCAST or (atom.made is Made.AUTOCAST and atom.dtype in HALVES):
-        return LOW
-    return FULL if atom.is_float32 else atom.dtype.name if atom.dtype in HALVES and atom.dtype is not None else ""
+    def of(self, value: Value) -> str:
+        """What the tensor is for certain; "" where that is not known."""
+        atom = value.only
+        if atom is None:
+            return ""
+        if atom.role is Role.AUTOCAST or (atom.made is Made.AUTOCAST and atom.dtype in HALVES):
+            return LOW
+        if atom.role is Role.WEIGHTS and atom.symbol in self.halved:
+            return HALVED
+        return FULL if atom.is_float32 else atom.dtype.name if atom.dtype in HALVES and atom.dtype is not None else ""
 
+    def clash(self, first: Value, second: Value) -> bool:
+        """Whether two tensors certainly have two dtypes."""
+        kinds = {self.of(first), self.of(second)}
+        return "" not in kinds and len(kinds) == 2 and (not kinds & VAGUE or FULL in kinds)
 
-def _said(value: Value) -> str:
-    kind = _kind(value)
-    return "16-bit (computed under autocast)" if kind == LOW else kind
+    def said(self, value: Value) -> str:
+        return SAID.get(self.of(value), self.of(value))
 
 
 def _fix(
@@ -133,14 +164,18 @@ def _fix(
     module: ModuleNames,
     product: Product,
     operands: Sequence[tuple[ast.expr, Value]],
+    kinds: _Kinds,
 ) -> tuple[str, tuple[Operation, ...]]:
     if product.target is None:
         return "", ()
     target, held = product.target
-    if product.in_place:  # a sum keeps the precision of what is summed into
+    halved = any(kinds.of(value) == HALVED for _, value in operands)
+    if halved and len(operands) < len(product.operands):
+        return "", ()  # what is not known may have either dtype
+    if product.in_place and not halved:  # a sum keeps the precision of what is summed into
         return "cast", cast_to_target(module, target, held, operands)
     made = _made_here(project, module, target)
-    if made is None or len({_kind(value) for _, value in operands}) != 1 or _kind(held) != FULL:
+    if made is None or len({kinds.of(value) for _, value in operands}) != 1 or kinds.of(held) != FULL:
         return "", ()
     name = next((item for item, _ in operands if isinstance(item, ast.Name) and _is_older(module, item, made)), None)
     return ("dtype", (SetArgument(module.document.span(made), "dtype", f"{name.id}.dtype"),)) if name else ("", ())

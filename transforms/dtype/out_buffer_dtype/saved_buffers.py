@@ -35,6 +35,8 @@ class Mismatch:
     fix: str = ""
     """The name of the fix: ``guard``, ``cast``, ``dtype``; empty for none."""
     operations: tuple[Operation, ...] = ()
+    halved: tuple[str, ...] = ()
+    """The symbols of weights that make an operand 16-bit because a program casts the model."""
 
 
 def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch]:
