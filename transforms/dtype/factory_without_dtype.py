@@ -81,7 +81,7 @@ def _cast_everywhere(project: Project, reached: Sequence[Meeting]) -> Fix | None
     casts = [fix for fix in found if fix is not None]
     if len(casts) < len(found):
         return None
-    worst = next((fix for fix in casts if fix.applicability is not Applicability.SAFE), casts[0])
+    worst = next((fix for fix in casts if fix.applicability is Applicability.UNSAFE), casts[0])
     return Fix.of(worst.name, worst.applicability, worst.message, *(edit for fix in casts for edit in fix.edits))
 
 
