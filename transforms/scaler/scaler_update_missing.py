@@ -178,7 +178,7 @@ def _moved(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call)
     stepping, updating = module.statement_of(call), module.statement_of(update)
     if not all(isinstance(item, ast.Expr) for item in (stepping, updating)):
         return None
-    if module.parents.get(updating) not in module.ancestors(stepping) or step.of("get_scale"):
+    if module.parents[updating] not in module.ancestors(stepping) or step.of("get_scale"):
         return None
     text = module.document.source(module.document.span(updating))
     edits = [module.insert(stepping, text, "after"), module.remove(updating)]

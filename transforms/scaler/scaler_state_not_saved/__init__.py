@@ -143,7 +143,7 @@ def _key_of(use: Use) -> str | None:
         value, parent = parent, use.module.parents.get(parent)
     key: ast.AST | None = None
     if isinstance(parent, ast.Dict) and value in parent.values:
-        key = parent.keys[parent.values.index(value)]  # type: ignore[arg-type]
+        key = parent.keys[parent.values.index(value)]
     elif isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
         key = parent.targets[0].slice
     return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
