@@ -38,7 +38,7 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-from .casts import operand_fix, producer_fix
+from .casts import best_first, operand_fix, producer_fix
 from .clashes import Family, chain_of, clashes, evidence, name_of
 
 MAX_OTHERS = 4
@@ -72,7 +72,7 @@ def _finding(project: Project, reached: Sequence[Meeting]) -> Finding:
     also = [each.module.place(each.node, f"it reaches {name_of(each.meant.node)} too") for each in others[:MAX_OTHERS]]
     found = [producer_fix(project, first), _cast_everywhere(project, reached)]
     places = (*evidence(project, first), *also)
-    return rule.at(first.module, span, message, places, [fix for fix in found if fix])
+    return rule.at(first.module, span, message, places, best_first(found))
 
 
 def _cast_everywhere(project: Project, reached: Sequence[Meeting]) -> Fix | None:
