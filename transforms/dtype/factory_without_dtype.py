@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from ...codemod.flow.frame import Meeting
 from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
-from .casts import operand_fix, producer_fix
+from .casts import best_first, operand_fix, producer_fix
 from .clashes import Family, chain_of, clashes, evidence, name_of
 
 
@@ -53,7 +53,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
     )
     found = [producer_fix(project, meeting), operand_fix(project, meeting)]
-    return rule.at(meeting.module, span, message, evidence(project, meeting), [fix for fix in found if fix])
+    return rule.at(meeting.module, span, message, evidence(project, meeting), best_first(found))
 
 
 rule = Rule.of("PF202", check)
