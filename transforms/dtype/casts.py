@@ -10,7 +10,7 @@ from ...codemod.flow.operation_calls import has_size
 from ...codemod.model import Applicability, Edit, Fix
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-from .clashes import MOVING, chain_of, is_device
+from .clashes import MOVING, chain_of, followers, is_device
 from .proved_casts import is_tensor, trusted
 
 BUILTINS = ("next", "getattr")
@@ -31,12 +31,26 @@ def producer_fix(project: Project, meeting: Meeting, applicability: Applicabilit
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
                 how = trusted(project, meeting, text, maker, applicability)
-                return _fix("producer", f"make it in {text}", meeting, operation, how)
+                return _fix("producer", f"make it in {text}", how, operation)
     return None
 
 
 def operand_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
-    """Cast the operand where it meets the other one; None where it may be something that has no ``to``."""
+    """Cast the operand where it meets the others; None where it may be something that has no ``to``."""
+    first = _operand_cast(project, meeting, applicability)
+    if first is None:
+        return None
+    edits, how = {meeting.odd.node: first[0]}, first[1]
+    for other in followers(project, meeting):
+        found = _operand_cast(project, other, applicability)
+        if found is not None and other.odd.node not in edits:
+            edits[other.odd.node], how = found[0], how if found[1] is how else Applicability.UNSAFE
+    text = f"cast it to {meeting.meant_dtype}"
+    more = f", and {len(edits) - 1} more where it goes" if len(edits) > 1 else ""
+    return _fix("cast", text + more, how, *edits.values())
+
+
+def _operand_cast(project: Project, meeting: Meeting, wanted: Applicability) -> tuple[Edit, Applicability] | None:
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
         return None
@@ -44,8 +58,7 @@ def operand_fix(project: Project, meeting: Meeting, applicability: Applicability
         return None
     if not is_tensor(project, meeting):
         return None
-    how = trusted(project, meeting, text, node, applicability)
-    return _fix("cast", f"cast it to {text}", meeting, cast_operation(meeting.module, node, text), how)
+    return cast_operation(meeting.module, node, text), trusted(project, meeting, text, node, wanted)
 
 
 def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
@@ -149,7 +162,7 @@ def module_fix(project: Project, meeting: Meeting) -> Fix | None:
             span = document.span(node)
             operation = meeting.module.replace(span, span, f".to(dtype={text})")
             how = trusted(project, meeting, text, node, Applicability.SAFE)
-            return _fix("module", f"cast the module to {text}", meeting, operation, how)
+            return _fix("module", f"cast the module to {text}", how, operation)
     return None
 
 
@@ -171,6 +184,6 @@ def norm_weights_fix(meeting: Meeting) -> Fix | None:
     return Fix.safe("weights", message, *edits) if edits else None
 
 
-def _fix(name: str, text: str, meeting: Meeting, operation: Edit, applicability: Applicability) -> Fix:
+def _fix(name: str, text: str, applicability: Applicability, *edits: Edit) -> Fix:
     behavior = "nothing changes where everything is float32"
-    return Fix.of(name, applicability, f"{text}; {behavior}", operation)
+    return Fix.of(name, applicability, f"{text}; {behavior}", *edits)
