@@ -42,11 +42,6 @@ class Applicability(str, Enum):
     DISPLAY_ONLY = "display-only"
     """Printed for the reader, never written."""
 
-    @classmethod
-    def safe_if(cls, proved: bool) -> Applicability:
-        """Safe where that is proved, else unsafe."""
-        return cls.SAFE if proved else cls.UNSAFE
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
@@ -204,7 +199,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A set of edits that is applied whole or not at all, possibly across files."""
+    """A set of edits that is applied whole or not at all, possibly across files.
+
+    Only `proof.proving` makes safe ones: it looks at what the edits write.
+    """
 
     name: str
     """Short kebab-case word that tells alternatives apart (``drop``, ``disable``); ``--fix PF101=disable``."""
@@ -217,11 +215,6 @@ class Fix:
     def of(cls, name: str, applicability: Applicability, message: str, *edits: Edit) -> Fix:
         """A fix with ``edits``, each of them once."""
         return cls(name, message, applicability, tuple(dict.fromkeys(edits)))
-
-    @classmethod
-    def safe(cls, name: str, message: str, *edits: Edit) -> Fix:
-        """A fix after which every run computes the same, or no longer crashes."""
-        return cls.of(name, Applicability.SAFE, message, *edits)
 
     @classmethod
     def unsafe(cls, name: str, message: str, *edits: Edit) -> Fix:

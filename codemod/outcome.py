@@ -137,3 +137,5 @@ class Report:
     """What was found on disk and does not count, by comments, settings, a baseline or ``--diff-base``."""
     rules: tuple[Rule, ...] = ()
     """The rules that ran."""
+    left_out: tuple[Skipped, ...] = ()
+    """Files, and folders with a slash at the end, that were passed over on purpose: by ignore rules, settings, name."""

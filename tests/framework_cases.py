@@ -58,7 +58,7 @@ def framework_cases() -> tuple[FrameworkCase, ...]:
 
 
 def _check(project: Project) -> Iterator[Finding]:
-    return (move.finding(MOVING) for move in moves_of(project))
+    return (move.finding(project, MOVING) for move in moves_of(project))
 
 
 MOVING = Rule("PF001", "precision-off-target", "", _check)

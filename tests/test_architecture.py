@@ -27,6 +27,7 @@ LAYERS = (
     ("releases",),
     ("torch",),
     ("purpose",),
+    ("proof",),
     ("torch.weights", "torch.half_models", "torch.scaler_edits", "flow"),
     ("trainers.reading",),
     ("purpose.runs", "purpose.lightning", "purpose.entered"),
@@ -239,6 +240,33 @@ def _rules_served(name: str, users: dict[str, set[str]], seen: tuple[str, ...]) 
 
 def _family(module: str) -> str:
     return module.split(".")[1]
+
+
+def test_only_the_proof_makes_safe_fixes() -> None:
+    """A rule says what its fix needs; ``proved`` decides. The engine, reports and settings only read the word."""
+    wrong = []
+    for path in sources():
+        name = path.relative_to(REPOSITORY).as_posix()
+        if name.startswith(READING_SAFE):
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Attribute) and node.attr == "SAFE" and ast.unparse(node.value) == "Applicability":
+                wrong.append(f"{name}:{node.lineno} names Applicability.SAFE")
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Fix":
+                wrong.append(f"{name}:{node.lineno} makes a Fix by hand")
+            if isinstance(node, ast.keyword) and node.arg == "applicability" and name.startswith("transforms/"):
+                wrong.append(f"{name}:{node.value.lineno} gives an applicability")
+    assert wrong == []
+
+
+READING_SAFE = (
+    "codemod/model.py",
+    "codemod/proof/",
+    "codemod/engine.py",
+    "codemod/report/",
+    "codemod/screening/screen.py",
+    "codemod/trainers/writing/contradictions.py",
+)
 
 
 NOT_PYTHON = {

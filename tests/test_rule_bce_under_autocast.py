@@ -12,6 +12,7 @@ import pytest
 from .rule_runs import findings, migrated, rule_of, written
 
 RULE = rule_of("dtype.bce_under_autocast")
+TORCH_2 = {"requirements.txt": "torch>=2.1\n"}
 HEAD = """
 import torch
 import torch.nn as nn
@@ -52,7 +53,7 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_is_found_and_fixed(name: str, tmp_path: Path) -> None:
-    project = written(tmp_path, {"train.py": source(WRONG[name])})
+    project = written(tmp_path, {"train.py": source(WRONG[name]), **TORCH_2})
     (finding,) = findings(RULE, project)
     assert finding.fixes[0].name == "float32"
     _, texts = migrated([RULE], project)
@@ -249,13 +250,25 @@ def main(model, loader):
 }
 
 
+def test_what_old_releases_lack_is_not_written_without_a_manifest(tmp_path: Path) -> None:
+    files = ACROSS["lightning"]
+    (finding,) = findings(RULE, written(tmp_path / "open", files))
+    assert finding.fixes[0].applicability.value == "unsafe"
+    assert "no manifest here excludes releases of torch that lack torch.autocast" in finding.fixes[0].message
+    (finding,) = findings(RULE, written(tmp_path / "old", {**files, "requirements.txt": "torch>=1.9"}))
+    assert "requirements.txt:1 allows releases of torch that lack torch.autocast" in finding.fixes[0].message
+    (finding,) = findings(RULE, written(tmp_path / "new", {**files, **TORCH_2}))
+    assert finding.fixes[0].applicability.value == "safe"
+    assert finding.fixes[0].message.endswith("; needs torch 1.10 or newer")
+
+
 @pytest.mark.parametrize("name", ACROSS)
 def test_is_found_across_functions(name: str, tmp_path: Path) -> None:
-    project = written(tmp_path, ACROSS[name])
+    project = written(tmp_path, {**ACROSS[name], **TORCH_2})
     (finding,) = findings(RULE, project)
     assert len(finding.evidence) >= 1
     _, texts = migrated([RULE], project)
-    after = written(tmp_path / "after", {**ACROSS[name], **texts})
+    after = written(tmp_path / "after", {**ACROSS[name], **TORCH_2, **texts})
     assert texts
     assert not findings(RULE, after)
 

@@ -100,8 +100,9 @@ def open_request(request: Request) -> Opened:
 
 
 def _project(request: Request) -> tuple[Project, SettingsTree]:
+    from ...transforms.frameworks import load_frameworks
     from ..screening.path_patterns import PathPatterns
-    from ..source.discovery import root_of
+    from ..source.discovery import EXCLUDED, root_of
     from ..source.project import Project
 
     if request.is_stdin and request.project is None:
@@ -113,7 +114,9 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     at_root = Settings() if request.isolated else settings_of(root)
     left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
     given = _given(request, root)
-    project = Project.open(request.read, excludes=request.exclude or (), leave_out=left_out, given=given)
+    unasked = [name for each in load_frameworks(at_root.frameworks) for name in each.recognize.unasked]
+    excludes = request.exclude or ()
+    project = Project.open(request.read, excludes=excludes, leave_out=left_out, given=given, unasked=unasked)
     if request.project is not None:
         project = project.checking(given or _below(request.paths, project))
     if request.isolated:
@@ -123,7 +126,9 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     if nested:
         patterns = PathPatterns(nested, root)
         named = set(_named_files(request.paths, project))
-        project = project.without(path for path in project.paths if path not in named and patterns.match(path))
+        excluded = [path for path in project.paths if path not in named and patterns.match(path)]
+        project.discovery.left_out.update(dict.fromkeys(excluded, EXCLUDED))
+        project = project.without(excluded)
     return project, settings
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from ..python.functions import FunctionTarget, method_of
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
+from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from ..torch.dtypes import HALVES
 from ..torch.half_words import weights_can_be_half
@@ -15,6 +16,7 @@ from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
+from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
 from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Value, join
 from .meetings import NodeValue, report_input
@@ -47,7 +49,7 @@ class FlowAnalysis:
         self._weights: dict[ProjectClass, Atom] = {}
         self._methods: dict[tuple[ProjectClass, str], FunctionTarget | None] = {}
         self._modules: dict[ProjectClass, bool] = {}
-        self._qualified: dict[tuple[int, tuple[str, ...]], str | None] = {}
+        self._qualified: dict[tuple[Binding, tuple[str, ...]], str | None] = {}
         self._depth = 0
         self.changes_default_dtype = any(
             True for _ in project.python_documents(("set_default_dtype", "set_default_tensor_type"))
@@ -80,6 +82,15 @@ class FlowAnalysis:
             return self._interpret(module, node, state, Record(observed=True), names)
         return self._circles.answer(
             (node, state, "observed"), lambda: self._interpret(module, node, state, Record(observed=True)), NOTHING
+        )
+
+    def with_names(
+        self, module: ModuleNames, node: FunctionNode, names: Mapping[str, Value], state: AutocastState | None = None
+    ) -> Interpretation:
+        """The same where ``names`` hold what is given, remembered for it."""
+        key = (node, state, tuple(sorted(names.items(), key=lambda item: item[0])))
+        return self._circles.answer(
+            key, lambda: self._interpret(module, node, state, Record(observed=True), names), NOTHING
         )
 
     def value_at(self, module: ModuleNames, node: ast.expr, state: AutocastState) -> Value:
@@ -141,11 +152,9 @@ class FlowAnalysis:
             return NOTHING
         finally:
             self._depth -= 1
-        returned = UNKNOWN_VALUE
-        if frame.returned:
-            returned = frame.returned[0]
-            for value in frame.returned[1:]:
-                returned = join(returned, value)
+        returned = reduce(join, frame.returned) if frame.returned else UNKNOWN_VALUE
+        if frame.yielded:
+            returned = each_of(reduce(join, frame.yielded))
         return Interpretation(frame.record, returned, frame.names if _names_are_asked_for(frame) else {})
 
     def _closed_over(self, module: ModuleNames, node: FunctionNode) -> dict[str, Value]:
@@ -180,7 +189,7 @@ class FlowAnalysis:
             return resolve(self.project, module, node) if module.star_imports else None
         if bindings[0].kind != "import":
             return resolve(self.project, module, node) if len(bindings) > 1 else None
-        key = (id(bindings[0]), tuple(chain))
+        key = (bindings[0], tuple(chain))
         if key not in self._qualified:
             self._qualified[key] = resolve(self.project, module, node)
         return self._qualified[key]
@@ -221,18 +230,17 @@ class FlowAnalysis:
         receiver: Value | None,
     ) -> Value:
         """What a call returns: the function's summary with its symbols replaced by what this call hands over."""
-        values = dict(positional) | {item: value for _, item, value in named}
+        handed = handed_over(target, node, positional, named)
         if frame.run is not None:
-            return frame.run.applied(frame, node, target, values, receiver)
+            return frame.run.applied(
+                frame, node, target, {name: value for name, (_, value) in handed.items()}, receiver
+            )
         done = self._called(frame, target)
-        bindings: dict[str, tuple[Atom, ...]] = {}
-        arguments = target.arguments(node)
-        for name, expression in arguments.items():
-            bindings[parameter_symbol(target.node, name)] = values[expression].atoms if expression in values else ()
+        bindings = {parameter_symbol(target.node, name): value.atoms for name, (_, value) in handed.items()}
         owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
-        self._inputs(frame, node, target, done, arguments, values, bindings, receiver)
+        self._inputs(frame, node, target, done, handed, bindings, receiver)
         return substituted(done.returned, bindings, frame, node, target)
 
     def _called(self, frame: Frame, target: FunctionTarget) -> Interpretation:
@@ -251,20 +259,30 @@ class FlowAnalysis:
         node: ast.Call,
         target: FunctionTarget,
         done: Interpretation,
-        arguments: dict[str, ast.expr],
-        values: dict[ast.expr, Value],
+        handed: dict[str, NodeValue],
         bindings: dict[str, tuple[Atom, ...]],
         receiver: Value | None,
     ) -> None:
         """Arguments that the function hands to its weights as they are meet these weights at this call."""
-        symbols = {parameter_symbol(target.node, name): expression for name, expression in arguments.items()}
-        for symbol, expression in symbols.items():
+        symbols = {parameter_symbol(target.node, name): given for name, given in handed.items()}
+        for symbol, (expression, value) in symbols.items():
             for entry in done.record.inputs:
                 if entry.symbol == symbol:
                     weights = bindings.get(entry.weights.symbol, (entry.weights,))
-                    model = values.get(symbols.get(entry.weights.symbol, expression))
-                    value = values.get(expression, UNKNOWN_VALUE)
+                    _, model = symbols.get(entry.weights.symbol, (expression, value))
                     report_input(frame, node, expression, value, weights, receiver, handed_on=model)
+
+
+def handed_over(
+    target: FunctionTarget, node: ast.Call, positional: list[NodeValue], named: list[tuple[str, ast.expr, Value]]
+) -> dict[str, NodeValue]:
+    """What a call gives each parameter, ``**record`` by the keys that it is known to hold."""
+    values = dict(positional) | {item: value for key, item, value in named if key != "**"}
+    arguments = target.arguments(node)
+    found = {name: (item, values.get(item, UNKNOWN_VALUE)) for name, item in arguments.items()}
+    unpacked = {item.value for item in node.keywords if item.arg is None}
+    known = {parameter.arg for parameter in parameters_of(target.node)} - found.keys()
+    return found | {key: (item, value) for key, item, value in named if item in unpacked and key in known}
 
 
 def substituted(

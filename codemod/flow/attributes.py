@@ -9,6 +9,7 @@ from ..torch.tables.libraries import FLOAT32_TABLES
 from .classes import attribute_value, model_by_name
 from .frame import Frame
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, named_by
+from .records import field_of
 
 SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
 OUTPUT_ATTRIBUTES = {
@@ -35,6 +36,9 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return _dtype_of(frame, node, base)
     if name in NUMBER_ATTRIBUTES:
         return NUMBER_VALUE
+    held = field_of(base, name)
+    if held is not None or base.kind is Kind.RECORD:
+        return held or UNKNOWN_VALUE
     if base.kind is Kind.MODULE:
         known = _said_here(frame, node, attribute_value(frame, base, name))
         return known if known.kind is not Kind.UNKNOWN else model_by_name(node)

@@ -13,12 +13,15 @@ from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHED
 from ..torch.tables.operations import operation
 from .call_dtypes import Named, moved
 from .classes import ProjectClass, TorchLayer
+from .data import data_object, image_dataset, transform
+from .elements import each_of, elements_of_call
 from .frame import Application, Frame, place_of
 from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value, join
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
 from .promotion import promote
+from .records import fields_of_class, object_of, record_method
 from .registries import handed_out
 from .results import result_of
 
@@ -28,6 +31,7 @@ PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", 
 GROWING = ("append", "extend", "insert", "pop", "clear", "remove")
 CONVERTERS = ("prepare", "prepare_model", "setup_module")
 """Methods of accelerate's Accelerator and of Fabric: the modules that they return give float32 results."""
+CASTS_OF_TYPES = ("typing.cast", "typing_extensions.cast")
 LEGACY_TENSORS = ("torch.Tensor", "torch.FloatTensor")
 """Constructors that make float32 of any data."""
 
@@ -104,7 +108,7 @@ def _called(
     if (
         not foreign
         and receiver is not None
-        and receiver.kind in (Kind.TENSOR, Kind.UNKNOWN, Kind.ARRAY, Kind.BATCH, Kind.SEQUENCE)
+        and receiver.kind in (Kind.TENSOR, Kind.UNKNOWN, Kind.ARRAY, Kind.BATCH, Kind.SEQUENCE, Kind.RECORD)
     ):
         found = _method(frame, node, receiver, name, positional, named)
         if found is not None:
@@ -147,6 +151,9 @@ def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeVa
     if qualified in LEGACY_TENSORS and positional and positional[0][1].kind is not Kind.NUMBER:
         return apply_operation(frame, node, "zeros", [], named)
     known = operation(qualified)
+    brought = data_object(frame, node, qualified, positional, named) if known is None else None
+    if brought is not None:
+        return brought
     if known is None:
         return (
             NUMBER_VALUE if qualified.startswith(("torch.device", "torch.cuda", "torch.distributed")) else UNKNOWN_VALUE
@@ -160,6 +167,8 @@ def _method(
     assert isinstance(node.func, ast.Attribute)
     if receiver.kind is Kind.BATCH:
         return _from_batch(frame, node, receiver, name)
+    if receiver.kind is Kind.RECORD:
+        return record_method(frame, node, receiver, name, positional)
     if receiver.kind in (Kind.SEQUENCE, Kind.ARRAY):
         place = place_of(node.func.value) if name in GROWING else None
         if place is not None:
@@ -186,7 +195,7 @@ def _converts(func: ast.Attribute) -> bool:
 def _grown(listed: Value, item: Value) -> Value:
     """``outputs.append(x)``: all that are gathered are alike, or nothing is known of them."""
     alike = listed.items in ((), (item,)) and item.kind is Kind.TENSOR
-    return Value(listed.kind, items=(item,), label="each") if alike else Value(listed.kind)
+    return each_of(item) if alike else Value(listed.kind)
 
 
 def _random_result(receiver: Value, name: str) -> Value | None:
@@ -226,7 +235,19 @@ def _other_call(
         return frame.analysis.applied(frame, node, target, positional, named, None)
     found = class_of(frame.project, frame.module, node.func)
     if found is not None:
-        return made_object(frame, node, ProjectClass(*found))
+        kept = fields_of_class(frame, ProjectClass(*found), node, positional, named)
+        return kept if kept is not None else made_object(frame, node, ProjectClass(*found))
+    brought = elements_of_call(node, name, positional)
+    if brought is not None:
+        return brought
+    if qualified in CASTS_OF_TYPES and len(positional) == 2:
+        return positional[1][1]
+    made = transform(frame, node, qualified or "") or image_dataset(frame, node, qualified or "", named)
+    if made is not None:
+        return made
+    kept = object_of(frame, node, qualified, named)
+    if kept is not None:
+        return kept
     if name in ("asarray", "array") and (qualified or "").startswith("numpy.") and positional:
         if positional[0][1].kind is Kind.TENSOR:
             frame.record.applications[node] = Application(

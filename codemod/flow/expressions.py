@@ -11,11 +11,14 @@ from .attributes import attribute_of
 from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
 from .containers import one_of
+from .data import BATCH_LABEL, sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
+from .elements import at_index, each_of, element_of
 from .frame import Frame, joined_names, place_of, speaks_of_precision
 from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, join
 from .operation_calls import apply_operation, promoted_operands
+from .records import item_of, mapped, record_of
 from .registries import class_value, handed_out
 
 MAX_ITEMS = 16
@@ -91,11 +94,18 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
     if base.kind in (Kind.BATCH, Kind.UNKNOWN) and isinstance(node.slice, ast.Constant):
         ids = ids_by_name(frame.module.document.path, node, str(node.slice.value))
         base = ids if ids.kind is not Kind.UNKNOWN else base
+    if base.keys or base.kind is Kind.RECORD:
+        held = item_of(base, node.slice)
+        of_data = base.label == BATCH_LABEL and held.kind is Kind.UNKNOWN
+        return _batch_item(frame, node, base) if of_data else held
     if base.kind is Kind.BATCH:
         return _batch_item(frame, node, base)
     if base.kind is Kind.SEQUENCE:
-        return _item(base, node.slice)
+        return at_index(base, node.slice)
     if base.kind is Kind.MODULE:
+        sample = sample_of(frame, base)
+        if sample.kind is not Kind.UNKNOWN:
+            return sample
         return base if isinstance(node.slice, ast.Slice) else one_of(base)
     if base.kind is Kind.TENSOR:
         of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
@@ -108,19 +118,6 @@ def _batch_item(frame: Frame, node: ast.Subscript, base: Value) -> Value:
     source = frame.source(node, f"{text} comes from the data pipeline")
     atom = Atom(symbol=f"{base.label}:{text}", role=Role.DATA, source=source, expression=node)
     return Value(Kind.TENSOR, (atom,), label=text)
-
-
-def _item(base: Value, index: ast.expr) -> Value:
-    if base.items is None:
-        return UNKNOWN_VALUE
-    if base.label == "each":
-        return base if isinstance(index, ast.Slice) else base.items[0]
-    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
-        index = ast.Constant(-index.operand.value) if isinstance(index.operand.value, int) else index
-    if isinstance(index, ast.Constant) and isinstance(index.value, int):
-        return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else UNKNOWN_VALUE
-    same = set(base.items)
-    return same.pop() if len(same) == 1 else UNKNOWN_VALUE
 
 
 def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
@@ -197,6 +194,11 @@ def _boolean(frame: Frame, node: ast.expr, depth: int) -> Value:
     return result if isinstance(node.op, ast.Or) else UNKNOWN_VALUE
 
 
+def _dictionary(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Dict)
+    return record_of(node.keys, [evaluate(frame, item, depth) for item in node.values])
+
+
 def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Tuple | ast.List)
     values = tuple(evaluate(frame, item, depth) for item in node.elts)
@@ -213,6 +215,7 @@ def _call(frame: Frame, node: ast.expr, depth: int) -> Value:
         receiver = evaluate(frame, node.func, depth)
     positional = [(item, evaluate(frame, item, depth)) for item in node.args]
     named = [(item.arg or "**", item.value, evaluate(frame, item.value, depth)) for item in node.keywords]
+    named += [(key, item, held) for name, item, value in named if name == "**" for key, held in value.fields().items()]
     return call(frame, node, receiver, positional, named)
 
 
@@ -241,46 +244,60 @@ def _comprehension(frame: Frame, node: ast.expr, depth: int) -> Value:
     element = evaluate(frame, node.elt, depth)
     frame.names = saved
     known = element.kind in (Kind.TENSOR, Kind.MODULE)
-    return Value(Kind.SEQUENCE, items=(element,), label="each") if known else Value(Kind.SEQUENCE)
+    return each_of(element) if known else Value(Kind.SEQUENCE)
+
+
+def _mapping(frame: Frame, node: ast.expr, depth: int) -> Value:
+    """``{k: v.to(device) for k, v in batch.items()}``: each key holds what became of it; others are not known."""
+    assert isinstance(node, ast.DictComp)
+    source = mapped(node)
+    base = evaluate(frame, source, depth) if source is not None else UNKNOWN_VALUE
+    if base.kind not in (Kind.RECORD, Kind.BATCH):
+        return UNKNOWN_VALUE
+    saved, held = dict(frame.names), _target_names(node.generators[0].target)[-1].id
+    fields = base.fields() if base.kind is Kind.RECORD else {"": _any_of_batch(frame, node, base)}
+    results: dict[str, Value] = {}
+    for name, value in fields.items():
+        frame.put(held, value)
+        results[name] = evaluate(frame, node.value, depth)
+    frame.names = saved
+    if base.kind is Kind.BATCH:
+        return base if results == fields else UNKNOWN_VALUE
+    return replace(base, detail=None, label="").with_fields(results)
+
+
+def _any_of_batch(frame: Frame, node: ast.expr, base: Value) -> Value:
+    source = frame.source(node, f"{base.label} comes from the data pipeline")
+    return Value(Kind.TENSOR, (Atom(symbol=f"{base.label}:any", role=Role.DATA, source=source, expression=node),))
+
+
+def _yielded(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.Yield)
+    frame.yielded.append(evaluate(frame, node.value, depth) if node.value is not None else NUMBER_VALUE)
+    return UNKNOWN_VALUE
+
+
+def _yielded_from(frame: Frame, node: ast.expr, depth: int) -> Value:
+    assert isinstance(node, ast.YieldFrom)
+    frame.yielded.append(element_of(node.value, evaluate(frame, node.value, depth)))
+    return UNKNOWN_VALUE
 
 
 def bind_loop_target(frame: Frame, target: ast.expr, iterable: ast.expr, value: Value) -> None:
     """Give the names of a loop what one round brings."""
     for name in _target_names(target):
         frame.put(name.id, UNKNOWN_VALUE)
+    _bind_element(frame, target, element_of(iterable, value))
+
+
+def _bind_element(frame: Frame, target: ast.expr, element: Value) -> None:
     if isinstance(target, ast.Name):
-        frame.put(target.id, _element_of(iterable, value))
-    elif isinstance(target, ast.Tuple) and isinstance(iterable, ast.Call) and _called(iterable) == "enumerate":
-        first, *rest = target.elts
-        if isinstance(first, ast.Name):
-            frame.put(first.id, NUMBER_VALUE)
-        if len(rest) == 1 and iterable.args:
-            inner = iterable.args[0]
-            bind_loop_target(frame, rest[0], inner, evaluate(frame, inner))
-    elif isinstance(target, ast.Tuple) and isinstance(iterable, ast.Call) and _called(iterable) == "zip":
-        for item, inner in zip(target.elts, iterable.args, strict=False):
-            bind_loop_target(frame, item, inner, evaluate(frame, inner))
-
-
-def _element_of(iterable: ast.expr, value: Value) -> Value:
-    if isinstance(iterable, ast.Call) and _called(iterable) == "range":
-        return NUMBER_VALUE
-    if isinstance(iterable, ast.Call) and _called(iterable) in ("tqdm", "iter") and iterable.args:
-        return _element_of(iterable.args[0], value)
-    text = ast.unparse(iterable)[:80].lower()
-    if value.kind is Kind.UNKNOWN and ("loader" in text or "dataset" in text):
-        return Value(Kind.BATCH, label=text)
-    if value.kind is Kind.TENSOR:
-        return value
-    if value.kind is Kind.MODULE:
-        return one_of(value)
-    if value.kind is Kind.SEQUENCE and value.items and len(set(value.items)) == 1:
-        return value.items[0]
-    return UNKNOWN_VALUE
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+        frame.put(target.id, element)
+    elif isinstance(target, ast.Tuple | ast.List) and element.kind is Kind.SEQUENCE:
+        items = element.items or ()
+        if len(items) == len(target.elts) and element.label != "each":
+            for part, item in zip(target.elts, items, strict=True):
+                _bind_element(frame, part, item)
 
 
 def _target_names(target: ast.expr) -> list[ast.Name]:
@@ -293,7 +310,7 @@ def _slice(frame: Frame, node: ast.expr, depth: int) -> Value:
 
 def _other(frame: Frame, node: ast.expr, depth: int) -> Value:
     """Displays, lambdas, awaits, f-strings: what stands inside is evaluated, the thing itself is unknown."""
-    if isinstance(node, ast.Lambda | ast.DictComp):
+    if isinstance(node, ast.Lambda):
         return UNKNOWN_VALUE
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr):
@@ -311,6 +328,7 @@ _HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr, int], Value]] = {
     ast.Compare: _compare,
     ast.IfExp: _conditional,
     ast.BoolOp: _boolean,
+    ast.Dict: _dictionary,
     ast.Tuple: _sequence,
     ast.List: _sequence,
     ast.Call: _call,
@@ -319,5 +337,8 @@ _HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr, int], Value]] = {
     ast.ListComp: _comprehension,
     ast.GeneratorExp: _comprehension,
     ast.SetComp: _comprehension,
+    ast.DictComp: _mapping,
+    ast.Yield: _yielded,
+    ast.YieldFrom: _yielded_from,
     ast.Slice: _slice,
 }

@@ -157,7 +157,7 @@ class Run(Protocol):
         frame: Frame,
         node: ast.Call,
         target: FunctionTarget,
-        values: dict[ast.expr, Value],
+        given: dict[str, Value],
         receiver: Value | None,
     ) -> Value:
         """What a call of one of the project's functions returns."""
@@ -193,6 +193,8 @@ class Frame:
         self.names: dict[str, Value] = names if names is not None else {}
         """Places (``x``, ``self.mask``, ``batch['m']``) and what they hold."""
         self.returned: list[Value] = []
+        self.yielded: list[Value] = []
+        """What a generator brings, round after round."""
         self.depth = depth
         self.stopped = False
         """Set after ``return``, ``raise``, ``break``: the rest of the block is not reached."""

@@ -70,11 +70,10 @@ class Run:
         frame: Frame,
         node: ast.Call,
         target: FunctionTarget,
-        values: dict[ast.expr, Value],
+        given: dict[str, Value],
         receiver: Value | None,
     ) -> Value:
         """What a call returns, with the values that it is given."""
-        given = {name: values[item] for name, item in target.arguments(node).items() if item in values}
         done = self.entered(target, given, receiver, frame.autocast)
         return substituted(done.returned, {}, frame, node, target)
 

@@ -7,7 +7,7 @@ A tensor has a set of *atoms*, one for each way it can have got its dtype. An at
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -30,6 +30,8 @@ class Kind(Enum):
     """A Python number, string, shape, None: nothing that takes part in promotion."""
     ARRAY = "array"
     SEQUENCE = "sequence"
+    RECORD = "record"
+    """A dictionary, or what a library's model returns: some of its keys (or attributes) are known."""
     SAVED = "saved"
     """One of several sequences: what ``ctx.save_for_backward`` was given in several places."""
     BATCH = "batch"
@@ -166,7 +168,7 @@ class Value:
     kind: Kind = Kind.UNKNOWN
     atoms: tuple[Atom, ...] = ()
     items: tuple[Value, ...] | None = None
-    """For sequences whose elements are known one by one."""
+    """For sequences whose elements are known one by one, and what ``keys`` hold."""
     scalar: bool = False
     """A zero-dimensional tensor, which does not widen others."""
     label: str = ""
@@ -176,6 +178,8 @@ class Value:
     """
     detail: object = None
     """For modules: what `modules.ModuleFact` knows."""
+    keys: tuple[str, ...] = ()
+    """For records, and objects with fields: what they are known to hold. Others are not known."""
 
     @property
     def only(self) -> Atom | None:
@@ -188,6 +192,13 @@ class Value:
 
     def with_atoms(self, atoms: Iterable[Atom]) -> Value:
         return replace(self, atoms=tuple(atoms))
+
+    def fields(self) -> dict[str, Value]:
+        """What a record's keys hold, or an object's fields."""
+        return dict(zip(self.keys, self.items or (), strict=True)) if self.keys else {}
+
+    def with_fields(self, fields: Mapping[str, Value]) -> Value:
+        return replace(self, keys=tuple(fields), items=tuple(fields.values()))
 
 
 UNKNOWN_VALUE = Value()
@@ -212,6 +223,8 @@ def join(first: Value, second: Value) -> Value:
     if first.kind is not second.kind:
         present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
         return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
+    if first.keys or second.keys:
+        return _joined_fields(first, second)
     if first.kind is Kind.MODULE:
         detail = first.detail if first.detail == second.detail else _alternatives(first, second)
         label = first.label if first.label == second.label else ""
@@ -242,6 +255,14 @@ def _alternatives(first: Value, second: Value) -> Alternatives | None:
         found += [item for item in each if item not in found]
     known = len(found) <= MAX_ATOMS and all(item.detail is not None for item in found)
     return Alternatives(tuple(found)) if known else None
+
+
+def _joined_fields(first: Value, second: Value) -> Value:
+    """What both records are known to hold."""
+    if first.detail != second.detail:
+        return UNKNOWN_VALUE
+    others = second.fields()
+    return first.with_fields({key: join(value, others[key]) for key, value in first.fields().items() if key in others})
 
 
 def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:

@@ -23,6 +23,7 @@ from .classes import (
     registered_buffer,
 )
 from .containers import held, meets_first, of_container
+from .data import ImageTransform, transformed
 from .frame import Frame, Record, place_of
 from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
@@ -121,6 +122,8 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
             return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)
         return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
+    if isinstance(detail, ImageTransform):
+        return transformed(frame, node, detail)
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":
         return _sequence(frame, node, module, positional)
     if isinstance(detail, TorchLayer):

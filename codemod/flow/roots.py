@@ -147,10 +147,10 @@ def holders(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[Holder]:
     return found
 
 
-def _with_nested(found: set[Holder]) -> set[Holder]:
-    """The functions and those nested in them, which use what the outer one made."""
+def _with_nested(found: set[Holder]) -> list[Holder]:
+    """The functions and those nested in them, which use what the outer one made; in order."""
     nested = [item for function in found if function is not None for item in function.body]
-    return found | {item for item in nested if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return in_order(found | {item for item in nested if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)})
 
 
 def _is_constructor(function: Holder) -> bool:
@@ -188,7 +188,7 @@ def _look(search: _Search, new: Iterable[tuple[ModuleNames, Holder]]) -> set[str
 
 
 def _callers(modules: Iterable[ModuleNames], names: set[str]) -> list[tuple[ModuleNames, Holder]]:
-    return [(module, item) for module in modules for item in holders(module, _calls(module, names))]
+    return [(module, item) for module in modules for item in in_order(holders(module, _calls(module, names)))]
 
 
 def _speaks_of_data(module: ModuleNames) -> bool:

@@ -19,6 +19,7 @@ from .frame import Frame, Operand, joined_names, made_in_one, place_of, speaks_o
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
 from .meetings import clash_of_write, dtype_of, is_compared, record
 from .promotion import promote
+from .records import forget_passed, written
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""
@@ -38,6 +39,8 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
 def _expression(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.Expr)
     evaluate(frame, node.value)
+    if isinstance(node.value, ast.Call):
+        forget_passed(frame, node.value)
 
 
 def _assign(frame: Frame, node: ast.stmt) -> None:
@@ -105,6 +108,8 @@ def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value:
     place, holder = place_of(target), place_of(target.value)
     if base.kind is Kind.SEQUENCE and holder is not None:
         frame.put(holder, Value(Kind.SEQUENCE))
+    if base.kind in (Kind.RECORD, Kind.BATCH):
+        written(frame, target, base, value)
     if place is not None:
         frame.put(place, value)
         return

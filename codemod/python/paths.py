@@ -157,7 +157,7 @@ def _in_different_arms(module: ModuleNames, first: ast.AST, second: ast.AST) -> 
 def _arm(parent: ast.AST, child: ast.AST) -> object:
     """Which of the alternatives of ``parent`` holds ``child``; None when all of it runs."""
     if isinstance(parent, ast.Match):
-        return id(child) if isinstance(child, ast.match_case) else None
+        return child if isinstance(child, ast.match_case) else None
     if isinstance(parent, ast.Try):
         return "handler" if isinstance(child, ast.ExceptHandler) else None
     return None

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from ..formats.opening import open_config
 from ..formats.text import ConfigUnreadable
-from ..model import Applicability, Edit, Finding, Fix, Place, ReplaceText, Rule, Span
+from ..model import Edit, Finding, Fix, Place, ReplaceText, Rule, Span
 from ..outcome import UNUSED_SUPPRESSION, Screened, Silence, Silenced
+from ..proof.needs import SameResult
+from ..proof.proving import proved
 from ..source.documents import Document, Unparsable
 from ..source.project import Project
 from .comments import DATA_KINDS, dialect_of, layout_of
@@ -146,7 +148,8 @@ class _Judge:
             where = "in this file" if each.whole_file else "here"
             message = f"{', '.join(unused)} {'has' if len(unused) == 1 else 'have'} nothing to silence {where}"
             others = [code for code in each.codes if code not in unused]
-            yield self.rule.found(Place(each.path, each.span, message), fixes=_fixes(document, each, others, unused))
+            fixes = _fixes(self.project, document, each, others, unused)
+            yield self.rule.found(Place(each.path, each.span, message), fixes=fixes)
 
     def _meant_instead(self, code: str) -> str:
         digits = code.upper().translate(_LETTERS_FOR_DIGITS)
@@ -178,7 +181,9 @@ def _was_read(document: Document) -> bool:
     return layout_of(document).complete
 
 
-def _fixes(document: Document, each: Suppression, others: Sequence[str], unused: Sequence[str]) -> tuple[Fix, ...]:
+def _fixes(
+    project: Project, document: Document, each: Suppression, others: Sequence[str], unused: Sequence[str]
+) -> tuple[Fix, ...]:
     """The comment without the unused codes; without codes no comment."""
     if others:
         edit = ReplaceText(*each.listed, ", ".join(dict.fromkeys(others)))
@@ -188,4 +193,4 @@ def _fixes(document: Document, each: Suppression, others: Sequence[str], unused:
         said = "take the comment away"
     else:
         return ()
-    return (Fix("remove", said, Applicability.SAFE, (Edit(document.path, edit),)),)
+    return (proved(project, "remove", said, [Edit(document.path, edit)], SameResult("a comment changes no run")),)

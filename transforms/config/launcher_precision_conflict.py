@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ...codemod.model import Applicability, Finding, Fix, Place, Rule
+from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.runs import Member, Run, runs_of
 from ...codemod.trainers.writing.edits import change_of
@@ -104,7 +104,7 @@ def _fixes(project: Project, weaker: Member, winner: Member) -> list[Fix]:
     """The weaker place follows the one that wins."""
     regime = project.target or winner.regime or ""
     change = change_of(project, weaker.scope, weaker.scope.framework.actions(regime) or ())
-    return [change.fix(FIX, Applicability.UNSAFE, ", to match what takes effect")] if change is not None else []
+    return [change.unsafe(FIX, ", to match what takes effect")] if change is not None else []
 
 
 rule = Rule.of("PF503", check)

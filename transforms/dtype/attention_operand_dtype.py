@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.model import Applicability, Finding, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix
 from .clashes import Family, clashes, evidence, name_of
@@ -41,7 +41,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
     message = (
         f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
     )
-    fix = operand_fix(project, meeting, Applicability.SAFE)
+    fix = operand_fix(project, meeting)
     fixes = [fix] if fix is not None else []
     return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
-from ...codemod.model import Applicability, Edit, Fix
+from ...codemod.model import Edit, Fix
+from ...codemod.proof.needs import Need, SameResult
+from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .clashes import MOVING, chain_of, followers, is_device
-from .proved_casts import is_tensor, trusted
+from .proved_casts import is_tensor, needs_of_cast
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
@@ -21,7 +24,7 @@ FACTORY_NAMES = (
 )  # fmt: skip
 
 
-def producer_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
+def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
     """Make the operand in the right dtype from the start; None where its maker stands elsewhere or cannot say it."""
     maker = maker_of(meeting)
     if maker is None:
@@ -30,27 +33,26 @@ def producer_fix(project: Project, meeting: Meeting, applicability: Applicabilit
         if _is_known_at(meeting.module, text, maker):
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
-                how = trusted(project, meeting, text, maker, applicability)
-                return _fix("producer", f"make it in {text}", how, operation)
+                return _fix(project, "producer", f"make it in {text}", [operation], [meeting], text, needs)
     return None
 
 
-def operand_fix(project: Project, meeting: Meeting, applicability: Applicability) -> Fix | None:
+def operand_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
     """Cast the operand where it meets the others; None where it may be something that has no ``to``."""
-    first = _operand_cast(project, meeting, applicability)
+    first = _operand_cast(project, meeting)
     if first is None:
         return None
-    edits, how = {meeting.odd.node: first[0]}, first[1]
+    edits, cast = {meeting.odd.node: first}, [meeting]
     for other in followers(project, meeting):
-        found = _operand_cast(project, other, applicability)
-        if found is not None and other.odd.node not in edits:
-            edits[other.odd.node], how = found[0], how if found[1] is how else Applicability.UNSAFE
-    text = f"cast it to {meeting.meant_dtype}"
-    more = f", and {len(edits) - 1} more where it goes" if len(edits) > 1 else ""
-    return _fix("cast", text + more, how, *edits.values())
+        edit = _operand_cast(project, other)
+        if edit is not None and other.odd.node not in edits:
+            edits[other.odd.node] = edit
+            cast.append(other)
+    done = f"cast it to {meeting.meant_dtype}" + (f", and {len(cast) - 1} more where it goes" if len(cast) > 1 else "")
+    return _fix(project, "cast", done, list(edits.values()), cast, meeting.meant_dtype, needs)
 
 
-def _operand_cast(project: Project, meeting: Meeting, wanted: Applicability) -> tuple[Edit, Applicability] | None:
+def _operand_cast(project: Project, meeting: Meeting) -> Edit | None:
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
         return None
@@ -58,7 +60,7 @@ def _operand_cast(project: Project, meeting: Meeting, wanted: Applicability) -> 
         return None
     if not is_tensor(project, meeting):
         return None
-    return cast_operation(meeting.module, node, text), trusted(project, meeting, text, node, wanted)
+    return cast_operation(meeting.module, node, text)
 
 
 def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
@@ -161,12 +163,11 @@ def module_fix(project: Project, meeting: Meeting) -> Fix | None:
         if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
             span = document.span(node)
             operation = meeting.module.replace(span, span, f".to(dtype={text})")
-            how = trusted(project, meeting, text, node, Applicability.SAFE)
-            return _fix("module", f"cast the module to {text}", how, operation)
+            return _fix(project, "module", f"cast the module to {text}", [operation], [meeting], text)
     return None
 
 
-def norm_weights_fix(meeting: Meeting) -> Fix | None:
+def norm_weights_fix(project: Project, meeting: Meeting) -> Fix | None:
     """``F.layer_norm(x.float(), shape, self.weight, self.bias)``: the weights follow the input into float32."""
     call = meeting.node
     if not isinstance(call, ast.Call):
@@ -181,9 +182,25 @@ def norm_weights_fix(meeting: Meeting) -> Fix | None:
             replacement = f"{text}.float() if {text} is not None else None"
             edits.append(meeting.module.replace(item, replacement))
     message = "cast the weights to float32 for this operation; nothing changes where they are float32"
-    return Fix.safe("weights", message, *edits) if edits else None
+    why = SameResult("the norm is computed in float32 already, and refuses weights of another dtype")
+    return proved(project, "weights", message, edits, why) if edits else None
 
 
-def _fix(name: str, text: str, applicability: Applicability, *edits: Edit) -> Fix:
-    behavior = "nothing changes where everything is float32"
-    return Fix.of(name, applicability, f"{text}; {behavior}", *edits)
+def _fix(
+    project: Project,
+    name: str,
+    done: str,
+    edits: Sequence[Edit],
+    cast: Sequence[Meeting],
+    text: str,
+    needs: Sequence[Need] = (),
+) -> Fix:
+    """``text``: the dtype that the first of the meetings is cast to; the others are cast to their own."""
+    message = f"{done}; nothing changes where everything is float32"
+    first, *others = cast
+    known = [*needs_of_cast(project, first, text), *(each for item in others for each in _needs(project, item))]
+    return proved(project, name, message, edits, *needs, *known)
+
+
+def _needs(project: Project, meeting: Meeting) -> Sequence[Need]:
+    return tuple(needs_of_cast(project, meeting, meeting.meant_dtype))

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.model import Applicability, Finding, Rule
+from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
 from .clashes import Family, chain_of, clashes, evidence, name_of
@@ -52,7 +52,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"this tensor is float32, the default dtype; it reaches {name_of(meeting.meant.node)} as "
         f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
     )
-    found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
+    found = [producer_fix(project, meeting), operand_fix(project, meeting)]
     return rule.at(meeting.module, span, message, evidence(project, meeting), [fix for fix in found if fix])
 
 

@@ -37,7 +37,8 @@ from collections.abc import Iterator
 
 from ...codemod.flow.contexts import open_region
 from ...codemod.flow.frame import Meeting
-from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
 from .casts import norm_weights_fix, operand_fix, producer_fix
 from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of, runs_in_half
@@ -59,15 +60,15 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     """The weights of a norm that is computed in float32 follow; a value widened by accident is cast where it was."""
     if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
-        found = [norm_weights_fix(meeting)]
+        found = [norm_weights_fix(project, meeting)]
     elif meeting.odd.atom.mixture is not None:
-        found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
+        found = [producer_fix(project, meeting), operand_fix(project, meeting)]
     else:
         # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
-        proved = not (runs_in_half(project, meeting) and open_region(project) is not None)
+        alone = not (runs_in_half(project, meeting) and open_region(project) is not None)
         found = [
-            operand_fix(project, meeting, Applicability.safe_if(proved)),
-            producer_fix(project, meeting, Applicability.UNSAFE),
+            operand_fix(project, meeting, Known(alone, "autocast may compute this very layer in float32")),
+            producer_fix(project, meeting, Known(False, "the cast to float32 may be meant for what stands between")),
         ]
     return [fix for fix in found if fix is not None]
 

@@ -31,6 +31,8 @@ from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting, place_of
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.proof.needs import SameResult
+from ...codemod.proof.proving import proved
 from ...codemod.source.project import Project
 from .casts import cast_operation
 from .clashes import Family, clashes, evidence, name_of
@@ -51,7 +53,7 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
         f"{name_of(written)} is written into {name_of(destination)} through an index: "
         "this raises when their dtypes differ, also under autocast"
     )
-    fix = _fix(meeting, written, destination)
+    fix = _fix(project, meeting, written, destination)
     fixes = [fix] if fix is not None else []
     return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)
 
@@ -70,13 +72,14 @@ def _sides(meeting: Meeting) -> tuple[ast.expr, ast.expr]:
     return (second, first) if destination is first else (first, second)
 
 
-def _fix(meeting: Meeting, written: ast.expr, destination: ast.expr) -> Fix | None:
+def _fix(project: Project, meeting: Meeting, written: ast.expr, destination: ast.expr) -> Fix | None:
     if place_of(destination) is None or isinstance(written, ast.Tuple | ast.List):
         return None
     text = f"{ast.unparse(destination)}.dtype"
     edit = cast_operation(meeting.module, written, text)
     message = f"cast what is written to {text}; nothing changes where both have one dtype"
-    return Fix.safe("cast", message, edit)
+    why = SameResult("a write through an index raises where the dtypes differ")
+    return proved(project, "cast", message, [edit], why)
 
 
 rule = Rule.of("PF206", check)

@@ -31,7 +31,8 @@ from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Made, Role
-from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
 from .clashes import Family, chain_of, clashes, evidence, name_of
@@ -82,8 +83,8 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     """Make the operand in the right dtype where its maker is a constant or a branch; else cast it here."""
-    how = Applicability.SAFE if _holds_exact_values(meeting) else Applicability.UNSAFE
-    found = [operand_fix(project, meeting, how), producer_fix(project, meeting, how)]
+    exact = Known(_holds_exact_values(meeting), "its values may be rounded to 16 bits")
+    found = [operand_fix(project, meeting, exact), producer_fix(project, meeting, exact)]
     if meeting.odd.atom.made is Made.FACTORY:
         found.reverse()
     return [fix for fix in found if fix is not None]

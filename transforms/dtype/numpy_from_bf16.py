@@ -28,7 +28,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.flow.lattice import Atom, Kind, Role
-from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.proof.needs import Known
+from ...codemod.proof.proving import proved
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP64
 from .atom_places import atom_places
@@ -71,7 +73,7 @@ def _of_dtype(project: Project, reading: Reading) -> Finding | None:
         message = f"{name} is bfloat16 {f'where {chosen} is' if chosen else 'on one path'}: {RAISES}"
     safe = all(atom.is_floating and atom.dtype != FP64 for atom in atoms)
     evidence = atom_places(project, guilty)
-    return rule.at(reading.module, reading.call, message, evidence, _float_fix(reading, safe=safe))
+    return rule.at(reading.module, reading.call, message, evidence, _float_fix(project, reading, safe=safe))
 
 
 def _is_bf16(atom: Atom) -> bool:
@@ -91,17 +93,17 @@ def _of_model(project: Project, reading: Reading) -> Finding | None:
         f"{name} comes from {model} where autocast {when} in bfloat16: unless the model returns float32, this raises"
         " TypeError because NumPy does not support bfloat16"
     )
-    fixes = _float_fix(reading, safe=atom.is_floating)
+    fixes = _float_fix(project, reading, safe=atom.is_floating)
     return rule.at(reading.module, reading.call, message, atom_places(project, (atom,)), fixes)
 
 
-def _float_fix(reading: Reading, *, safe: bool) -> list[Fix]:
+def _float_fix(project: Project, reading: Reading, *, safe: bool) -> list[Fix]:
     edit = float_edit(reading)
     if edit is None:
         return []
-    integers = "" if safe else "; integers and float64 would become float32"
-    message = f"cast to float32 first; nothing changes for a float32 tensor{integers}"
-    return [Fix.of("float", Applicability.SAFE if safe else Applicability.UNSAFE, message, edit)]
+    message = "cast to float32 first; nothing changes for a float32 tensor"
+    exact = Known(safe, "integers and float64 would become float32")
+    return [proved(project, "float", message, [edit], exact)]
 
 
 rule = Rule.of("PF208", check)

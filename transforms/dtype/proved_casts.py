@@ -11,8 +11,7 @@ from ...codemod.flow.containers import LISTS
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role, Value
 from ...codemod.flow.ownership import owns_parameters
-from ...codemod.model import Applicability
-from ...codemod.python.bound import reads_only_bound_names
+from ...codemod.proof.needs import Known, Need
 from ...codemod.python.functions import FunctionTarget, called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
@@ -31,15 +30,12 @@ CASTS = ("to", "type", "type_as", "half", "bfloat16")
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.Pow)
 
 
-def trusted(project: Project, meeting: Meeting, text: str, node: ast.expr, wanted: Applicability) -> Applicability:
-    """``wanted``, or unsafe where ``text``, written at ``node``, may fail or come on top of another cast."""
-    module = meeting.module
-    proved = (
-        reads_only_bound_names(module, text, node)
-        and _can_be_asked(project, meeting, text)
-        and not _is_cast_on_the_way(meeting)
+def needs_of_cast(project: Project, meeting: Meeting, text: str) -> tuple[Need, ...]:
+    """What a cast to ``text`` needs: a module that can be asked for its dtype, and no other cast of the same value."""
+    return (
+        Known(_can_be_asked(project, meeting, text), f"{text} may not exist: not every such module owns parameters"),
+        Known(not _is_cast_on_the_way(meeting), "another cast of the same value stands above"),
     )
-    return wanted if proved else Applicability.UNSAFE
 
 
 def _can_be_asked(project: Project, meeting: Meeting, text: str) -> bool:
@@ -107,6 +103,8 @@ def _follows(call: ast.Call, operand: str) -> bool:
 
 def is_tensor(project: Project, meeting: Meeting) -> bool:
     """Whether the operand is certainly a tensor: an item of a batch may be a dictionary, which has no ``to``."""
+    if meeting.odd.atom.dtype is not None:
+        return True
     if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER, Role.OUTPUT) or meeting.operation != "module":
         return True
     module, node = meeting.module, meeting.odd.node

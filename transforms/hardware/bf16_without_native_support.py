@@ -34,7 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Applicability, Edit, Finding, Fix, Rule
+from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.profiles.meant_devices import devices_meant, weakest
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
@@ -108,7 +108,7 @@ def _text_fixes(project: Project, scope: Scope, device: Device) -> list[Fix]:
     if device.support("fp16") is not Support.NATIVE or change is None:
         return []
     because = f": {device.name} has float16 natively; values above 65504 overflow"
-    return [change.fix("fp16", Applicability.UNSAFE, because)]
+    return [change.unsafe("fp16", because)]
 
 
 def _declares(project: Project, module: ModuleNames, call: ast.Call, argument: ast.keyword) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 
 from ...codemod.model import Edit, Fix
+from ...codemod.proof.needs import SameResult
+from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.visible import means_the_same
+from ...codemod.source.project import Project
 from ...codemod.torch.api import LOAD_KEYS
 from ...codemod.torch.dtypes import BF16, Dtype
 from ...codemod.trainers.reading.loads import Load, literal_of
@@ -56,12 +59,13 @@ def by_hardware(module: ModuleNames, node: ast.expr, asked: ast.expr, otherwise:
     return (Fix.unsafe("trainer-dtype", message, replaced(module, node, text)),)
 
 
-def let_unsloth_choose(module: ModuleNames, node: ast.expr) -> tuple[Fix, ...]:
+def let_unsloth_choose(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Fix, ...]:
     """``automatic`` for Unsloth: None takes bfloat16 where the GPU has it, else float16."""
     if literal_of(module, node) is None:
         return ()
     message = "let Unsloth choose: bfloat16 where the GPU has it, else float16, as the trainer does"
-    return (Fix.safe("automatic", message, replaced(module, node, "None")),)
+    why = SameResult("Unsloth raises where the two differ")
+    return (proved(project, "automatic", message, [replaced(module, node, "None")], why),)
 
 
 def to_bf16(load: Load) -> tuple[Edit, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from ...model import Applicability, Fix
+from ...model import Fix
+from ...proof.needs import Known
+from ...proof.proving import proved
 from ...python.bound import is_bound_at
 from ...python.names import ModuleNames
 from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
@@ -52,12 +54,9 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     if clips:
         unscale = f"{NAME}.unscale_({ast.unparse(receiver)})"
         edits.append(module.insert(module.statement_of(clips[0]), unscale))
-    return Fix.of(
-        "scaler",
-        Applicability.safe_if(asked),
-        "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped",
-        *edits,
-    )
+    message = "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped"
+    wanted = Known(asked, "steps are scaled and skipped from now on")
+    return proved(project, "scaler", message, edits, wanted)
 
 
 def _outermost_loop(step: LossStep) -> LoopNode | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ...model import Edit, Fix
+from ...proof.proving import proved
 from ...purpose.regimes import Regime, regime_of
 from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
@@ -15,6 +16,7 @@ from ..imported import torch_at
 from ..scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
 from .half_condition import half_condition
+from .needs_of_disabling import needs_of_disabling
 
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
@@ -30,7 +32,7 @@ def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     if condition is None or _asks_already(scaler, condition):
         return None
-    return with_condition(scaler, condition, replaces=condition == "False")
+    return with_condition(project, scaler, condition, replaces=condition == "False")
 
 
 def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
@@ -50,7 +52,7 @@ def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
         "create the scaler that the wrapper holds with enabled=False: a disabled scaler passes everything through; "
         "inf or NaN steps are no longer skipped." + SAVED
     )
-    return Fix.safe("disable", message, edit)
+    return proved(project, "disable", message, [edit], *needs_of_disabling(project, scaler))
 
 
 def _asks_already(scaler: Scaler, condition: str) -> bool:
@@ -58,7 +60,9 @@ def _asks_already(scaler: Scaler, condition: str) -> bool:
     return scaler.enabled_node is not None and condition.strip("()") in ast.unparse(scaler.enabled_node)
 
 
-def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), replaces: bool = False) -> Fix:
+def with_condition(
+    project: Project, scaler: Scaler, condition: str, extra: Sequence[Edit] = (), replaces: bool = False
+) -> Fix:
     """The fix that creates ``scaler`` with ``enabled=<condition>``, and (unless it ``replaces``) the switch it had."""
     before = scaler.enabled_node
     keeps = not replaces and before is not None and not isinstance(before, ast.Constant)
@@ -68,7 +72,7 @@ def with_condition(scaler: Scaler, condition: str, extra: Sequence[Edit] = (), r
         edits.append(scaler.module.add_import("import torch"))
     effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
     message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
-    return Fix.safe("disable", message, *edits, *extra)
+    return proved(project, "disable", message, [*edits, *extra], *needs_of_disabling(project, scaler))
 
 
 def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Edit:
@@ -88,14 +92,14 @@ def _operand(module: ModuleNames, node: ast.expr | None) -> str:
 def _inverted(project: Project, scaler: Scaler, test: ast.expr) -> Fix | None:
     """``enabled=(dtype == "bfloat16")`` compares with the wrong type: compare with float16 instead."""
     if test is not scaler.enabled_node or not isinstance(test, ast.Compare):
-        return with_condition(scaler, "False", replaces=True)
+        return with_condition(project, scaler, "False", replaces=True)
     right = test.comparators[0]
     spelling = _half_spelling(conditions_in(project, scaler.module).operand_values(right), right, scaler.module)
     if spelling is None:
-        return with_condition(scaler, "False", replaces=True)
+        return with_condition(project, scaler, "False", replaces=True)
     edit = scaler.module.replace(right, spelling)
     message = f"compare with {spelling}: float16 needs the scaler, bfloat16 does not"
-    return Fix.safe("disable", message, edit)
+    return proved(project, "disable", message, [edit], *needs_of_disabling(project, scaler))
 
 
 HALF_NAMES = {"bfloat16": "float16", "bf16": "fp16", "torch.bfloat16": "torch.float16", "bf16-mixed": "16-mixed"}

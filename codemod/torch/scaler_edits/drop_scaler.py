@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from ...model import Edit, Fix
+from ...proof.proving import proved
 from ...python.bindings import self_stores
 from ...python.editing import Where
 from ...python.names import Binding, ModuleNames, Scope, names_of
 from ...source.documents import Document
 from ...source.project import Project
 from ..scalers import AttributeAlias, NameAlias, Scaler, Use
+from .needs_of_disabling import needs_of_disabling
 
 FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
 UNDERSTOOD_USES = {"scale", "step", "unscale_", "update", "assigned"}
@@ -29,7 +31,7 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
         return None
     removal = _Removal(project, scaler)
     message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
-    return Fix.safe("drop", message, *removal.edits())
+    return proved(project, "drop", message, removal.edits(), *needs_of_disabling(project, scaler))
 
 
 def _is_local(scaler: Scaler) -> bool:

@@ -73,6 +73,13 @@ FREE_INPUTS = ("timestep", "mask", "sigma", "ids", "guidance", "c_noise", "noise
 ``sample.dtype``, models of transformers turn masks into biases of their own dtype."""
 TO_TENSOR = tuple(f"torchvision.transforms{module}.ToTensor" for module in ("", ".transforms", ".v2"))
 """Makes float32 of every image: ``functional.to_tensor`` of torchvision."""
+IMAGE_DATASETS = tuple(
+    f"torchvision.datasets.{name}"
+    for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "ImageFolder")
+)
+"""Give pairs of what ``transform`` makes of an image, and a label (torchvision 0.25)."""
+SAMPLING = ("Subset", "random_split")
+"""Of ``torch.utils.data``: datasets whose samples are those of another one, and lists of these."""
 MODEL_NAMES = ("vae", "ae", "unet", "transformer", "text_encoder", "controlnet", "image_encoder", "prior")
 """Names under which code keeps models of diffusers and transformers that it did not build itself."""
 PARTS = ("final_layer_norm", "text_projection", "visual_projection")
@@ -133,6 +140,23 @@ LAYER_CLASSES = {
 }  # fmt: skip
 """Layers that treat dtypes as one of ``torch.nn`` does: ``Conv1D`` calls ``addmm`` (``pytorch_utils.py``, transformers
 5.23.0), those of timm 1.0.31 derive from it or call its function (``norm.py``, ``drop.py``)."""
+_CHANGING = ("ConvertImageDtype", "ToDtype", "ToPILImage", "PILToTensor", "ToImage", "Lambda", "Compose")
+
+
+def keeps_image_dtype(name: str) -> bool:
+    """Whether a transform, by its qualified name, gives a floating tensor in the dtype it takes."""
+    package, _, last = name.rpartition(".")
+    return package.startswith("torchvision.transforms") and last not in _CHANGING and not last.startswith("Random")
+
+
+OUTPUT_CLASSES = ("transformers.*Output*", "diffusers.*Output*", "types.SimpleNamespace")
+"""Classes whose objects keep what they are called with under the keywords: ``ModelOutput`` of transformers,
+``BaseOutput`` of diffusers."""
+
+
+def is_output_class(name: str) -> bool:
+    """Whether a class, by its qualified name, keeps its keywords as attributes."""
+    return any(fnmatchcase(name, pattern) for pattern in OUTPUT_CLASSES)
 
 
 def library_object(name: str) -> LibraryObject | None:

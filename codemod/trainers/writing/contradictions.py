@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...model import Applicability, Fix, Place
+from ...proof.needs import SameResult
+from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
@@ -44,11 +46,16 @@ class Clash:
     def message(self) -> str:
         return f"{self.contradiction.message} [{self.contradiction.id}]"
 
-    def fixes(self, name: str) -> tuple[Fix, ...]:
+    def fixes(self, project: Project, name: str) -> tuple[Fix, ...]:
         """The fix, if there is one."""
-        item = self.contradiction
+        item, change = self.contradiction, self.change
+        if change is None:
+            return ()
         level = Applicability(item.applicability) if item.applicability else _BY_SEVERITY[item.severity]
-        return (self.change.fix(name, level),) if self.change is not None else ()
+        if level is not Applicability.SAFE:
+            return (Fix.of(name, level, change.done, *change.edits),)
+        stops = SameResult(f"the table of {self.scope.framework.id} says that this is refused, or means the same")
+        return (proved(project, name, change.done, change.edits, stops),)
 
 
 def clashes_of(project: Project, code: str) -> Iterator[Clash]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...model import Applicability, Edit, EditRefused, Fix
+from ...model import Edit, EditRefused, Fix
 from ...source.project import Project
 from ..framework import Action
 from ..reading.scopes import Scope, TextOrigin
@@ -35,9 +35,9 @@ class Change:
         """What the edits do, in words."""
         return in_words(self.steps)
 
-    def fix(self, name: str, applicability: Applicability, because: str = "") -> Fix:
-        """The change as a fix; ``because`` ends its message."""
-        return Fix(name, f"{self.done}{because}", applicability, self.edits)
+    def unsafe(self, name: str, because: str) -> Fix:
+        """The change as an unsafe fix; ``because`` ends its message."""
+        return Fix.unsafe(name, f"{self.done}{because}", *self.edits)
 
 
 def change_of(project: Project, scope: Scope, actions: Iterable[Action]) -> Change | None:

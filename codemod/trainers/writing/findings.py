@@ -17,5 +17,5 @@ def findings_of(project: Project, rule: Rule) -> Iterator[Finding]:
         places = [setting.place for setting in clash.settings]
         evidence = places if places != [clash.place] else []
         yield rule.found(
-            clash.place.saying(f"{clash.scope.framework.title}: {clash.message}"), evidence, clash.fixes(FIX)
+            clash.place.saying(f"{clash.scope.framework.title}: {clash.message}"), evidence, clash.fixes(project, FIX)
         )

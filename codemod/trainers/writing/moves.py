@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...model import Applicability, Edit, EditRefused, Finding, Fix, Place, Rule, Span
+from ...model import Edit, EditRefused, Finding, Place, Rule, Span
+from ...proof.needs import Known, Need
+from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference
 from ...source.project import Project
@@ -41,16 +43,17 @@ class Move:
     evidence: tuple[Place, ...] = ()
     unproved: str = ""
     """Why the edits may not be right for every run; empty where they are."""
+    needs: tuple[Need, ...] = ()
+    """What else has to be known for them to be safe."""
 
     def only_reported(self, why: str, *because: Place) -> Move:
         """The same without its edits."""
         evidence = (*self.evidence, *because)
         return replace(self, message=f"{self.message}; not changed automatically: {why}", edits=(), evidence=evidence)
 
-    def finding(self, rule: Rule) -> Finding:
+    def finding(self, project: Project, rule: Rule) -> Finding:
         """The finding; its fix is safe where all is known, because this very change was asked for."""
-        effect = f"{self.effect}; unsafe, as {self.unproved}" if self.unproved else self.effect
-        fix = Fix.of("move", Applicability.safe_if(not self.unproved), effect, *self.edits)
+        fix = proved(project, "move", self.effect, self.edits, Known(not self.unproved, self.unproved), *self.needs)
         return rule.found(Place(self.path, self.span, self.message), self.evidence, [fix] if self.edits else [])
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Applicability, Draft, Edit, Fix
+from ....codemod.model import Draft, Edit, Fix
+from ....codemod.proof.needs import Known
+from ....codemod.proof.proving import proved
 from ....codemod.python.bindings import reaching
 from ....codemod.python.editing import Where
 from ....codemod.python.names import ModuleNames
@@ -39,7 +41,7 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
         if not region.api.startswith(_OLD):
             return
         if region.device_node is not None:
-            yield _device_for_old_api(region, region.call)
+            yield _device_for_old_api(project, region, region.call)
             return
     elif region.device_node is None:
         yield _without_device(project, region, region.call)
@@ -47,17 +49,18 @@ def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
     else:
         yield from _wrong_device(project, region, region.device_node)
     yield from _wrong_dtype(project, region)
-    yield from _wrong_switch(region)
+    yield from _wrong_switch(project, region)
 
 
-def _fix(message: str, *edits: Edit, certain: bool = True) -> Fix:
-    return Fix.of("argument", Applicability.safe_if(certain), message, *edits)
+def _fix(project: Project, message: str, *edits: Edit, certain: bool = True) -> Fix:
+    raises = Known(certain, "elsewhere than on CUDA the call may go through today")
+    return proved(project, "argument", message, edits, raises)
 
 
 # --- the device -------------------------------------------------------------------------------------------------------
 
 
-def _device_for_old_api(region: Autocast, call: ast.Call) -> Draft:
+def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> Draft:
     message = f"{region.api} does not take device_type: this raises TypeError"
     if call.args:
         return Draft.at(region.module, call, message)
@@ -66,7 +69,9 @@ def _device_for_old_api(region: Autocast, call: ast.Call) -> Draft:
     if torch is None:
         edits.append(module.add_import("import torch"))
     edits += _dropped_import(module, region.reference)
-    return Draft.at(region.module, call, message, fixes=(_fix("call torch.amp.autocast, which takes it", *edits),))
+    return Draft.at(
+        region.module, call, message, fixes=(_fix(project, "call torch.amp.autocast, which takes it", *edits),)
+    )
 
 
 def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
@@ -87,7 +92,7 @@ def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft
         wanted = '"cuda"'
     else:
         return Draft.at(region.module, call, message)
-    fix = _fix(f"pass {wanted}", region.module.set_argument(call, "device_type", wanted))
+    fix = _fix(project, f"pass {wanted}", region.module.set_argument(call, "device_type", wanted))
     return Draft.at(region.module, call, message, fixes=[fix])
 
 
@@ -100,13 +105,16 @@ def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterato
         is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
         parts = (node, ".type") if is_atom else ("(", node, ").type")
         yield Draft.at(
-            region.module, node, message, fixes=(_fix("pass the device type", region.module.replace(node, *parts)),)
+            region.module,
+            node,
+            message,
+            fixes=(_fix(project, "pass the device type", region.module.replace(node, *parts)),),
         )
     elif all(value.kind for value in values) and any(value.indexed for value in values):
         if not _may_lack_index(project, region):
             return
         message = f"autocast rejects a device index before PyTorch {INDEX_SINCE}: pass only the device type"
-        yield Draft.at(region.module, node, message, fixes=_without_index(region, node, values))
+        yield Draft.at(region.module, node, message, fixes=_without_index(project, region, node, values))
 
 
 def _may_lack_index(project: Project, region: Autocast) -> bool:
@@ -114,7 +122,9 @@ def _may_lack_index(project: Project, region: Autocast) -> bool:
     return versions is None or versions.may_be_below(INDEX_SINCE)
 
 
-def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceValue]) -> tuple[Fix, ...]:
+def _without_index(
+    project: Project, region: Autocast, node: ast.expr, values: frozenset[DeviceValue]
+) -> tuple[Fix, ...]:
     torch = torch_at(region.module, node)
     if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
         wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
@@ -122,7 +132,7 @@ def _without_index(region: Autocast, node: ast.expr, values: frozenset[DeviceVal
         wanted = (f"{torch}.device(", node, ").type")
     else:
         return ()
-    return (_fix("pass only the device type", region.module.replace(node, *wanted)),)
+    return (_fix(project, "pass only the device type", region.module.replace(node, *wanted)),)
 
 
 # --- the dtype and the switch -----------------------------------------------------------------------------------------
@@ -134,7 +144,7 @@ def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         message = "the second argument of autocast is the dtype, not the switch: this raises TypeError on CUDA"
-        fixes = (_fix("pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
+        fixes = (_fix(project, "pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
         yield Draft.at(
             region.module, node, message, fixes=fixes if node in call.args and region.enabled_node is None else ()
         )
@@ -144,7 +154,7 @@ def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
             region.module,
             node,
             "autocast expects a torch.dtype; a string raises an error on CUDA",
-            fixes=_real_dtype(region, node),
+            fixes=_real_dtype(project, region, node),
         )
 
 
@@ -158,23 +168,23 @@ def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _real_dtype(region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
+def _real_dtype(project: Project, region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
     torch = torch_at(region.module, node)
     text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
     name = text.removeprefix("torch.")
     if torch is None or f"torch.{name}" not in TORCH_DTYPES:
         return ()
     operation = region.module.replace(node, f"{torch}.{name}")
-    return (_fix("pass the dtype", operation, certain=_on_cuda(region)),)
+    return (_fix(project, "pass the dtype", operation, certain=_on_cuda(region)),)
 
 
-def _wrong_switch(region: Autocast) -> Iterator[Draft]:
+def _wrong_switch(project: Project, region: Autocast) -> Iterator[Draft]:
     node, call = region.enabled_node, region.call
     if node is None or call is None:
         return
     message = "autocast's enabled must be True or False: this raises TypeError"
     if TORCH_DTYPES.get(region.module.qualified(node) or "") is not None:
-        fix = _fix("pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
+        fix = _fix(project, "pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
         fixes = _if(region.dtype_node is None, (fix,))
         yield Draft.at(region.module, node, f"a dtype is passed as enabled; {message}", fixes=fixes)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -182,22 +192,24 @@ def _wrong_switch(region: Autocast) -> Iterator[Draft]:
             region.module,
             node,
             f"a string is passed as enabled; {message}",
-            fixes=_without_text(region, call, node),
+            fixes=_without_text(project, region, call, node),
         )
     elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):
         right = _SWITCHES.get(node.value) if isinstance(node.value, int) else None
         operation = region.module.replace(node, right or "")
-        yield Draft.at(region.module, node, message, fixes=_if(right is not None, (_fix(f"write {right}", operation),)))
+        yield Draft.at(
+            region.module, node, message, fixes=_if(right is not None, (_fix(project, f"write {right}", operation),))
+        )
 
 
-def _without_text(region: Autocast, call: ast.Call, node: ast.Constant) -> tuple[Fix, ...]:
+def _without_text(project: Project, region: Autocast, call: ast.Call, node: ast.Constant) -> tuple[Fix, ...]:
     """``torch.cuda.amp.autocast("cuda")``: the device is what the API is for, the argument can go."""
     if node.value != region.device or len(call.args) > (1 if region.is_old_api else 2):
         return ()
     argument: str | int = call.args.index(node) if node in call.args else "enabled"
     if argument == 1 or (argument == "enabled" and region.is_old_api):
         return ()
-    return (_fix("leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
+    return (_fix(project, "leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
 
 
 def _if(holds: bool, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:

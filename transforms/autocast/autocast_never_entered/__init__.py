@@ -38,6 +38,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, checked_autocasts
@@ -57,21 +59,23 @@ def check(project: Project) -> Iterator[Finding]:
                 yield _dropped(autocast)
         elif autocast.form == "decorator" and autocast.call is None:
             yield _bare(
+                project,
                 autocast,
                 "the autocast decorator must be called: without () it takes the function as its first argument",
             )
         elif autocast.form == "reference" and isinstance(autocast.module.parents[autocast.node], ast.withitem):
-            yield _bare(autocast, "autocast is not called: with needs an instance, not the class")
+            yield _bare(project, autocast, "autocast is not called: with needs an instance, not the class")
         elif autocast.form == "value":
             yield from _yielded(project, autocast)
     for module, call in exits_without_arguments(project):
-        yield _exit(module, call)
+        yield _exit(project, module, call)
 
 
-def _exit(module: ModuleNames, call: ast.Call) -> Finding:
+def _exit(project: Project, module: ModuleNames, call: ast.Call) -> Finding:
     edit = module.replace(call, call.func, "(None, None, None)")
     message = "__exit__ of autocast needs three arguments: this raises TypeError"
-    return rule.at(module, call, message, fixes=[Fix.safe("exit", "pass the three arguments that it needs", edit)])
+    fix = proved(project, "exit", "pass the three arguments that it needs", [edit], RAISES)
+    return rule.at(module, call, message, fixes=[fix])
 
 
 def _finding(autocast: Autocast, message: str, *fixes: Fix) -> Finding:
@@ -81,11 +85,11 @@ def _finding(autocast: Autocast, message: str, *fixes: Fix) -> Finding:
 # --- the bare class ---------------------------------------------------------------------------------------------------
 
 
-def _bare(autocast: Autocast, message: str) -> Finding:
+def _bare(project: Project, autocast: Autocast, message: str) -> Finding:
     if not autocast.is_old_api:
         return _finding(autocast, message)
     edit = autocast.module.replace(autocast.node, autocast.node, "()")
-    return _finding(autocast, message, Fix.safe("call", "call autocast", edit))
+    return _finding(autocast, message, proved(project, "call", "call autocast", [edit], RAISES))
 
 
 # --- a statement ------------------------------------------------------------------------------------------------------

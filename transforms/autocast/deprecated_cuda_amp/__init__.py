@@ -40,13 +40,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import groupby
 
 from packaging.version import Version
 
-from ....codemod.model import Applicability, Finding, Fix, Place, Rule
+from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.proof.needs import Known, Release
+from ....codemod.proof.proving import proved
 from ....codemod.python.names import names_of
-from ....codemod.releases.pins import allowed, certainly_has
+from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
@@ -70,20 +73,28 @@ def check(project: Project) -> Iterator[Finding]:
         judged = [(_verdict(project, group), group) for group in groups_of(project, module, uses_in(project, module))]
         judged.sort(key=lambda pair: pair[0].key)
         for verdict, pairs in groupby(judged, key=lambda pair: pair[0]):
-            yield _finding(verdict, [group for _, group in pairs])
+            yield _finding(project, verdict, [group for _, group in pairs])
+
+
+class Offer(Enum):
+    """What is done with the new spelling."""
+
+    WRITTEN = "written"
+    SHOWN = "shown"
+    NOT_POSSIBLE = "not possible"
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     """What may be done with a group, and the sentence that says why not more."""
 
-    applicability: Applicability | None
+    offer: Offer
     reason: str = ""
     places: tuple[Place, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
-        return (self.applicability.value if self.applicability else "", self.reason)
+        return self.offer.value, self.reason
 
 
 def _verdict(project: Project, group: Group) -> _Verdict:
@@ -94,10 +105,14 @@ def _verdict(project: Project, group: Group) -> _Verdict:
     if too_old is not None:
         return too_old
     if any(may_differ(project, use) for use in group.warning):
-        return _Verdict(Applicability.UNSAFE, INHERITS)
-    if not certainly_has(project, "torch", _newest(group), group.module.document.path):
-        return _Verdict(Applicability.UNSAFE, "no manifest here excludes releases of torch that lack the new names")
-    return _Verdict(Applicability.SAFE)
+        return _Verdict(Offer.WRITTEN, INHERITS)
+    return _Verdict(Offer.WRITTEN, _release_of([group]).missing(project))
+
+
+def _release_of(groups: Sequence[Group]) -> Release:
+    """The release of torch that has the new names of all uses."""
+    newest = max((_newest(group) for group in groups), key=Version)
+    return Release("torch", newest, groups[0].module.path, "the new names")
 
 
 def _newest(group: Group) -> str:
@@ -111,12 +126,14 @@ def _blocked(project: Project, group: Group) -> _Verdict | None:
         if kind in kinds:
             place = use.module.place(use.whole, "the old class is distinguished here")
             return _Verdict(
-                None, f"instances of the old class are distinguished in {place.path}:{place.span.row}", (place,)
+                Offer.NOT_POSSIBLE,
+                f"instances of the old class are distinguished in {place.path}:{place.span.row}",
+                (place,),
             )
     for module, node in replacements_of_torch(project):
         place = module.place(node, "the project replaces the old interface here")
-        return _Verdict(None, f"the project replaces it in {place.path}:{place.span.row}", (place,))
-    return _Verdict(None, group.refusal) if group.refusal else None
+        return _Verdict(Offer.NOT_POSSIBLE, f"the project replaces it in {place.path}:{place.span.row}", (place,))
+    return _Verdict(Offer.NOT_POSSIBLE, group.refusal) if group.refusal else None
 
 
 def _too_old(project: Project, group: Group) -> _Verdict | None:
@@ -127,16 +144,16 @@ def _too_old(project: Project, group: Group) -> _Verdict | None:
     if pin is None:
         return None
     reason = f"{pin.place.path}:{pin.place.span.row} allows torch {pin.specifiers}"
-    return _Verdict(Applicability.DISPLAY_ONLY, reason, (pin.place,))
+    return _Verdict(Offer.SHOWN, reason, (pin.place,))
 
 
-def _finding(verdict: _Verdict, groups: Sequence[Group]) -> Finding:
+def _finding(project: Project, verdict: _Verdict, groups: Sequence[Group]) -> Finding:
     uses = sorted((use for group in groups for use in group.warning), key=_position)
     evidence = [
         *verdict.places,
         *(use.module.place(use.whole, f"{use.api} is used here") for use in uses[:MAX_EVIDENCE]),
     ]
-    fixes = [] if verdict.applicability is None else [_fix(verdict.applicability, verdict.reason, groups)]
+    fixes = [] if verdict.offer is Offer.NOT_POSSIBLE else [_fix(project, verdict, groups)]
     return rule.at(groups[0].module, uses[0].whole, _message(verdict, uses), evidence, fixes)
 
 
@@ -146,24 +163,27 @@ def _message(verdict: _Verdict, uses: Sequence[Use]) -> str:
     places = f" ({len(uses)} uses)" if len(uses) > 1 else ""
     others = f"; so {'is' if len(names) == 2 else 'are'} {_listed(names[1:])}" if names[1:] else ""
     warning = f"{kind} since torch 2.4: {uses[0].entry.warning.removesuffix('.')}{others}{places}"
-    if verdict.applicability is Applicability.DISPLAY_ONLY:
+    if verdict.offer is Offer.SHOWN:
         needs = dict.fromkeys(f"{use.entry.new_name} needs {use.entry.since}" for use in uses)
         return f"{warning} - not rewritten because {verdict.reason}, but {_listed(list(needs))}"
     if not verdict.reason:
         return warning
-    return f"{warning} - {'not rewritten because ' if verdict.applicability is None else ''}{verdict.reason}"
+    return f"{warning} - {'not rewritten because ' if verdict.offer is Offer.NOT_POSSIBLE else ''}{verdict.reason}"
 
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _fix(applicability: Applicability, reason: str, groups: Sequence[Group]) -> Fix:
-    edits = [edit for group in groups for edit in group.edits]
+def _fix(project: Project, verdict: _Verdict, groups: Sequence[Group]) -> Fix:
+    edits = [*(edit for group in groups for edit in group.edits), *import_edits(groups)]
     message = "call torch.amp with the device as an argument: same dtype, same settings"
-    if reason == INHERITS:
+    if verdict.reason == INHERITS:
         message = "call torch.amp with the device as an argument; inside another autocast region it inherits that dtype"
-    return Fix.of("respell", applicability, message, *edits, *import_edits(groups))
+    same = Known(verdict.reason != INHERITS, "it may run inside a bfloat16 region")
+    if verdict.offer is Offer.SHOWN:
+        return Fix.shown("respell", message, *edits)
+    return proved(project, "respell", message, edits, _release_of(groups), same)
 
 
 def _position(use: Use) -> tuple[int, int]:

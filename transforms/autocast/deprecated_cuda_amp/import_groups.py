@@ -46,7 +46,7 @@ def groups_of(project: Project, module: ModuleNames, uses: Sequence[Use]) -> Ite
         if _stands_alone(origin):
             yield from _planned(project, Group(module, [use], origin, bindings))
         else:
-            key = (id(bindings), use.root.id) if bindings else (module, "*")
+            key = (bindings[0], use.root.id) if bindings else (module, "*")
             joined.setdefault(key, Group(module, [], origin, bindings)).uses.append(use)
     for group in joined.values():
         yield from _planned(project, group)

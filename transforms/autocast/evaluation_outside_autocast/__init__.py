@@ -34,7 +34,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import Known
+from ....codemod.proof.proving import proved
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, dtype_scenarios
 from ....codemod.torch.dtypes import BF16
@@ -56,9 +58,8 @@ def _fixes(project: Project, sign: Sign) -> list[Fix]:
         return []
     span = module.document.span(statement)
     edits = (module.wrap(span, span, f"with {sign.header}:"),)
-    applicability = Applicability.SAFE if sign.is_certain else Applicability.UNSAFE
-    message = f"run it inside {sign.header}"
-    return [Fix.of("wrap", applicability, message if sign.is_certain else f"{message}; its result changes", *edits)]
+    certain = Known(sign.is_certain, "its result changes")
+    return [proved(project, "wrap", f"run it inside {sign.header}", edits, certain)]
 
 
 def _reaches_numpy(project: Project, sign: Sign) -> bool:

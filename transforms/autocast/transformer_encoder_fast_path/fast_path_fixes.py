@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ....codemod.model import Applicability, Fix
+from ....codemod.model import Fix
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
@@ -38,10 +40,8 @@ def switch_off(project: Project, runs: Sequence[Run]) -> Fix | None:
     )
     if guarded:
         message += "; needs PyTorch 2.3, older releases that the requirements allow keep failing"
-    is_certain = guarded or not torch_may_be_below(project, run, HAS_SWITCH)
-    if not is_certain:
-        message += "; no manifest here excludes releases of PyTorch before 2.3, which do not have this switch"
-    return Fix.of("fastpath-off", Applicability.safe_if(is_certain), message, *edits)
+    why = SameResult("the fast path fails in these runs")
+    return proved(project, "fastpath-off", message, edits, why)
 
 
 def _statement(name: str, guarded: bool) -> str:

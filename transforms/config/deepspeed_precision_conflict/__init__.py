@@ -33,7 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....codemod.model import Applicability, EditRefused, Finding, Fix, Rule
+from ....codemod.model import EditRefused, Finding, Fix, Rule
+from ....codemod.proof.needs import RAISES, Need, SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import Scope, Setting
@@ -75,7 +77,7 @@ def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradict
         yield rule.found(
             stray[0].place.saying(message),
             [setting.place.saying(f"{_last(setting)} has no meaning in {section}") for setting in stray[1:]],
-            _fix(project, "delete-keys", scope, done, Applicability.SAFE, steps),
+            _fix(project, "delete-keys", scope, done, SameResult("no DeepSpeed reads the keys there"), steps),
         )
 
 
@@ -95,8 +97,8 @@ def _both_enabled(project: Project, scope: Scope) -> Iterator[Finding]:
         [fp16.place.saying("fp16 is enabled here"), *([word.place] if word else [])],
         [
             *trainer,
-            *_fix(project, "keep-bf16", scope, f"switch fp16 off; {other}", Applicability.UNSAFE, [_off(fp16)]),
-            *_fix(project, "keep-fp16", scope, f"switch bf16 off; {other}", Applicability.UNSAFE, [_off(bf16)]),
+            *_fix(project, "keep-bf16", scope, f"switch fp16 off; {other}", None, [_off(fp16)]),
+            *_fix(project, "keep-fp16", scope, f"switch bf16 off; {other}", None, [_off(bf16)]),
         ],
     )
 
@@ -135,7 +137,7 @@ def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> lis
         return []
     steps = [Step("set", setting.key, AUTO, setting) for setting in (wrong, *right)]
     message = f'write "auto": the trainer fills in what its arguments say ({wanted})'
-    return _fix(project, "auto", scope, message, Applicability.SAFE, steps)
+    return _fix(project, "auto", scope, message, RAISES, steps)
 
 
 def _off(switch: Setting) -> Step:
@@ -143,21 +145,19 @@ def _off(switch: Setting) -> Step:
 
 
 def _fix(
-    project: Project, name: str, scope: Scope, message: str, applicability: Applicability, steps: Sequence[Step]
+    project: Project, name: str, scope: Scope, message: str, need: Need | None, steps: Sequence[Step]
 ) -> list[Fix]:
     try:
-        return [Fix.of(name, applicability, message, *edits_of(project, scope, steps))]
+        edits = edits_of(project, scope, steps)
     except EditRefused:
         return []
+    return [Fix.unsafe(name, message, *edits) if need is None else proved(project, name, message, edits, need)]
 
 
 def _section_reads(project: Project) -> Iterator[Finding]:
     for module, node in unguarded_reads(project):
-        fix = Fix.safe(
-            "tolerant-read",
-            "read the section with .get: a configuration without it means disabled",
-            tolerant(module, node),
-        )
+        message = "read the section with .get: a configuration without it means disabled"
+        fix = proved(project, "tolerant-read", message, [tolerant(module, node)], RAISES)
         message = "reads a DeepSpeed precision section that the configuration may omit: KeyError"
         yield rule.at(module, node, message, (), (fix,))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Applicability, Draft, Fix
+from ....codemod.model import Draft, Fix
+from ....codemod.proof.needs import Known
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import ModuleNames, attribute_chain
@@ -31,7 +33,7 @@ ARGUMENTS = {1: "mixed_precision", 2: "mp_policy"}
 def policy_clashes(project: Project) -> Iterator[Draft]:
     """Everything that is wrong with the policies of a project."""
     for policy in policies(project):
-        yield from _foreign_argument(policy)
+        yield from _foreign_argument(project, policy)
         yield from _two_halves(project, policy)
         yield from _against_autocast(project, policy)
     for module in dict.fromkeys(policy.module for policy in policies(project)):
@@ -48,17 +50,14 @@ CONSEQUENCES = {
 # --- inside the policy ------------------------------------------------------------------------------------------------
 
 
-def _foreign_argument(policy: Policy) -> Iterator[Draft]:
+def _foreign_argument(project: Project, policy: Policy) -> Iterator[Draft]:
     name = FOREIGN[policy.version]
     node = policy.arguments.get(name)
     if node is None or not any(item.arg == name for item in policy.call.keywords):
         return
-    fix = Fix.of(
-        "drop-argument",
-        Applicability.SAFE if name == "buffer_dtype" else Applicability.UNSAFE,
-        f"drop {name}, which raises TypeError",
-        policy.module.remove_argument(policy.call, name),
-    )
+    edit = policy.module.remove_argument(policy.call, name)
+    kept = Known(name == "buffer_dtype", "outputs may be wanted in another dtype than the parameters")
+    fix = proved(project, "drop-argument", f"drop {name}, which raises TypeError", [edit], kept)
     said = "FSDP2 does not cast buffers" if policy.version == 2 else "outputs of FSDP1 are in param_dtype"
     yield Draft.at(policy.module, node, f"{CLASSES[policy.version]} has no {name}: {said}", (), [fix])
 

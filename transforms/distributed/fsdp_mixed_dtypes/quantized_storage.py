@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Fix
+from ....codemod.model import Draft
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.documents import FileKind
@@ -38,17 +40,24 @@ def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.ex
                 continue
             dtype = _dtype(project, module, dtype_node)
             if dtype is not None and dtype != storage and project.fact(_uses_fsdp):
-                yield _clash(module, config, node, dtype_node, storage, dtype)
+                yield _clash(project, module, config, node, dtype_node, storage, dtype)
 
 
 def _clash(
-    module: ModuleNames, config: ast.Call, node: ast.expr, dtype_node: ast.expr, storage: Dtype, dtype: Dtype
+    project: Project,
+    module: ModuleNames,
+    config: ast.Call,
+    node: ast.expr,
+    dtype_node: ast.expr,
+    storage: Dtype,
+    dtype: Dtype,
 ) -> Draft:
     fix = None
     if means_the_same(module, dtype_node, node):
         edit = module.set_argument(config, STORAGE, ast.unparse(dtype_node))
         message = f"store the 4-bit weights in {dtype.name}: the same bits in another container; nothing is rounded"
-        fix = Fix.safe("same-storage", message, edit)
+        why = SameResult("FSDP raises; the storage only holds the same bits in another container")
+        fix = proved(project, "same-storage", message, [edit], why)
     return Draft.at(
         module,
         node,

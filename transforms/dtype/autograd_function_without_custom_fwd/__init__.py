@@ -45,13 +45,14 @@ from ....codemod.flow.autograd import differ
 from ....codemod.flow.frame import Product
 from ....codemod.flow.lattice import Role, Value
 from ....codemod.model import (
-    Applicability,
     Edit,
     Finding,
     Fix,
     Rule,
     Span,
 )
+from ....codemod.proof.needs import Known
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.runs import Run, runs_around
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
@@ -93,7 +94,7 @@ def _only_backward(project: Project, function: CustomFunction, decorator: AmpDec
         f"custom_bwd without custom_fwd: the first backward pass raises AttributeError: '{function.name}Backward' "
         f"object has no attribute '{_ATTRIBUTE}'",
         [function.module.place(decorator.node, "reads what custom_fwd recorded")],
-        _fixes(function.module, edits, f"decorate forward with {found[0]}" if found else ""),
+        _fixes(project, edits, f"decorate forward with {found[0]}" if found else ""),
     )
 
 
@@ -196,12 +197,13 @@ def _carry(project: Project, function: CustomFunction) -> list[Fix]:
             operations = [function.module.decorate(function.backward, found[0]), *found[1]]
         elif found is not None and backward is not None:
             operations = [function.module.replace(backward.node, found[0]), *found[1]]
-    return _fixes(module, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known)
+    return _fixes(project, operations, "let custom_fwd record the autocast state and custom_bwd restore it", known)
 
 
-def _fixes(module: ModuleNames, operations: list[Edit], message: str, known: bool = True) -> list[Fix]:
+def _fixes(project: Project, operations: list[Edit], message: str, known: bool = True) -> list[Fix]:
     message = f"{message}; runs without autocast stay as they are"
-    return [Fix.of("decorate", Applicability.safe_if(known), message, *operations)] if operations else []
+    pair = Known(known, "no manifest here names a release of torch")
+    return [proved(project, "decorate", message, operations, pair)] if operations else []
 
 
 def _header(module: ModuleNames, node: ast.ClassDef | FunctionNode) -> Span:

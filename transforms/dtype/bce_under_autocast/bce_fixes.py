@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, Fix
+from ....codemod.proof.needs import RunsWith, SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.entered import Inside
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, resolve
@@ -54,7 +56,13 @@ def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
         edits = _apart(project, found, statement, inside)
     if edits is not None:
         message = "compute the loss in float32 with autocast switched off"
-        yield Fix.safe("float32", message, *edits, module.add_import("import torch"))
+        why = SameResult("binary cross entropy raises under autocast")
+        yield proved(project, "float32", message, [*edits, module.add_import("import torch")], why, *_beside(inside))
+
+
+def _beside(inside: Inside) -> list[RunsWith]:
+    """The module that opens the region, and so runs as well."""
+    return [RunsWith(inside.region.module)] if inside.region is not None else []
 
 
 def _arguments(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:

@@ -36,6 +36,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.python.glimpses import calls_seen
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.numbers import finfo_dtype, number_of
@@ -126,7 +128,7 @@ def _in_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
         if half is not None and (half.reached or _is_trained(module, write)):
             overflows = [dtype for dtype in (FP16, BF16) if dtype in half.dtypes and abs(write.value) > LIMITS[dtype]]
             if overflows:
-                yield _finding(write, half, overflows)
+                yield _finding(project, write, half, overflows)
 
 
 def _is_trained(module: ModuleNames, write: Write) -> bool:
@@ -174,15 +176,15 @@ def _argument(call: ast.Call, keyword: str, index: int) -> ast.expr | None:
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _finding(write: Write, half: Half, overflows: list[Dtype]) -> Finding:
+def _finding(project: Project, write: Write, half: Half, overflows: list[Dtype]) -> Finding:
     names = " and ".join(dtype.name for dtype in overflows)
     error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"
     when = "always" if half.certain else f"as soon as autocast computes in {names}"
     message = f"{write.source} does not fit {names}: {when} this raises '{error}'"
-    return rule.at(write.module, write.number, message, half.why, _fixes(write, half))
+    return rule.at(write.module, write.number, message, half.why, _fixes(project, write, half))
 
 
-def _fixes(write: Write, half: Half) -> list[Fix]:
+def _fixes(project: Project, write: Write, half: Half) -> list[Fix]:
     dtype = _dtype_text(write)
     if dtype is None or "torch.jit.script" in write.module.document.text:
         return []  # TorchScript knows no torch.finfo of a tensor's dtype
@@ -197,7 +199,8 @@ def _fixes(write: Write, half: Half) -> list[Fix]:
         edit, imported = write.module.replace(write.number, f"{torch[0]}.finfo({dtype}).{end}"), torch[1]
     safe = limit is not None or half.certain or only_softmax_reads(write.module, write.call)
     if safe:
-        return [Fix.safe("finfo", f"use the limit of {dtype}", edit, *imported)]
+        why = SameResult("the number raises in the 16-bit runs, and only a softmax, or no run in float32, sees it")
+        return [proved(project, "finfo", f"use the limit of {dtype}", [edit, *imported], why)]
     message = f"use the limit of {dtype}; float32 runs then see -3.4e38 where they saw {write.source}"
     return [Fix.unsafe("finfo-elsewhere", message, edit, *imported)]
 

@@ -39,7 +39,9 @@ from dataclasses import dataclass
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import Autocasting, AutocastState
 from ....codemod.flow.lattice import INT64
-from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import Known
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
@@ -65,7 +67,7 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         module = names_of(project, document)
         for batch in batch_casts(project, module):
-            yield _cast_batch(batch)
+            yield _cast_batch(project, batch)
         yield from _cast_integers(project, module)
         yield from _counted(project, module)
 
@@ -73,7 +75,7 @@ def check(project: Project) -> Iterator[Finding]:
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
-def _cast_batch(batch: BatchCast) -> Finding:
+def _cast_batch(project: Project, batch: BatchCast) -> Finding:
     document = batch.module.document
     message = (
         f"this casts every tensor of the batch to {batch.dtype.name}, {batch.entry} too: ids above"
@@ -86,8 +88,9 @@ def _cast_batch(batch: BatchCast) -> Finding:
         kept = batch.without_dtype or document.source(document.span(batch.value))
         tested = document.source(document.span(batch.value))
         edit = batch.module.replace(span, span, f" if {tested}.is_floating_point() else {kept}")
-        name, level = ("floating-only", Applicability.SAFE) if batch.stops else ("spare-integers", Applicability.UNSAFE)
-        fixes.append(Fix.of(name, level, "cast only floating-point tensors", edit))
+        stops = Known(batch.stops, "runs that round the integers go on today")
+        name = "floating-only" if batch.stops else "spare-integers"
+        fixes.append(proved(project, name, "cast only floating-point tensors", [edit], stops))
     return rule.at(batch.module, batch.cast, message, evidence, fixes)
 
 

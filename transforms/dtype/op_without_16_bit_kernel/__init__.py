@@ -32,6 +32,8 @@ from collections.abc import Iterator
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, place_of
 from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype
@@ -82,18 +84,19 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
     }[operand.origin]
     message = f"{when}, for which {called} has no kernel: this raises"
     certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
-    fixes, evidence = _fixes(item, operand.node, certain), (*operand.why, *pins_of(project, item))
+    fixes, evidence = _fixes(project, item, operand.node, certain), (*operand.why, *pins_of(project, item))
     return rule.at(item.module, item.node, message, evidence, fixes)
 
 
-def _fixes(item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:
+def _fixes(project: Project, item: Application, operand: ast.expr, certain: Dtype | None = None) -> list[Fix]:
     if any(entry.arg == "out" for entry in item.node.keywords):
         return []  # the buffer has the 16-bit dtype
     result = _result_dtype(item, operand, certain)
     edits = float_around(item.module, item.node, _tensors(item, operand), result)
     back = " and cast the result back" if result else ""
     message = f"compute it in float32{back}; float32 tensors stay as they are"
-    return [Fix.safe("float32", message, *edits)]
+    why = SameResult("there is no 16-bit kernel: these calls raise")
+    return [proved(project, "float32", message, edits, why)]
 
 
 def _result_dtype(item: Application, operand: ast.expr, certain: Dtype | None) -> str:

@@ -35,7 +35,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ....codemod.model import Edit, Finding, Fix, Place, Rule
+from ....codemod.model import Edit, Finding, Place, Rule
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.source.project import Project
 from ..custom_functions import custom_functions
 from .local_buffers import in_functions
@@ -53,17 +55,18 @@ def check(project: Project) -> Iterator[Finding]:
     for function in custom_functions(project):
         for mismatch in in_backward(project, function):
             seen.add(mismatch.node)
-            yield _finding(mismatch)
+            yield _finding(project, mismatch)
     for mismatch, places in in_functions(project):
         if mismatch.node not in seen:
-            yield _finding(mismatch, places)
+            yield _finding(project, mismatch, places)
 
 
-def _finding(mismatch: Mismatch, places: Iterable[Place] = ()) -> Finding:
+def _finding(project: Project, mismatch: Mismatch, places: Iterable[Place] = ()) -> Finding:
     module = mismatch.module
     evidence = [module.place(node, text) for node, text in mismatch.evidence]
     edits = [Edit(module.path, item) for item in mismatch.operations]
-    fixes = [Fix.safe(mismatch.fix, _MESSAGES[mismatch.fix], *edits)] if edits else []
+    why = SameResult("what is written has no effect where both have one dtype; else the operation raises")
+    fixes = [proved(project, mismatch.fix, _MESSAGES[mismatch.fix], edits, why)] if edits else []
     return rule.at(module, mismatch.node, mismatch.message, [*evidence, *places], fixes)
 
 

@@ -37,7 +37,7 @@ from collections.abc import Iterator
 
 from ....codemod.flow.frame import Meeting
 from ....codemod.flow.lattice import Made, Role
-from ....codemod.model import Applicability, Finding, Fix, Rule
+from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ..casts import module_fix, operand_fix, producer_fix
 from ..clashes import Family, clashes, evidence, name_of
@@ -85,9 +85,9 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     if meeting.odd.atom.made is Made.MODULE:
         found = [module_fix(project, meeting)]
     elif meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node:
-        found = [producer_fix(project, meeting, Applicability.SAFE), operand_fix(project, meeting, Applicability.SAFE)]
+        found = [producer_fix(project, meeting), operand_fix(project, meeting)]
     else:
-        found = [operand_fix(project, meeting, Applicability.SAFE)]
+        found = [operand_fix(project, meeting)]
     return [fix for fix in found if fix is not None]
 
 

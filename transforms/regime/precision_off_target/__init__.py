@@ -60,7 +60,7 @@ def check(project: Project) -> Iterator[Finding]:
         return
     for part in PARTS:
         for move in part(project):
-            yield reserved(project, move).finding(rule)
+            yield reserved(project, move).finding(project, rule)
 
 
 rule = Rule.of("PF001", check, depends_on=("target",))

@@ -18,6 +18,7 @@ from ....codemod.torch.dtypes import BF16, FP16, HALVES
 from ....codemod.torch.machine_tests import asks_machine
 from ....codemod.torch.scaler_edits import add_scaler, disable_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable, survives_disabling
+from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
 from ....codemod.trainers.writing.machine_choice import Question, question
@@ -163,7 +164,7 @@ def _scaler_moves(project: Project, scaler: Scaler) -> Iterator[Move]:
         message += "; not changed automatically: it has no switch here, or its inner state is read, "
         message += "which only an enabled one has"
     effect = "switch it on where the step computes in float16 only; a disabled scaler passes everything through"
-    yield Move(document.path, span, message, effect, edits)
+    yield Move(document.path, span, message, effect, edits, needs=needs_of_disabling(project, scaler))
 
 
 def _is_decided(project: Project, scaler: Scaler) -> bool:
@@ -195,7 +196,7 @@ def _switched(project: Project, scaler: Scaler) -> tuple[Edit, ...]:
     if not can_disable(project, scaler):
         return ()
     replaces = scaler.enabled_node is None or isinstance(scaler.enabled_node, ast.Constant)
-    return disable_scaler.with_condition(scaler, f"not {asked.text}", asked.edits, replaces).edits
+    return disable_scaler.with_condition(project, scaler, f"not {asked.text}", asked.edits, replaces).edits
 
 
 def _held(project: Project, scaler: Scaler) -> tuple[Edit, ...]:

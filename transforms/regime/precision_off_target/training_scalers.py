@@ -14,6 +14,7 @@ from ....codemod.torch.autocast import autocasts
 from ....codemod.torch.dtypes import FP16, FP32
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable
+from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.trainers.writing.moves import Move
 
@@ -39,14 +40,17 @@ def _pointless(project: Project, scaler: Scaler) -> Iterator[Move]:
     document = scaler.module.document
     effect = "float32 gradients need no scaling; steps with inf or NaN gradients are no longer skipped"
     message = "this GradScaler scales the gradients of a step that computes in float32; the target is fp32"
-    yield Move(document.path, document.span(scaler.call), message, effect, fix.edits)
+    needs = needs_of_disabling(project, scaler)
+    yield Move(document.path, document.span(scaler.call), message, effect, fix.edits, needs=needs)
 
 
 def _off(project: Project, scaler: Scaler) -> Fix | None:
     dropped = drop_scaler.fix(project, scaler)
     if dropped is not None:
         return dropped
-    return disable_scaler.with_condition(scaler, "False", replaces=True) if can_disable(project, scaler) else None
+    return (
+        disable_scaler.with_condition(project, scaler, "False", replaces=True) if can_disable(project, scaler) else None
+    )
 
 
 def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:

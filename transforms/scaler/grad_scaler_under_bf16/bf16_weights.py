@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
-from ....codemod.model import Applicability, Edit, Fix, Place
+from ....codemod.model import Edit, Fix, Place
 from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import takes_dtype
 from ....codemod.torch.dtypes import BF16, FP16
 from ....codemod.torch.half_models import HalfModel, half_model_of
 from ....codemod.torch.imported import torch_at
@@ -54,13 +52,11 @@ def fixes(project: Project, scaler: Scaler, regime: Regime) -> list[Fix]:
         for item in half
         if item.module is scaler.module
     ]
-    level = Applicability.safe_if(all(takes_dtype(project, item) for item in half))
-    found = _disabled(project, scaler, edits) if len(edits) == len(half) else []
-    return [replace(fix, applicability=level) for fix in found]
+    return _disabled(project, scaler, edits) if len(edits) == len(half) else []
 
 
 def _disabled(project: Project, scaler: Scaler, more: list[Edit]) -> list[Fix]:
-    return [with_condition(scaler, "False", more, replaces=True)] if can_disable(project, scaler) else []
+    return [with_condition(project, scaler, "False", more, replaces=True)] if can_disable(project, scaler) else []
 
 
 def _is_surely_on(project: Project, scaler: Scaler) -> bool:

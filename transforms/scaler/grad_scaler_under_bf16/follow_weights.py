@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
-from ....codemod.model import Applicability, Edit, Fix
+from ....codemod.model import Edit, Fix
 from ....codemod.purpose.regimes import Regime
 from ....codemod.python.names import attribute_chain
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island, takes_dtype
+from ....codemod.torch.autocast import Autocast, autocasts, is_float32_island
 from ....codemod.torch.imported import torch_for
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.disable_scaler import with_condition
@@ -25,8 +24,7 @@ def fixes(project: Project, scaler: Scaler, regime: Regime, weights: WeightChoic
     dtype = f"{{torch}}.bfloat16 if {setting} == {value} else {{torch}}.float16"
     regions = _same_switch(project, regime, weights)
     edits = [edit for item in regions for edit in _with_dtype(item, dtype)]
-    level = Applicability.safe_if(all(takes_dtype(project, item) for item in regions))
-    return [replace(with_condition(scaler, f"({setting} != {value})", edits), applicability=level)]
+    return [with_condition(project, scaler, f"({setting} != {value})", edits)]
 
 
 def _same_switch(project: Project, regime: Regime, weights: WeightChoice) -> list[Autocast]:

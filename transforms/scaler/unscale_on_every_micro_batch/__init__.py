@@ -68,7 +68,7 @@ def _repeated_unscale(project: Project, scaler: Scaler, step: ScalerStep) -> Ite
         missing = [_missing(project, step, call, update) for update in near]
         found = [item for item in missing if item is not None]
         if near and len(found) == len(near) and not _covers(found):
-            fix = move_into_step.fix(step, call, found[0])
+            fix = move_into_step.fix(project, step, call, found[0])
             why = "passes that fail this test unscale, but do not update"
             yield _finding(scaler, step, call, TWICE, why, found[0].test, [fix])
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 
 from ....codemod.model import Fix
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
 from ....codemod.python.paths import Guard
+from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep
 
 
-def fix(step: ScalerStep, call: ast.Call, guard: Guard) -> Fix | None:
+def fix(project: Project, step: ScalerStep, call: ast.Call, guard: Guard) -> Fix | None:
     """The move of the statement around ``call`` (or of it and the clip below it); None where it is not that plain."""
     module = step.module
     target = next((node for node in module.ancestors(guard.test) if isinstance(node, ast.stmt)), None)
@@ -22,7 +25,8 @@ def fix(step: ScalerStep, call: ast.Call, guard: Guard) -> Fix | None:
     edits = [module.remove(statement) for statement in moved]
     edits.append(module.insert(target.body[0], text))
     message = "unscale and clip only where the optimizer steps; without accumulation nothing changes"
-    return Fix.safe("move", message, *edits)
+    why = SameResult("a second unscale_ before the step raises; without accumulation every pass steps")
+    return proved(project, "move", message, edits, why)
 
 
 def _statements_between(step: ScalerStep, call: ast.Call, target: ast.If) -> list[ast.stmt]:

@@ -33,6 +33,8 @@ from collections.abc import Iterator
 
 from ....codemod.model import Edit, Finding, Fix, Place, Rule
 from ....codemod.profiles.profile import Device
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.paths import guards
@@ -67,7 +69,7 @@ def check(project: Project) -> Iterator[Finding]:
                 if load is None or asked is None:
                     continue
                 if device is not None:
-                    yield from _on_device(load, asked, device)
+                    yield from _on_device(project, load, asked, device)
                 else:
                     yield from _in_float32(project, load, asked)
 
@@ -94,12 +96,12 @@ def _capability(device: Device) -> tuple[int, int]:
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else OLDEST
 
 
-def _on_device(load: Load, asked: ast.keyword, device: Device) -> Iterator[Finding]:
+def _on_device(project: Project, load: Load, asked: ast.keyword, device: Device) -> Iterator[Finding]:
     tests = (ast.unparse(guard.test).lower() for guard in guards(load.module, load.call))
     if any(word in test for test in tests for word in ASKING):
         return
     message = f"FlashAttention-2 has no kernels for {device.label}: the first forward pass raises"
-    yield _finding(load.module, asked, message, (), (_sdpa(load, asked),))
+    yield _finding(load.module, asked, message, (), (_sdpa(project, load, asked),))
 
 
 # --- float32 ----------------------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def _in_float32(project: Project, load: Load, asked: ast.keyword) -> Iterator[Fi
     evidence = [use.module.place(use.node, use.message)]
     if given and load.node is not None:
         evidence.append(module.place(load.node, "the dtype of the weights"))
-    yield _finding(module, asked, message, tuple(evidence), _fixes(load, asked, given))
+    yield _finding(module, asked, message, tuple(evidence), _fixes(project, load, asked, given))
 
 
 def _is_float32_by_default(project: Project, load: Load) -> bool:
@@ -132,17 +134,17 @@ def _is_float32_by_default(project: Project, load: Load) -> bool:
     return versions is not None and not versions.may_reach("5.0.0")
 
 
-def _fixes(load: Load, asked: ast.keyword, given: bool) -> tuple[Fix, ...]:
-    sdpa = _sdpa(load, asked)
+def _fixes(project: Project, load: Load, asked: ast.keyword, given: bool) -> tuple[Fix, ...]:
+    sdpa = _sdpa(project, load, asked)
     edits = to_bf16(load)
     if not edits:
         return (sdpa,)
     message = "load the weights in bfloat16, which every GPU that runs FlashAttention-2 has"
-    bf16 = Fix.safe("bfloat16", message, *edits)
+    bf16 = proved(project, "bfloat16", message, edits, RAISES)
     return (sdpa, bf16) if given else (bf16, sdpa)
 
 
-def _sdpa(load: Load, asked: ast.keyword) -> Fix:
+def _sdpa(project: Project, load: Load, asked: ast.keyword) -> Fix:
     document = load.module.document
     span = document.span(load.call)
     operations: list[Edit] = [load.module.set_argument(span, asked.arg or BACKEND_KEYS[0], '"sdpa"')]
@@ -153,7 +155,7 @@ def _sdpa(load: Load, asked: ast.keyword) -> Fix:
         ]
     edits = tuple(operations)
     message = "use PyTorch's scaled_dot_product_attention, which computes the same in every dtype and on every GPU"
-    return Fix.safe("sdpa", message, *edits)
+    return proved(project, "sdpa", message, edits, RAISES)
 
 
 def _finding(

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix, Place, Span
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.creations import creations_of
 from ....codemod.python.keywords import keywords_of
@@ -45,7 +47,7 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
     if compute in (Compute.UNKNOWN, Compute.FP32):
         return None
     if load.unsloth:
-        return _unsloth(run)
+        return _unsloth(project, run)
     if load.quantized:
         return _four_bit(project, run)
     if load.node is None or run.recast or run.frozen or run.precision.partitioned:
@@ -55,7 +57,7 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
         return None
     weights = half.pop()
     if weights == WANTED.get(compute):
-        return _half_weights(run, load.node) if weights == FP16 else None
+        return _half_weights(project, run, load.node) if weights == FP16 else None
     if compute is Compute.HARDWARE and weights != FP16:
         return None
     return _differs(run, load.node, weights)
@@ -77,7 +79,7 @@ def _differs(run: TrainedLoad, node: ast.expr, weights: Dtype) -> Draft:
     return _at(module, node, f"{told}: {end}", _evidence(run), _follow(run, node))
 
 
-def _half_weights(run: TrainedLoad, node: ast.expr) -> Draft | None:
+def _half_weights(project: Project, run: TrainedLoad, node: ast.expr) -> Draft | None:
     """float16 weights under a GradScaler; adapters are float32 unless PEFT is told otherwise."""
     raises = f"the first step raises {UNSCALE_ERROR}"
     if not run.adapted:
@@ -92,7 +94,7 @@ def _half_weights(run: TrainedLoad, node: ast.expr) -> Draft | None:
             span = module.document.span(call)
             edit = module.remove_argument(span, "autocast_adapter_dtype")
             text = "let PEFT make the adapters float32: the scaler can then unscale their gradients"
-            fix = Fix.safe("float32-adapters", text, edit)
+            fix = proved(project, "float32-adapters", text, [edit], RAISES)
             loaded = run.load.module.place(node, "the model they adapt is loaded in float16 here")
             message = f"the adapters stay float16 and {SCALED} them: {raises} [peft-fp16-trainable]"
             return Draft.at(module, switch, message, (loaded, *_evidence(run)), (fix,))
@@ -147,18 +149,18 @@ def _evidence(run: TrainedLoad) -> tuple[Place, ...]:
 # --- Unsloth ----------------------------------------------------------------------------------------------------------
 
 
-def _unsloth(run: TrainedLoad) -> Draft | None:
+def _unsloth(project: Project, run: TrainedLoad) -> Draft | None:
     load, compute = run.load, run.precision.compute
     if load.node is None or len(load.dtypes) != 1:
         return None
     weights = next(iter(load.dtypes))
     told = f"the model is loaded in {weights.name} and trained in {compute.value}"
     if weights == FP16 and compute in (Compute.BF16, Compute.HARDWARE):
-        fixes = let_unsloth_choose(load.module, load.node)
+        fixes = let_unsloth_choose(project, load.module, load.node)
     elif weights == BF16 and compute is Compute.FP16:
         edit = retype(load.module, load.node, FP16)
         text = "load the weights in float16, as they are trained"
-        fixes = (Fix.safe("unsloth-dtype", text, edit),) if edit is not None else ()
+        fixes = (proved(project, "unsloth-dtype", text, [edit], RAISES),) if edit is not None else ()
     else:
         return None
     return _at(load.module, load.node, f"{told}: {REFUSES}", _evidence(run), fixes)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Edit, Fix
+from ....codemod.model import Draft, Edit
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.releases.pins import VersionRange, allowed
 from ....codemod.source.project import Project
@@ -21,7 +23,7 @@ def unknown_keywords(project: Project) -> Iterator[Draft]:
             continue
         module = names_of(project, document)
         for call in _of_transformers(project, module):
-            yield from _at(module, call, versions)
+            yield from _at(project, module, call, versions)
 
 
 def _of_transformers(project: Project, module: ModuleNames) -> Iterator[ast.Call]:
@@ -36,13 +38,12 @@ def _is_model(name: str) -> bool:
     return name.startswith("AutoModel") or "For" in name or name.endswith("Model")
 
 
-def _at(module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Draft]:
+def _at(project: Project, module: ModuleNames, call: ast.Call, versions: VersionRange) -> Iterator[Draft]:
     keyword = next((item for item in call.keywords if item.arg == "dtype"), None)
     if keyword is None or _spans_rows(call) or any(item.arg in (None, "torch_dtype") for item in call.keywords):
         return
-    fix = Fix.safe(
-        "old-keyword", "pass torch_dtype, which this transformers release accepts", _renamed(module, call, keyword)
-    )
+    text = "pass torch_dtype, which this transformers release accepts"
+    fix = proved(project, "old-keyword", text, [_renamed(module, call, keyword)], RAISES)
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Applicability, Draft, Fix
+from ....codemod.model import Draft, Fix
+from ....codemod.proof.needs import RAISES, Known
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of, resolve
 from ....codemod.python.scopes import attribute_chain
@@ -113,7 +115,7 @@ def _strings(project: Project) -> Iterator[Draft]:
                 word = item.value.value if isinstance(item.value, ast.Constant) else None
                 quoted = isinstance(word, str) and word.lower() in ("true", "false")
                 if quoted and _takes_bool(project, module, call, item):
-                    yield _string_slip(module, item, str(word))
+                    yield _string_slip(project, module, item, str(word))
 
 
 def _takes_bool(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> bool:
@@ -124,12 +126,13 @@ def _takes_bool(project: Project, module: ModuleNames, call: ast.Call, item: ast
     return scope is not None and scope.framework.id in ("hf_trainer", "trl") and item.arg in SWITCHES
 
 
-def _string_slip(module: ModuleNames, item: ast.keyword, word: str) -> Draft:
+def _string_slip(project: Project, module: ModuleNames, item: ast.keyword, word: str) -> Draft:
     right = word.capitalize()
     message = f"{item.arg}={word!r} is a string, and any non-empty string is truthy"
     changes = "nothing changes in the run" if right == "True" else f"{item.arg} is switched off from now on"
+    same = Known(right == "True", "the run goes on with it switched on today")
     operation = module.replace(item.value, right)
-    fix = Fix.of(SPELLING, Applicability.safe_if(right == "True"), f"write {right}; {changes}", operation)
+    fix = proved(project, SPELLING, f"write {right}; {changes}", [operation], same)
     return Draft.at(module, item.value, message, fixes=[fix])
 
 
@@ -142,19 +145,19 @@ def _booleans_for_accelerate(project: Project) -> Iterator[Draft]:
         if module is None or value is None or is_test(scope.path):
             continue
         if isinstance(value, ast.Constant) and isinstance(value.value, bool):
-            yield _boolean_slip(module, value, value.value)
+            yield _boolean_slip(project, module, value, value.value)
         else:
-            yield from _switch_slip(module, value)
+            yield from _switch_slip(project, module, value)
 
 
-def _boolean_slip(module: ModuleNames, value: ast.Constant, on: bool) -> Draft:
+def _boolean_slip(project: Project, module: ModuleNames, value: ast.Constant, on: bool) -> Draft:
     message = f"accelerate does not accept mixed_precision {on} (ValueError): it must be 'no', 'fp16', 'bf16' or 'fp8'"
     operation = module.replace(value, '"no"')
-    fixes = [] if on else [Fix.safe(SPELLING, 'write "no"', operation)]
+    fixes = [] if on else [proved(project, SPELLING, 'write "no"', [operation], RAISES)]
     return Draft.at(module, value, message, fixes=fixes)
 
 
-def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Draft]:
+def _switch_slip(project: Project, module: ModuleNames, value: ast.expr) -> Iterator[Draft]:
     """``mixed_precision=args.fp16`` where ``--fp16`` is a switch."""
     chain = attribute_chain(value)
     if chain is None or len(chain) != 2 or chain[1] not in ("fp16", "bf16", "fp8"):
@@ -168,6 +171,7 @@ def _switch_slip(module: ModuleNames, value: ast.expr) -> Iterator[Draft]:
             text = ast.unparse(value)
             message = f"{text} is True or False, which accelerate does not accept as mixed_precision (ValueError)"
             operation = module.replace(value, f'"{chain[1]}" if {text} else "no"')
-            fix = Fix.safe(SPELLING, f'"{chain[1]}" where the switch is given, else "no"', operation)
+            said = f'"{chain[1]}" where the switch is given, else "no"'
+            fix = proved(project, SPELLING, said, [operation], RAISES)
             yield Draft.at(module, value, message, [module.place(call, "the switch")], [fix])
             return

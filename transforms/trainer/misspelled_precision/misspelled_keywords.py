@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Draft, Fix
+from ....codemod.model import Draft
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import ModuleNames, Scope, names_of
@@ -62,15 +64,17 @@ def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast
     for right in taken if name not in taken else ():
         if right in MEANT and (respelled(name) == right or name in MEANT[right]):
             what = ast.unparse(call.func).rpartition(".")[2]
-            yield _slip(module, call, item, right, f"{what} has no keyword {name} (TypeError); did you mean {right}?")
+            yield _slip(
+                project, module, call, item, right, f"{what} has no keyword {name} (TypeError); did you mean {right}?"
+            )
 
 
-def _slip(module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
+def _slip(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
     fixes = []
     if not any(other.arg in (right, None) for other in call.keywords):
         value = module.source(item.value)
         edits = module.remove_argument(call, item.arg or ""), module.set_argument(call, right, value)
-        fixes.append(Fix.safe(SPELLING, f"pass {right}=", *edits))
+        fixes.append(proved(project, SPELLING, f"pass {right}=", edits, RAISES))
     return Draft.at(module, item, message, fixes=fixes)
 
 
@@ -89,7 +93,7 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
     message = f"{what} has no field {name} (TypeError)"
     place = accepted.module.place(accepted.node, f"the fields of {what}")
     if len(near) == 1:
-        slip = _slip(module, call, item, near[0], f"{message}; did you mean {near[0]}?")
+        slip = _slip(project, module, call, item, near[0], f"{message}; did you mean {near[0]}?")
         yield slip._replace(evidence=(place,))
     else:
         yield Draft.at(module, item, message, [place])

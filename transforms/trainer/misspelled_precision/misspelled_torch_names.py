@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Fix
+from ....codemod.model import Draft
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
@@ -44,7 +46,8 @@ def misspelled_torch_names(project: Project) -> Iterator[Draft]:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 meant = _meant(node.attr)
                 if meant is not None and _is_torch(module, node.value) and _raises(project, module, node, node.attr):
-                    fix = Fix.safe(SPELLING, f"read torch.{meant}", renamed_attribute(module, node, meant))
+                    edit = renamed_attribute(module, node, meant)
+                    fix = proved(project, SPELLING, f"read torch.{meant}", [edit], RAISES)
                     yield Draft.at(module, node, _message(node.attr, meant), fixes=[fix])
             elif isinstance(node, ast.Call):
                 yield from _by_string(project, module, node)
@@ -84,7 +87,7 @@ def _by_string(project: Project, module: ModuleNames, call: ast.Call) -> Iterato
     if meant is None or not _raises(project, module, call, name.value):
         return
     operation = respelled_string(module, name, name.value, meant)
-    fixes = [Fix.safe(SPELLING, f"read torch.{meant}", operation)] if operation is not None else []
+    fixes = [proved(project, SPELLING, f"read torch.{meant}", [operation], RAISES)] if operation is not None else []
     yield Draft.at(module, name, _message(name.value, meant), fixes=fixes)
 
 

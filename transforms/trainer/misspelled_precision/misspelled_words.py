@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Applicability, Draft, EditRefused, Fix
+from ....codemod.model import Draft, EditRefused, Fix
+from ....codemod.proof.needs import Known
+from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
@@ -171,17 +173,20 @@ def _attributes(project: Project, module: ModuleNames) -> Iterator[Draft]:
             and (option is not None or ast.unparse(node.value) in right)
         ]
         if reads and not _stands_elsewhere(project, name):
-            yield from (_attribute_slip(module, node, meant, option) for node in reads)
+            yield from (_attribute_slip(project, module, node, meant, option) for node in reads)
 
 
-def _attribute_slip(module: ModuleNames, node: ast.Attribute, meant: str, option: ast.Call | None) -> Draft:
+def _attribute_slip(
+    project: Project, module: ModuleNames, node: ast.Attribute, meant: str, option: ast.Call | None
+) -> Draft:
     """A settings object may return None for a name that it does not have: without an option the run may go on."""
     receiver = ast.unparse(node.value)
     ends = "AttributeError" if option is not None else "AttributeError, or None where missing names are allowed"
     message = f"{receiver}.{node.attr} does not exist ({ends}); did you mean {receiver}.{meant}?"
     places = [module.place(option, "the option")] if option is not None else []
     operation = renamed_attribute(module, node, meant)
-    fix = Fix.of(SPELLING, Applicability.safe_if(option is not None), f"read {receiver}.{meant}", operation)
+    raises = Known(option is not None, f"{receiver} may give None for names that it does not have")
+    fix = proved(project, SPELLING, f"read {receiver}.{meant}", [operation], raises)
     return Draft.at(module, node, message, places, [fix])
 
 

@@ -1,0 +1,152 @@
+"""Datasets and loaders: what one batch holds, where the project's own code makes it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+
+from ..python.functions import FunctionTarget
+from ..python.names import FunctionNode, parameters_of
+from ..torch.dtypes import FP32
+from ..torch.tables.libraries import IMAGE_DATASETS, SAMPLING, TO_TENSOR, keeps_image_dtype
+from .call_dtypes import Named, default_atom
+from .classes import ProjectClass
+from .elements import any_item, each_of, sampled
+from .frame import Frame
+from .lattice import UNKNOWN_VALUE, Kind, Made, Role, Value
+from .meetings import NodeValue
+
+LOADER = "torch.utils.data.DataLoader"
+BATCH_LABEL = "data"
+"""Marks a record that a loader gives: what it holds under other keys comes from the data pipeline too."""
+
+
+def data_object(
+    frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named
+) -> Value | None:
+    """What goes through a loader, or through a dataset of torch; None for other classes and functions."""
+    name = qualified.rpartition(".")[2]
+    if not qualified.startswith("torch.utils.data."):
+        return None
+    if name == "TensorDataset":
+        return each_of(Value(Kind.SEQUENCE, items=tuple(value for _, value in positional)))
+    given = next((value for key, _, value in named if key == "dataset"), positional[0][1] if positional else None)
+    if given is None:
+        return None
+    if name in SAMPLING:
+        return each_of(given) if name == "random_split" else given
+    return _loader(frame, node, _element(frame, given)) if qualified == LOADER else None
+
+
+def _element(frame: Frame, dataset: Value) -> Value:
+    """One sample of a dataset: of a list, or what ``__getitem__`` or ``__iter__`` of the project's class gives."""
+    if dataset.kind is Kind.SEQUENCE:
+        return any_item(dataset)
+    return sample_of(frame, dataset)
+
+
+def sample_of(frame: Frame, dataset: Value) -> Value:
+    """``dataset[0]``, for an object of the project's own class."""
+    found = dataset.detail
+    if dataset.kind is not Kind.MODULE or not isinstance(found, ProjectClass) or frame.analysis.is_module(found):
+        return UNKNOWN_VALUE
+    single, many = (frame.analysis.method(found, name) for name in ("__getitem__", "__iter__"))
+    if single is not None:
+        return told(frame.analysis.function(single.module, single.node).returned)
+    if many is not None:
+        return told(any_item(frame.analysis.function(many.module, many.node).returned))
+    return UNKNOWN_VALUE
+
+
+def told(value: Value) -> Value:
+    """What is known of a value wherever it is used: dtypes that depend on the arguments of a call are left out."""
+    items = tuple(told(item) for item in value.items) if value.items is not None else None
+    fixed = all(atom.dtype is not None for atom in value.atoms)
+    return replace(value, atoms=value.atoms if fixed else (), items=items)
+
+
+def _loader(frame: Frame, node: ast.Call, element: Value) -> Value:
+    """A loader: batches of the samples, put together by ``collate_fn`` where it is given."""
+    options = {item.arg: item.value for item in node.keywords}
+    if None in options or len(node.args) > 6:
+        return UNKNOWN_VALUE
+    collate = options.get("collate_fn")
+    if collate is not None and not (isinstance(collate, ast.Constant) and collate.value is None):
+        element = _collated(frame, collate, element)
+    elif "batch_size" not in options or not _is_none(options["batch_size"]):
+        element = sampled(element)
+    element = _as_data(frame, node, element)
+    if element.kind is Kind.RECORD:
+        element = replace(element, label=BATCH_LABEL)
+    return each_of(element) if element.kind in (Kind.TENSOR, Kind.SEQUENCE, Kind.RECORD) else UNKNOWN_VALUE
+
+
+def _as_data(frame: Frame, node: ast.Call, value: Value) -> Value:
+    """What a loader gives, in the dtype in which the data code made it."""
+    items = tuple(_as_data(frame, node, item) for item in value.items) if value.items is not None else None
+    text = "the loader gives it as it was made"
+    atoms = (
+        replace(atom, role=Role.DATA, made=Made.PLAIN, source=frame.source(node, text, atom.source))
+        if atom.dtype == FP32
+        else atom
+        for atom in value.atoms
+    )
+    return replace(value, atoms=tuple(atoms), items=items)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _collated(frame: Frame, collate: ast.expr, element: Value) -> Value:
+    """What the project's function makes of a list of samples."""
+    target = _function(frame, collate)
+    parameters = parameters_of(target.node) if target is not None else []
+    if target is None or len(parameters) != 1:
+        return UNKNOWN_VALUE
+    names = {parameters[0].arg: each_of(element)} if element.kind is not Kind.UNKNOWN else {}
+    return told(frame.analysis.with_names(target.module, target.node, names).returned)
+
+
+def _function(frame: Frame, node: ast.expr) -> FunctionTarget | None:
+    """The function of this file that a name stands for."""
+    if not isinstance(node, ast.Name):
+        return None
+    bindings = frame.module.scope_of(node).lookup(node.id)
+    only = bindings[0].node if len(bindings) == 1 else None
+    return FunctionTarget(frame.module, only, bound=False) if isinstance(only, FunctionNode) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTransform:
+    """A transform of torchvision that makes float32 of an image."""
+
+    name: str
+
+
+def transform(frame: Frame, node: ast.Call, qualified: str) -> Value | None:
+    """``ToTensor()``, and a ``Compose`` in which nothing behind it gives another dtype."""
+    if qualified in TO_TENSOR:
+        return Value(Kind.MODULE, (), detail=ImageTransform("ToTensor"))
+    parts = node.args[0].elts if node.args and isinstance(node.args[0], ast.List | ast.Tuple) else []
+    names = [frame.analysis.qualified(frame.module, item.func) if isinstance(item, ast.Call) else "" for item in parts]
+    last = max((index for index, name in enumerate(names) if name in TO_TENSOR), default=None)
+    if last is None or not all(name and keeps_image_dtype(name) for name in names[last + 1 :]):
+        return None
+    return Value(Kind.MODULE, (), detail=ImageTransform("ToTensor"))
+
+
+def transformed(frame: Frame, node: ast.Call, found: ImageTransform) -> Value:
+    """What such a transform gives."""
+    text = f"{found.name} makes float32 of every image"
+    return Value(Kind.TENSOR, (default_atom(frame, node, text, Made.FACTORY),))
+
+
+def image_dataset(frame: Frame, node: ast.Call, qualified: str, named: Named) -> Value | None:
+    """``torchvision.datasets.MNIST(root, transform=...)``: pairs of an image and a label."""
+    if qualified not in IMAGE_DATASETS:
+        return None
+    made = next((value.detail for key, _, value in named if key == "transform"), None)
+    if not isinstance(made, ImageTransform):
+        return None
+    return each_of(Value(Kind.SEQUENCE, items=(transformed(frame, node, made), UNKNOWN_VALUE)))

@@ -1,0 +1,84 @@
+"""What one round of a loop brings: an element of a list, an item of a data loader, one of a container's modules."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from functools import reduce
+
+from .containers import one_of
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Kind, Value, join
+
+SAME_ELEMENTS = ("iter", "tqdm", "list", "tuple", "reversed", "trange", "cycle")
+"""Functions that give the elements of their first argument."""
+
+
+def element_of(iterable: ast.expr, value: Value) -> Value:
+    """One element of what ``iterable`` gives, whose value is ``value``."""
+    called = _called(iterable) if isinstance(iterable, ast.Call) and iterable.args else ""
+    if isinstance(iterable, ast.Call) and called in SAME_ELEMENTS and value.kind is Kind.UNKNOWN:
+        return element_of(iterable.args[0], value)
+    if called == "range":
+        return NUMBER_VALUE
+    text = ast.unparse(iterable)[:80].lower()
+    if value.kind is Kind.UNKNOWN and ("loader" in text or "dataset" in text):
+        return Value(Kind.BATCH, label=text)
+    if value.kind is Kind.TENSOR:
+        return value
+    if value.kind is Kind.MODULE and not value.keys:
+        return one_of(value)
+    return any_item(value) if value.kind is Kind.SEQUENCE else UNKNOWN_VALUE
+
+
+def any_item(value: Value) -> Value:
+    """Any one of the elements of a sequence."""
+    return reduce(join, value.items) if value.items else UNKNOWN_VALUE
+
+
+def at_index(base: Value, index: ast.expr) -> Value:
+    """``base[index]`` of a sequence."""
+    if base.items is None:
+        return UNKNOWN_VALUE
+    if base.label == "each":
+        return base if isinstance(index, ast.Slice) else base.items[0]
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
+        index = ast.Constant(-index.operand.value) if isinstance(index.operand.value, int) else index
+    if isinstance(index, ast.Constant) and isinstance(index.value, int):
+        return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else UNKNOWN_VALUE
+    same = set(base.items)
+    return same.pop() if len(same) == 1 else UNKNOWN_VALUE
+
+
+def elements_of_call(node: ast.Call, name: str, positional: list[tuple[ast.expr, Value]]) -> Value | None:
+    """``list(x)``, ``iter(x)``, ``tqdm(x)``: what they go through; ``next(iter(loader))``: one element of it."""
+    if not positional:
+        return None
+    item, value = positional[0]
+    if name == "next":
+        return element_of(item, value)
+    if name in SAME_ELEMENTS and value.kind is Kind.SEQUENCE:
+        return value
+    known = [each for _, each in positional]
+    if name == "zip" and not node.keywords and any(each.kind in (Kind.SEQUENCE, Kind.MODULE) for each in known):
+        return each_of(Value(Kind.SEQUENCE, items=tuple(element_of(item, each) for item, each in positional)))
+    if name == "enumerate":
+        return each_of(Value(Kind.SEQUENCE, items=(NUMBER_VALUE, element_of(item, value))))
+    return None
+
+
+def each_of(element: Value) -> Value:
+    """A sequence all of whose elements are like ``element``."""
+    return Value(Kind.SEQUENCE, items=(element,), label="each")
+
+
+def sampled(element: Value) -> Value:
+    """What collating puts together: a batch of such elements. A sample without dimensions gets one."""
+    if element.kind is Kind.TENSOR:
+        return replace(element, scalar=False)
+    if element.kind in (Kind.SEQUENCE, Kind.RECORD) and element.items is not None:
+        return replace(element, items=tuple(sampled(item) for item in element.items), detail=None)
+    return UNKNOWN_VALUE
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")

@@ -1,0 +1,107 @@
+"""What a fix needs to be right in every run, as data: each need says what is not known of it in a project."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Protocol
+
+from packaging.version import Version
+
+from ..python.bound import reads_only_bound_names
+from ..python.names import ModuleNames
+from ..releases.pins import allowed
+from ..source.project import Project
+
+__all__ = ["RAISES", "Bound", "Known", "Need", "Release", "RunsWith", "SameResult"]
+
+
+class Need(Protocol):
+    """Something that must hold in every run, for every object and with every release that the project allows."""
+
+    def missing(self, project: Project) -> str:
+        """What is not known, to stand behind "unsafe, as"; empty where all of it is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A fact that the rule, or the dtype flow, has looked up: the operand is a tensor, a module owns parameters."""
+
+    holds: bool
+    otherwise: str
+    """What is not known where it does not hold."""
+
+    def missing(self, project: Project) -> str:
+        """What is not known."""
+        return "" if self.holds else self.otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class SameResult:
+    """A claim that no project can change: ``why`` every run that did not crash here gives what it gave before."""
+
+    why: str
+
+    def missing(self, project: Project) -> str:
+        """Nothing: whoever reads the rule has to agree with ``why``."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunsWith:
+    """Every run that needs the fix executes ``module`` too: the releases which that one needs are there."""
+
+    module: ModuleNames
+
+    def missing(self, project: Project) -> str:
+        """Nothing: it only helps to know which releases a run has."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """Every name that ``text`` reads has a value whenever ``node`` runs."""
+
+    module: ModuleNames
+    text: str
+    node: ast.AST
+
+    def missing(self, project: Project) -> str:
+        """The text whose names may have no value."""
+        if reads_only_bound_names(self.module, self.text, self.node):
+            return ""
+        return f"{self.text} may have no value here on some path"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Every release of ``package`` that the manifests nearest to the file ``near`` allow has ``what``."""
+
+    package: str
+    since: str
+    near: str
+    what: str
+
+    @property
+    def demand(self) -> str:
+        """What the new code asks for, for the fix's message."""
+        return f"{self.package} {self.since}"
+
+    def covers(self, other: Release) -> bool:
+        """Whether this one holds for no release for which ``other`` does not."""
+        same = (self.package, self.near) == (other.package, other.near)
+        return same and Version(self.since) >= Version(other.since)
+
+    def missing(self, project: Project) -> str:
+        """The pin that allows an older release, or that there is none."""
+        versions = allowed(project, self.package, self.near)
+        if versions is None:
+            return f"no manifest here excludes releases of {self.package} that lack {self.what}"
+        pin = versions.pin_below(self.since)
+        if pin is None:
+            return ""
+        return f"{pin.place.path}:{pin.place.span.row} allows releases of {self.package} that lack {self.what}"
+
+
+RAISES = SameResult("every run that gets here raises")

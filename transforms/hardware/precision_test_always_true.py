@@ -1,0 +1,164 @@
+"""A test of the precision that is always true, or compares less than it seems to.
+
+## What goes wrong
+
+`if precision == "bf16" or "fp16":` is true for every precision, float32 among them: autocast, a scaler or a 16-bit load
+is switched on whatever was asked for. `if torch.cuda.is_bf16_supported:` is true on every machine: the function itself
+is tested, not its answer, and a GPU without bfloat16 computes in it. `x != "fp16" or x != "bf16"` is true for every x.
+`x == ("fp16" or "bf16")` never compares with the second word.
+
+## Why
+
+`==` binds more tightly than `or`, so Python reads `(precision == "bf16") or "fp16"`, and a string that is not empty is
+true. `a or b` is the first of the two that is true. A function is true.
+
+## Fix
+
+`call` [unsafe]: the function is called. `compare` [unsafe]: `x in ("bf16", "fp16")`; for `!=` joined by `or`,
+`x not in (...)`. Code that ran in every case then runs in some: the run may change its precision.
+
+## Not flagged
+
+A default: `args.precision or "bf16"`, `precision = given == "x" and "bf16" or "no"`; words that are compared on both
+sides; functions that are kept or passed on to be called later; tests.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.model import Edit, Finding, Fix, Rule
+from ...codemod.purpose.files import is_test
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Dtype, as_dtype
+from .gates import WORDS as GATE_WORDS
+from .gates import is_bf16_gate
+
+WORDS = ("bf16", "fp16", "float16", "bfloat16", *GATE_WORDS)
+QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.cuda.is_available"})
+"""Other functions whose uncalled name in a test decides about precision."""
+SWITCHES = frozenset({"bf16", "fp16", "enabled", "use_amp", "use_fp16", "use_bf16"})
+Test = ast.If | ast.While | ast.IfExp | ast.Assert
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.checked_documents(WORDS):
+        if is_test(document.path):
+            continue
+        module = names_of(project, document)
+        for node in module.of_type(ast.BoolOp):
+            yield from _bare_word(module, node)
+            yield from _unequal_to_all(module, node)
+        for comparison in module.of_type(ast.Compare):
+            yield from _word_or_word(module, comparison)
+        yield from _uncalled(project, module)
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _bare_word(module: ModuleNames, node: ast.BoolOp) -> Iterator[Finding]:
+    """``x == "bf16" or "fp16"`` as a test."""
+    words = [item for item in node.values if _is_precision(item)]
+    compared = [item for item in node.values if isinstance(item, ast.Compare) and _word(item) is not None]
+    if not words or not compared or node.values[0] is not compared[0] or not _is_test(module, node):
+        return
+    joined = "or" if isinstance(node.op, ast.Or) else "and"
+    effect = "the test always holds" if joined == "or" else f"`and {ast.unparse(words[0])}` changes nothing"
+    message = f"{ast.unparse(words[0])} stands alone and is true, so {effect}"
+    yield rule.at(module, node, message, fixes=[_compare_with_all(module, node, [*compared, *words])])
+
+
+def _compare_with_all(module: ModuleNames, node: ast.BoolOp, parts: list[ast.expr]) -> Fix | None:
+    first = parts[0]
+    is_equal = isinstance(first, ast.Compare) and isinstance(first.ops[0], ast.Eq)
+    if not isinstance(node.op, ast.Or) or not is_equal or len(parts) != len(node.values):
+        return None
+    return _membership(module, node, parts, "in")
+
+
+def _membership(module: ModuleNames, node: ast.BoolOp, parts: list[ast.expr], operator: str) -> Fix | None:
+    left = {ast.unparse(part.left) for part in parts if isinstance(part, ast.Compare)}
+    words = [_word(part) if isinstance(part, ast.Compare) else part for part in parts]
+    if len(left) != 1 or any(word is None for word in words):
+        return None
+    listed = ", ".join(module.source(word) for word in words if word is not None)
+    first = parts[0]
+    assert isinstance(first, ast.Compare)
+    edit: Edit = module.replace(node, f"{module.source(first.left)} {operator} ({listed})")
+    return Fix.unsafe("compare", "compare with each word; what always ran now runs for these only", edit)
+
+
+def _unequal_to_all(module: ModuleNames, node: ast.BoolOp) -> Iterator[Finding]:
+    """``x != "fp16" or x != "bf16"``: one of the two always holds."""
+    parts = [item for item in node.values if isinstance(item, ast.Compare) and _word(item) is not None]
+    unequal = [item for item in parts if isinstance(item.ops[0], ast.NotEq) and _is_precision(_word(item))]
+    words = {word.value for item in unequal if isinstance(word := _word(item), ast.Constant)}
+    asked = {ast.unparse(item.left) for item in unequal}
+    repeats = all(isinstance(item.left, ast.Name | ast.Attribute | ast.Subscript) for item in unequal)
+    if isinstance(node.op, ast.Or) and len(words) > 1 and len(asked) == 1 and repeats:
+        whole = len(unequal) == len(node.values)
+        fix = _membership(module, node, list(unequal), "not in") if whole else None
+        message = f"{asked.pop()} is always unequal to one of them, so the test always holds"
+        yield rule.at(module, node, message, fixes=[fix])
+
+
+def _word_or_word(module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
+    """``x == ("fp16" or "bf16")``."""
+    other = node.comparators[0]
+    if len(node.ops) != 1 or not isinstance(other, ast.BoolOp) or not all(map(_is_precision, other.values)):
+        return
+    if isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+        kept = other.values[0] if isinstance(other.op, ast.Or) else other.values[-1]
+        yield rule.at(module, other, f"{ast.unparse(other)} is {ast.unparse(kept)}: nothing is compared with the rest")
+
+
+def _word(node: ast.Compare) -> ast.expr | None:
+    """The string that a comparison of two things is with."""
+    other = node.comparators[0]
+    plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq)
+    return other if plain and isinstance(other, ast.Constant) and isinstance(other.value, str) else None
+
+
+def _is_precision(node: ast.expr | None) -> bool:
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and len(text) < 20 and isinstance(as_dtype(text), Dtype)
+
+
+def _is_test(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether only the truth of an expression counts."""
+    above = module.parents.get(node)
+    if isinstance(above, ast.UnaryOp):
+        return isinstance(above.op, ast.Not)
+    if isinstance(above, ast.BoolOp):
+        return _is_test(module, above)
+    if isinstance(above, ast.keyword):
+        return above.arg in SWITCHES
+    return isinstance(above, Test) and above.test is node
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    named: list[ast.expr] = [*module.of_type(ast.Attribute), *module.of_type(ast.Name)]
+    for node in named:
+        if not _is_test(module, node):
+            continue
+        if is_bf16_gate(project, module, node) or _asks_for_precision(project, module, node):
+            message = f"{ast.unparse(node)} is a function, which is always true: it is not called"
+            fix = Fix.unsafe("call", "call it; what always ran now depends on the machine", module.append(node, "()"))
+            yield rule.at(module, node, message, fixes=[fix])
+
+
+def _asks_for_precision(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """``enabled=torch.cuda.is_available``, ``torch.float16 if torch.cuda.is_available else torch.float32``."""
+    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    if last not in ("is_available", "is_autocast_enabled") or module.is_ambiguous(node):
+        return False
+    return resolve(project, module, node) in QUESTIONS
+
+
+rule = Rule.of("PF606", check)
