@@ -11,13 +11,13 @@ from ..python.functions import FunctionTarget, method_of
 from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from ..torch.dtypes import HALVES
-from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
 from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
+from .half_possible import can_be_half
 from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
@@ -197,7 +197,7 @@ class FlowAnalysis:
     def own_weights(self, found: ProjectClass) -> Atom:
         """The symbol for the weights of a class."""
         if found not in self._weights:
-            self._weights[found] = weights_atom(found, can_be_half=weights_can_be_half(self.project))
+            self._weights[found] = weights_atom(found, can_be_half=can_be_half(self.project, found))
         return self._weights[found]
 
     def method(self, found: ProjectClass, name: str) -> FunctionTarget | None:
