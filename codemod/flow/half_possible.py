@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..purpose.files import is_test
 from ..purpose.imports import importers_of, reached_from
+from ..python.bindings import only_value
 from ..python.creations import CREATIONS, Creation
 from ..python.functions import class_of
 from ..python.names import ModuleNames, attribute_chain, names_of
@@ -172,10 +173,17 @@ def _class_of_creation(
         if is_torch_module(project, ProjectClass(*known)):
             yield ProjectClass(*known)
             yield from _handed_models(project, made, found, depth)
-    elif is_module and isinstance(made.call.func, ast.Call | ast.Subscript):
-        found.everything = True  # ``getattr(models, name)(...)``
+    elif is_module and _is_chosen_by_name(made):
+        found.everything = True
     elif is_module and made.module.qualified(made.call.func) is None:
         yield from _known_to(project, made.module, handed_in=False)
+
+
+def _is_chosen_by_name(made: Creation) -> bool:
+    """``getattr(models, name)(...)``, ``MODELS[name](...)``, and ``make = registered(name)``, then ``make(...)``."""
+    func = made.call.func
+    value = only_value(made.module, func) if isinstance(func, ast.Name) else func
+    return isinstance(value, ast.Call | ast.Subscript)
 
 
 def _handed_models(project: Project, made: Creation, found: _Possible, depth: int) -> Iterator[ProjectClass]:
