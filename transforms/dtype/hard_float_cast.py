@@ -21,6 +21,9 @@ below another cast of the same value, or in a model that one program runs in 16 
 autocast, which may compute the layer in float32; `producer` [unsafe] as the second choice elsewhere, as the tensor may
 serve others. Nothing changes where the weights are float32.
 
+In a model that a program certainly casts to 16 bits, one tensor that stops the step in several places is told once, at
+the first of them; `cast` then casts it in all.
+
 ## Not flagged
 
 Islands that are left again (`.to(x.dtype)`, `.type_as(x)`), losses, softmax and norms in float32, a cast written in the
