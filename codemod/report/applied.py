@@ -23,8 +23,8 @@ MAX_RUNS = 5
 def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
     """The lines of ``migrate``: each changed file with its fixes and their messages, the findings left, a summary.
 
-    Fix messages state what changes in behavior, and findings under which condition they hold, so both are shown in full,
-    once per file with all their places.
+    Fix messages state what changes in behavior, findings under which condition that is so: both are shown in full, once
+    per file with all their places.
     ``view.source_of`` gives the documents before the changes; findings that are left are shown in the changed text.
     ``root`` is what to write after ``precfix undo``, empty for the current folder.
     """
