@@ -526,6 +526,7 @@ def test_json_in_full() -> None:
             "skipped": 1,
             "left_out": 1,
             "silenced": 2,
+            "off_target": [],
         },
     }
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STDIN_NAME = "stdin.py"
 """What a file from standard input is called when nobody says it."""
 TARGET_RULE = "PF001"
+UPKEEP = ("PF301",)
+"""Rules whose fixes keep code up to date and move no precision."""
 DECLARED = "declared by the project itself"
 """Where the target comes from when nobody has named one."""
 
@@ -89,6 +91,7 @@ def open_request(request: Request) -> Opened:
         changed=changed_since(project.root, request.diff_base) if request.diff_base is not None else None,
         always=TARGET_RULE if _moves_anyway(request) else "",
         whole=_is_whole(request, project.root, root),
+        shown_only=_left_by_a_move(request, known),
     )
     stdin = next(filter(project.is_checked, project.paths), "") if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
@@ -291,6 +294,14 @@ def _selected(
 def _moves_anyway(request: Request) -> bool:
     """Whether ``--to`` was given and nothing else on the command line: settings do not take it back."""
     return request.to is not Regime.AUTO and not request.select and not request.ignore
+
+
+def _left_by_a_move(request: Request, known: Sequence[Rule]) -> frozenset[str]:
+    """The rules that move nothing: ``--to`` asks for a move, and leaves their fixes unless they are named too."""
+    asked = {item.partition("=")[0] for item in getattr(request, "fix", None) or ()}
+    if request.to is Regime.AUTO or request.select:
+        return frozenset()
+    return frozenset(UPKEEP) - {rule_named(code, known).code for code in asked}
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

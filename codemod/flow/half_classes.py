@@ -22,6 +22,7 @@ from ..torch.weights import cast_dtype
 from .analysis import FlowAnalysis, flow_of
 from .classes import ProjectClass
 from .contexts import autocasts_by_node
+from .parts import classes_named
 
 WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
@@ -39,13 +40,17 @@ def weights_in_half(project: Project) -> Mapping[str, Place]:
 def _weights_in_half(project: Project) -> dict[str, Place]:
     analysis = flow_of(project)
     found: dict[ProjectClass, Place] = {}
+    for module, call, owner in certain_casts(project):
+        _add_parts(analysis, owner, module.place(call, f"{owner.name} is cast to 16 bits here"), found)
+    return {analysis.own_weights(item).symbol: place for item, place in found.items()}
+
+
+def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
+    """The casts of whole models to 16 bits after which nothing in their function gives them another dtype."""
     for document in project.python_documents(WORDS):
         if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
             module = names_of(project, document)
-            for call, owner in casts_to_half(project, module):
-                if stays_cast(module, call):
-                    _add_parts(analysis, owner, module.place(call, f"{owner.name} is cast to 16 bits here"), found)
-    return {analysis.own_weights(item).symbol: place for item, place in found.items()}
+            yield from ((module, *cast) for cast in casts_to_half(project, module) if stays_cast(module, cast[0]))
 
 
 def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
@@ -74,7 +79,7 @@ def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: Place, found: 
             waiting += _bases(analysis, current)
             constructor = analysis.method(current, "__init__")
             if constructor is not None:
-                named = _classes_named(analysis, constructor.module, constructor.node)
+                named = classes_named(analysis.project, constructor.module, constructor.node)
                 waiting += [item for item in named if analysis.is_module(item)]
 
 
@@ -83,21 +88,3 @@ def _bases(analysis: FlowAnalysis, owner: ProjectClass) -> list[ProjectClass]:
     bases = node.bases if isinstance(node, ast.ClassDef) else []
     known = [class_of(analysis.project, owner.module, item) for item in bases]
     return [ProjectClass(*item) for item in known if item is not None]
-
-
-def _classes_named(
-    analysis: FlowAnalysis, module: ModuleNames, node: ast.AST, inside: bool = True
-) -> list[ProjectClass]:
-    """The classes of the project that are read in ``node``, or in the tables of the file that are read there."""
-    found = []
-    for item in ast.walk(node):
-        if isinstance(item, ast.Name | ast.Attribute) and isinstance(item.ctx, ast.Load):
-            known = class_of(analysis.project, module, item)
-            if known is not None:
-                found.append(ProjectClass(*known))
-            elif inside and isinstance(item, ast.Name):
-                tables = [binding.value for binding in module.module_scope.bindings.get(item.id, ())]
-                for table in tables:
-                    if isinstance(table, ast.Dict):
-                        found += _classes_named(analysis, module, table, inside=False)
-    return found

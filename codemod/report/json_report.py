@@ -176,6 +176,7 @@ def _summary(report: Report) -> Json:
         "skipped": len(report.skipped),
         "left_out": len(report.left_out),
         "silenced": len(report.silenced),
+        "off_target": [{"filename": run.path, "row": run.row, "regime": run.regime} for run in report.off_target],
     }
 
 

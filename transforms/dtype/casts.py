@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
 from ...codemod.model import Edit, Fix
-from ...codemod.proof.needs import Need, SameResult
+from ...codemod.proof.needs import Need, Release, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-from .clashes import MOVING, chain_of, is_device
+from .clashes import MOVING, chain_of, followers, is_device
 from .proved_casts import is_tensor, needs_of_cast
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
+COMPUTED = ("eye", "rand", "randn", "normal", "linspace", "logspace", "arange", "hann_window", "hamming_window")
+CPU_KERNELS_SINCE = "2.3"
+"""From this release of PyTorch on CPUs have all of them for float16 and bfloat16."""
 FACTORY_NAMES = (
     "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor", "as_tensor", "normal",
     "hann_window", "hamming_window", "arange", "new_zeros", "new_ones", "new_full",
@@ -33,12 +36,27 @@ def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None
         if _is_known_at(meeting.module, text, maker):
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
-                return _fix(project, "producer", f"make it in {text}", operation, meeting, text, needs)
+                needs = (*needs, *_needs_of_kernel(meeting.module, maker))
+                return _fix(project, "producer", f"make it in {text}", [operation], [meeting], text, needs)
     return None
 
 
 def operand_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
-    """Cast the operand where it meets the other one; None where it may be something that has no ``to``."""
+    """Cast the operand where it meets the others; None where it may be something that has no ``to``."""
+    first = _operand_cast(project, meeting)
+    if first is None:
+        return None
+    edits, cast = {meeting.odd.node: first}, [meeting]
+    for other in followers(project, meeting):
+        edit = _operand_cast(project, other)
+        if edit is not None and other.odd.node not in edits:
+            edits[other.odd.node] = edit
+            cast.append(other)
+    done = f"cast it to {meeting.meant_dtype}" + (f", and {len(cast) - 1} more where it goes" if len(cast) > 1 else "")
+    return _fix(project, "cast", done, list(edits.values()), cast, meeting.meant_dtype, needs)
+
+
+def _operand_cast(project: Project, meeting: Meeting) -> Edit | None:
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
         return None
@@ -46,8 +64,7 @@ def operand_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
         return None
     if not is_tensor(project, meeting):
         return None
-    operation = cast_operation(meeting.module, node, text)
-    return _fix(project, "cast", f"cast it to {text}", operation, meeting, text, needs)
+    return cast_operation(meeting.module, node, text)
 
 
 def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
@@ -78,6 +95,21 @@ def maker_of(meeting: Meeting) -> ast.expr | None:
     node = steps[0].node
     same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
     return node if same else None
+
+
+def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:
+    """What fills a tensor with other values than one constant had no 16-bit kernels on CPUs for long."""
+    name = maker.func.attr if isinstance(maker, ast.Call) and isinstance(maker.func, ast.Attribute) else ""
+    if not isinstance(maker, ast.Call) or name not in COMPUTED:
+        return ()
+    device = next((item.value for item in maker.keywords if item.arg == "device"), None)
+    elsewhere = device is not None and "cpu" not in ast.unparse(device)
+    return () if elsewhere else (Release("torch", CPU_KERNELS_SINCE, module.path, f"16-bit {name} on CPUs"),)
+
+
+def best_first(fixes: Iterable[Fix | None]) -> list[Fix]:
+    """The fixes that could be made, those that are proved before the others."""
+    return sorted((fix for fix in fixes if fix is not None), key=lambda fix: fix.applicability.value != "safe")
 
 
 def _spellings(meeting: Meeting) -> list[str]:
@@ -150,7 +182,7 @@ def module_fix(project: Project, meeting: Meeting) -> Fix | None:
         if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
             span = document.span(node)
             operation = meeting.module.replace(span, span, f".to(dtype={text})")
-            return _fix(project, "module", f"cast the module to {text}", operation, meeting, text)
+            return _fix(project, "module", f"cast the module to {text}", [operation], [meeting], text)
     return None
 
 
@@ -174,7 +206,20 @@ def norm_weights_fix(project: Project, meeting: Meeting) -> Fix | None:
 
 
 def _fix(
-    project: Project, name: str, done: str, edit: Edit, meeting: Meeting, text: str, needs: Sequence[Need] = ()
+    project: Project,
+    name: str,
+    done: str,
+    edits: Sequence[Edit],
+    cast: Sequence[Meeting],
+    text: str,
+    needs: Sequence[Need] = (),
 ) -> Fix:
+    """``text``: the dtype that the first of the meetings is cast to; the others are cast to their own."""
     message = f"{done}; nothing changes where everything is float32"
-    return proved(project, name, message, [edit], *needs, *needs_of_cast(project, meeting, text))
+    first, *others = cast
+    known = [*needs_of_cast(project, first, text), *(each for item in others for each in _needs(project, item))]
+    return proved(project, name, message, edits, *needs, *known)
+
+
+def _needs(project: Project, meeting: Meeting) -> Sequence[Need]:
+    return tuple(needs_of_cast(project, meeting, meeting.meant_dtype))
