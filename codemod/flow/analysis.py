@@ -16,15 +16,14 @@ from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
 from .elements import each_of
-from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
+from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
 from .half_possible import can_be_half
 from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
-from .recasts import applied_with_parts
+from .recasts import PARTS, applied_with_parts
+from .sizes import is_too_large
 
-MAX_STATEMENTS = 1200
-"""A larger function degrades to unknown."""
 MAX_DEPTH = 12
 """How many calls deep summaries are made of summaries."""
 
@@ -91,7 +90,9 @@ class FlowAnalysis:
         opened = decorated(self.project, module, node)
         state = OUTSIDE if opened.state is Autocasting.MAYBE else opened
         key = ("specially", node, state, own, tuple(sorted(names.items(), key=lambda item: item[0])))
-        return self._circles.answer(key, lambda: self._interpret(module, node, state, Record(), names, own), NOTHING)
+        return self._circles.answer(
+            key, lambda: self._interpret(module, node, state, Record(), names, own, special=True), NOTHING
+        )
 
     def with_names(
         self, module: ModuleNames, node: FunctionNode, names: Mapping[str, Value], state: AutocastState | None = None
@@ -127,20 +128,35 @@ class FlowAnalysis:
         record: Record | None = None,
         names: Mapping[str, Value] | None = None,
         own: Atom | None = None,
+        special: bool = False,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
-        owner = self.owner(module, node)
-        frame = Frame(self, module, node, record or Record(), state)
-        frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
-        frame.own_weights, frame.is_special = own or frame.own_weights, names is not None
-        frame.names.update(self._closed_over(module, node))
-        for parameter in parameters_of(node):
-            frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
+        frame = self._entered(module, node, state, record or Record())
+        frame.own_weights, frame.run = own or frame.own_weights, PARTS if special else None
         frame.names.update(names or {})
         return self._run(frame, node.body)
 
+    def followed(
+        self, run: Run, record: Record, target: FunctionTarget, state: AutocastState, names: Mapping[str, Value]
+    ) -> Interpretation:
+        """The interpretation of a function that ``run`` enters, with what its parameters hold there."""
+        own = decorated(self.project, target.module, target.node)
+        frame = self._entered(target.module, target.node, state if own.state is Autocasting.MAYBE else own, record)
+        frame.run = run
+        frame.names.update(names)
+        return self._run(frame, target.node.body)
+
+    def _entered(self, module: ModuleNames, node: FunctionNode, state: AutocastState, record: Record) -> Frame:
+        owner = self.owner(module, node)
+        frame = Frame(self, module, node, record, state)
+        frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
+        frame.names.update(self._closed_over(module, node))
+        for parameter in parameters_of(node):
+            frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
+        return frame
+
     def _run(self, frame: Frame, body: list[ast.stmt]) -> Interpretation:
-        if self._depth >= MAX_DEPTH or _is_too_large(body):
+        if self._depth >= MAX_DEPTH or is_too_large(body):
             return NOTHING
         self._depth += 1
         try:
@@ -227,13 +243,15 @@ class FlowAnalysis:
         receiver: Value | None,
     ) -> Value:
         """What a call returns: the function's summary with its symbols replaced by what this call hands over."""
-        done = self._called(frame, target)
         handed = handed_over(target, node, positional, named)
+        given = {name: value for name, (_, value) in handed.items()}
+        if frame.run is not None and not frame.is_special:
+            return frame.run.applied(frame, node, target, given, receiver)
+        done = self._called(frame, target)
         bindings = {parameter_symbol(target.node, name): value.atoms for name, (_, value) in handed.items()}
         owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
-        given = {name: value for name, (_, value) in handed.items()}
         special = applied_with_parts(frame, node, target, given, receiver)
         if special is not None:
             return substituted(special.returned, bindings, frame, node, target)
@@ -323,23 +341,6 @@ def _names_are_asked_for(frame: Frame) -> bool:
     if function is None or function.name == "__init__" or frame.record.observed or frame.is_special:
         return True
     return any(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in function.body)
-
-
-def _is_too_large(body: list[ast.stmt]) -> bool:
-    if body and (body[-1].end_lineno or 0) - body[0].lineno < MAX_STATEMENTS:
-        return False
-    count = 0
-    stack: list[ast.AST] = list(body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        count += isinstance(node, ast.stmt)
-        if count > MAX_STATEMENTS:
-            return True
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            stack.extend(getattr(node, name, []) if isinstance(getattr(node, name, []), list) else [])
-    return False
 
 
 def flow_of(project: Project) -> FlowAnalysis:

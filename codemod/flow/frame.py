@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
 from .lattice import Atom, Made, Role, Source, Value, join
@@ -81,6 +83,8 @@ class Meeting:
     function: FunctionNode | None
     applied: Value | None = None
     """The module that ``node`` calls, where it calls one that is known."""
+    certain: bool = False
+    """Whether a model that is certainly 16-bit was followed to here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,6 +173,30 @@ class Record:
                 self.of_parts.append(OfPart(item.meeting, module, call))
 
 
+class Run(Protocol):
+    """What follows the calls of a model with what they are really given (`half_runs`)."""
+
+    @property
+    def of_parts(self) -> bool:
+        """Whether the model has parts that were cast to float32 (`recasts`)."""
+        ...
+
+    def applied(
+        self,
+        frame: Frame,
+        node: ast.Call,
+        target: FunctionTarget,
+        given: dict[str, Value],
+        receiver: Value | None,
+    ) -> Value:
+        """What a call of one of the project's functions returns."""
+        ...
+
+    def recording(self, record: Record) -> AbstractContextManager[None]:
+        """Note what meets in ``record``, and nowhere else."""
+        ...
+
+
 class TooLarge(Exception):
     """The function holds more than is worth following: nothing is concluded from it."""
 
@@ -203,10 +231,10 @@ class Frame:
         """In a method of a module: the dtype of its weights."""
         self.touched: set[str] = set()
         """The places of models that something unknown may have changed."""
-        self.is_special = False
-        """Whether the function is followed for the very objects of one call (`recasts`)."""
         self.fed: dict[str, list[tuple[ast.Name, ast.expr, Atom]]] = {}
         """By name: where layers take it, what is called, and the weights (`siblings`)."""
+        self.run: Run | None = None
+        """Set while a model that is certainly 16-bit is followed."""
         self.loops = 0
         self._parts: set[str] = set()
         """Every place that is a part of another (``self.mask``)."""
@@ -214,6 +242,11 @@ class Frame:
     @property
     def project(self) -> Project:
         return self.analysis.project
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the function is followed for the very objects of one call (`recasts`)."""
+        return self.run is not None and self.run.of_parts
 
     def get(self, place: str) -> Value | None:
         return self.names.get(place)
@@ -253,6 +286,15 @@ def joined_names(branches: Iterable[dict[str, Value]]) -> dict[str, Value]:
             elif value is not result[place]:
                 result[place] = join(result[place], value)
     return result
+
+
+def made_in_one(branches: list[dict[str, Value]], joined: dict[str, Value]) -> dict[str, Value]:
+    """Attributes that some branches of a constructor do not give: who reads them has taken one that does."""
+    found: dict[str, Value] = {}
+    for names in branches:
+        for place in [place for place in names if place.startswith("self.") and place not in joined]:
+            found[place] = join(found[place], names[place]) if place in found else names[place]
+    return found
 
 
 def place_of(node: ast.expr) -> str | None:

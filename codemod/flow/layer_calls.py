@@ -60,9 +60,9 @@ def _result(
         if layer.role == "weighted":
             return Value(Kind.TENSOR, value.atoms or module.atoms)
     known = value.kind is Kind.TENSOR and bool(value.atoms)
-    if layer.role == "weighted" and not known:
-        if any(atom.is_of_part for atom in module.atoms):
-            return Value(Kind.TENSOR)  # the input's dtype, which may well be another one
+    if any(atom.is_of_part for atom in module.atoms) and layer.result == "input":
+        return Value(Kind.TENSOR, value.atoms if known else ())
+    if layer.role == "weighted" and (not known or (frame.run is not None and layer.mix != "promotes")):
         return Value(Kind.TENSOR, _given_by(layer, module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from ..python.names import attribute_chain
 from ..torch.api import SAME_MODULE
 from ..torch.dtypes import FP32, HALVES
 from .classes import ProjectClass, attribute_value
-from .frame import Autocasting, Frame, place_of
+from .frame import Autocasting, Frame, Record, place_of
 from .lattice import NUMBER_VALUE, OF_PART, UNKNOWN_VALUE, Atom, Kind, Made, Recast, Role, Value
 
 if TYPE_CHECKING:
@@ -205,6 +206,24 @@ def _cast_of_each(node: ast.For | ast.AsyncFor) -> ast.Call | None:
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
+
+
+class PartsRun:
+    """Marks the functions that are followed for the very objects of a call; each keeps a record of its own."""
+
+    of_parts = True
+
+    def applied(
+        self, frame: Frame, node: ast.Call, target: FunctionTarget, given: dict[str, Value], receiver: Value | None
+    ) -> Value:
+        done = applied_with_parts(frame, node, target, given, receiver)
+        return done.returned if done is not None else UNKNOWN_VALUE
+
+    def recording(self, record: Record) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+PARTS = PartsRun()
 
 
 def applied_with_parts(
