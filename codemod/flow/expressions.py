@@ -13,7 +13,7 @@ from .containers import one_of
 from .data import BATCH_LABEL, sample_of
 from .dtype_expressions import dtype_atoms, written_dtype
 from .elements import at_index, each_of, element_of
-from .frame import Frame, joined_names, place_of, speaks_of_precision
+from .frame import Autocasting, Frame, joined_names, place_of, speaks_of_precision
 from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, join
 from .operation_calls import apply_operation, promoted_operands
 from .records import item_of, mapped, record_of
@@ -195,6 +195,8 @@ def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
 
 def _call(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Call)
+    if frame.record.observed and frame.autocast.state is Autocasting.ON:
+        frame.record.states[node] = frame.autocast
     receiver = None
     if isinstance(node.func, ast.Attribute):
         receiver = evaluate(frame, node.func.value, depth)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import reduce
 
 from ..torch.dtypes import FP32
-from .attributes import OUTPUT_ATTRIBUTES
+from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .contexts import entered
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started

@@ -120,7 +120,7 @@ def _way_into(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) ->
     trainer = next(iter(step_runs(project, module, function)), None)
     if trainer is not None:
         return Inside(None, (trainer.place,), False)
-    for other, call in _sites(project, module, function):
+    for other, call in sites_of(project, module, function):
         found = None if is_test(other.document.path) else way_inside(project, other, call, hops + 1)
         if found is not None:
             name = _spoken_name(module, function)
@@ -128,7 +128,8 @@ def _way_into(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) ->
     return None
 
 
-def _sites(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.Call]]:
+def sites_of(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The calls that reach a function; for ``forward`` and ``__call__`` those of the objects of its class."""
     owner = module.scopes[function].parent
     if function.name in ("forward", "__call__") and owner is not None and isinstance(owner.node, ast.ClassDef):
         for other, birth in _births(project, owner.node):
