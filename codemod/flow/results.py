@@ -10,7 +10,7 @@ from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
 from .classes import ProjectClass
 from .endings import may_end_wide
 from .frame import Autocasting, Frame
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value, as_floating
 from .prepared import may_be_prepared
 
 BY_WEIGHTS = "result of the weights of"
@@ -43,7 +43,8 @@ def of_16_bit_weights(frame: Frame, node: ast.Call, module: Value, known: Value)
     dtypes = frozenset(atom.dtype for atom in module.atoms if atom.dtype in HALVES)
     if not isinstance(detail, ProjectClass) or len(dtypes) != 1 or len(module.atoms) != 1:
         return known
-    unknown = {key for key, value in known.fields().items() if key in OUTPUT_ATTRIBUTES and not value.atoms}
+    fields = {key: value for key, value in known.fields().items() if key in OUTPUT_ATTRIBUTES}
+    unknown = {key for key, value in fields.items() if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms}
     if not unknown and known.kind is not Kind.UNKNOWN:
         return known
     if frame.autocast.state is Autocasting.ON or may_end_wide(frame.project, detail):
@@ -57,7 +58,8 @@ def of_16_bit_weights(frame: Frame, node: ast.Call, module: Value, known: Value)
     result = Value(Kind.TENSOR, (atom,), label="output")
     if known.kind is Kind.UNKNOWN:
         return result
-    return known.with_fields({key: result if key in unknown else value for key, value in known.fields().items()})
+    filled = as_floating(result)
+    return known.with_fields({key: filled if key in unknown else value for key, value in known.fields().items()})
 
 
 def _is_model(frame: Frame, node: ast.expr) -> bool:

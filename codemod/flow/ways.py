@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..model import Place
-from ..purpose.entered import sites_of
 from ..purpose.files import is_test
 from ..python.callers import callers_of
 from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
+from ..torch.entering_calls import sites_of
 from .analysis import FlowAnalysis, Interpretation, flow_of
 from .classes import LibraryModel, ProjectClass
 from .data import told
