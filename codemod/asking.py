@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 
 from .model import Finding, Rule
+from .proof.intent import as_intended
 from .source.flaws import flaw_of, said
 from .source.project import Project
 
@@ -39,7 +40,7 @@ def _answer(rule: Rule, project: Project) -> Answer:
                 if flaw := flaw_of(finding, rule, project):
                     return Answer(tuple(found), f"the rule failed: {flaw}")
                 if project.is_checked(finding.path):
-                    found.append(finding)
+                    found.append(as_intended(project, finding))
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
         return Answer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
     return Answer(tuple(found))

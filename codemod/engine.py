@@ -66,7 +66,8 @@ def check(project: Project, rules: Sequence[Rule], target: Target, options: Opti
     found, failed = _findings(project, rules, options or Options())
     report = Report(target, found.findings, remaining=found.findings, skipped=project.skipped, failed_rules=failed)
     report = replace(report, silenced=found.silenced, rules=tuple(rules))
-    return replace(report, files_seen=len(project.paths), files_parsed=len(project.parsed))
+    seen, parsed = len(project.paths), len(project.parsed)
+    return replace(report, files_seen=seen, files_parsed=parsed, left_out=project.left_out)
 
 
 def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Options | None = None) -> Report:
@@ -100,6 +101,7 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
         files_parsed=len(project.parsed),
         silenced=first.silenced,
         rules=tuple(rules),
+        left_out=project.left_out,
     )
 
 

@@ -137,3 +137,7 @@ class Report:
     """What was found on disk and does not count, by comments, settings, a baseline or ``--diff-base``."""
     rules: tuple[Rule, ...] = ()
     """The rules that ran."""
+    off_target: tuple[RunReport, ...] = ()
+    """With a target that was asked for: the runs that certainly compute otherwise after the changes."""
+    left_out: tuple[Skipped, ...] = ()
+    """Files, and folders with a slash at the end, that were passed over on purpose: by ignore rules, settings, name."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from precfix.codemod.cli.request import DECLARED
 from precfix.codemod.model import Rule
-from precfix.codemod.outcome import Target
+from precfix.codemod.outcome import Report, Target
 from precfix.codemod.report.audit_report import show_audit
 from precfix.codemod.report.text import plain
 from precfix.codemod.source.project import Project
@@ -56,8 +56,8 @@ def audited(project: str) -> str:
     root = FIXTURES / "projects" / project / "input"
     opened = Project.open([root]).with_frameworks(load_frameworks())
     ledger = ledger_of(opened)
-    target = Target(declared_regime(opened), DECLARED)
-    lines = show_audit(ledger.runs, (), target, lambda _, row, column: (None, row, column))
+    report = Report(Target(declared_regime(opened), DECLARED), (), files_seen=len(opened.paths))
+    lines = show_audit(ledger.runs, report, lambda _, row, column: (None, row, column))
     return f"$ precfix audit .\n{plain(lines)}"
 
 

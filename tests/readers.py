@@ -29,9 +29,9 @@ from precfix.codemod.source.discovery import Limits
 from precfix.codemod.source.documents import Document, FileKind
 from precfix.codemod.source.documents import kind_of as document_kind_of
 from precfix.codemod.source.ignoring import read_rules
+from precfix.codemod.source.named_files import named_files
 from precfix.codemod.source.parsing import Unparsable
 from precfix.codemod.source.project import Project
-from precfix.codemod.source.sourced import sourced_files
 from precfix.codemod.trainers.framework_file import framework_of
 from precfix.codemod.trainers.reading.auditing import ledger_of
 from precfix.codemod.trainers.reading.configs import config_files
@@ -220,7 +220,7 @@ def _sourced(data: bytes, folder: Path) -> None:
     (folder / "scripts" / "config.env").write_bytes(b"A=1\n")
     (folder / "train.sh").write_bytes(data)
     (folder / "scripts" / "run.sh").write_bytes(data)
-    for path in sourced_files(str(folder), {"train.sh", "scripts/run.sh"}, []):
+    for path in named_files(str(folder), {"train.sh", "scripts/run.sh"}, []):
         assert (folder / path).resolve().is_relative_to(folder.resolve())
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.model import UsageError
 from precfix.codemod.source import reading
-from precfix.codemod.source.discovery import Limits, discover
+from precfix.codemod.source.discovery import BY_NAME, ENVIRONMENT, EXCLUDED, IGNORED, Limits, discover
 from precfix.codemod.source.ignoring import IgnoreRules, compile_patterns
 from precfix.codemod.source.project import Project
 
@@ -154,12 +154,66 @@ def test_a_linked_work_tree_is_read_without_complaint(tmp_path: Path) -> None:
 
 def test_default_and_own_excludes(tmp_path: Path) -> None:
     tree(tmp_path, "a.py", "venv/a.py", "node_modules/x/a.py", "p.egg-info/a.py", "x/build/a.py", ".hidden/a.py")
-    tree(tmp_path, "myenv/lib/a.py", "myenv/pyvenv.cfg", "third_party/a.py", "tests/a.py", "tests/keep/b.py")
+    tree(tmp_path, "third_party/a.py", "tests/a.py", "tests/keep/b.py")
     assert paths(tmp_path, excludes=("third_party/", "/tests/*", "!/tests/keep")) == [
         ".hidden/a.py",
         "a.py",
         "tests/keep/b.py",
     ]
+
+
+def test_of_an_environment_only_what_it_made_is_left_out(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py", "own/pyvenv.cfg", "own/bin/python", "own/lib/python3.12/site-packages/x.py", "own/train.py")
+    tree(tmp_path, "own/share/jupyter/kernel.json", "conda/conda-meta/history", "conda/lib/x.py", "conda/y.json")
+    tree(tmp_path, "old/bin/activate", "old/lib/python2.7/os.py")
+    found = discover([tmp_path], (), Limits())
+    assert sorted(found.paths) == ["a.py", "own/train.py"]
+    assert {path for path, reason in found.left_out.items() if reason == ENVIRONMENT} == {
+        "conda/conda-meta/", "conda/lib/", "old/bin/", "old/lib/", "own/bin/", "own/lib/", "own/share/",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mark", ["pyvenv.cfg", "conda-meta/pinned"])
+def test_the_mark_of_an_environment_alone_hides_nothing(tmp_path: Path, mark: str) -> None:
+    tree(tmp_path, f"sub/{mark}", "sub/train.py", "sub/lib/model.py", "sub/bin/run.py", "env/world.py")
+    assert {"sub/train.py", "sub/lib/model.py", "sub/bin/run.py", "env/world.py"} <= {*paths(tmp_path)}
+
+
+def test_a_library_folder_of_the_project_beside_an_environment_is_read(tmp_path: Path) -> None:
+    tree(tmp_path, "sub/pyvenv.cfg", "sub/bin/activate", "sub/lib/model.py")
+    assert paths(tmp_path) == ["sub/lib/model.py"]
+
+
+def test_what_is_passed_over_is_told(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py", "mine.json", "data/x.json", "venv/b.py", "x/__pycache__/c.py", "out/d.py", "notes.docx")
+    (tmp_path / ".gitignore").write_text("mine.json\ndata\n*.docx\n")
+    assert discover([tmp_path], ("out/",), Limits()).left_out == {
+        "data/": IGNORED,
+        "mine.json": IGNORED,
+        "out/": EXCLUDED,
+        "venv/": BY_NAME,
+    }
+
+
+def test_settings_that_git_ignores_are_read_in_a_folder_that_is_named(tmp_path: Path) -> None:
+    tree(tmp_path, ".git/HEAD", "config/config.json", "config/mine/config.toml", "config/x.py", "config/inner/y.yaml")
+    (tmp_path / ".gitignore").write_text("config/*.json\n*.toml\nconfig/x.py\n")
+    (tmp_path / "config" / "inner" / ".gitignore").write_text("*.yaml\n")
+    assert paths(tmp_path) == []
+    assert paths(tmp_path / "config") == ["config.json", "mine/config.toml"]
+
+
+@pytest.mark.parametrize("ignored", ["config/", "/config/*", "*.json", "config/config.json"])
+def test_what_a_trainer_reads_unasked_is_read_though_git_ignores_it(tmp_path: Path, ignored: str) -> None:
+    tree(tmp_path, ".git/HEAD", "config/config.json", "config/other.json")
+    (tmp_path / ".gitignore").write_text(ignored + "\n")
+    found = discover([tmp_path], (), Limits(), unasked=["config/config.json", "config/config.env", "*.sh"])
+    assert "config/config.json" in found.paths
+    assert ("config/other.json" in found.paths) == (ignored == "config/config.json")
+    assert "config/config.json" not in found.left_out
+    assert (
+        "config/config.json" not in discover([tmp_path], ("config/",), Limits(), unasked=["config/config.json"]).paths
+    )
 
 
 def test_root_of_several_paths(tmp_path: Path) -> None:

@@ -63,6 +63,13 @@ UNBOUND = {
     "one branch": "def f(a):\n    if a:\n        x = 1\n    return 1 + MARK",
     "below": "def f():\n    y = MARK\n    x = 1\n    return x",
     "in a try": "def f():\n    try:\n        x = int('1')\n    except ValueError:\n        pass\n    return MARK",
+    "after the loop": "def f(items):\n    for x in items:\n        pass\n    return MARK",
+    "deleted": "def f():\n    x = 1\n    del x\n    return MARK",
+    "deleted on one path": "def f(a):\n    x = 1\n    if a:\n        del x\n    return MARK",
+    "deleted in a loop": "def f(n):\n    x = 1\n    for _ in range(n):\n        y = MARK\n        del x",
+    "a test that changes": "def f(a, b):\n    if a:\n        x = 1\n    a = b\n    if a:\n        return MARK",
+    "a test that is thrown": "def f(r):\n    if r.random():\n        x = 1\n    if r.random():\n        return MARK",
+    "called too early": "def f():\n    return MARK\n\ndef g():\n    f()\n\ng()\nx = 1",
     "another function": "def g():\n    x = 1\n\ndef f():\n    return MARK",
     "read by one side of a condition": "def f(a):\n    if a:\n        x = 1\n    return (x if a else 0) + MARK",
     "an exception": "def f():\n    try:\n        pass\n    except ValueError as x:\n        pass\n    return MARK",
@@ -86,7 +93,7 @@ def test_names_that_may_have_none(name: str, tmp_path: Path) -> None:
 CLASS = """
 class Net:
     {body}
-    def __init__(self, wide):
+    def __init__(self, wide=None):
         {start}
 
     def later(self):
@@ -106,6 +113,10 @@ THERE = {
 NOT_THERE = {
     "nobody sets it": ("pass", "pass", "pass"),
     "under a flag": ("pass", "if wide: self.x = 1", "pass"),
+    "taken away": ("pass", "self.x = 1", "del self.x"),
+    "perhaps None": ("pass", "self.x = 1 if wide else None", "pass"),
+    "given, or None": ("pass", "self.x = wide", "pass"),
+    "made None elsewhere": ("def drop(self): self.x = None", "self.x = 1", "pass"),
     "read under a flag": ("pass", "pass", "wide and print(self.x)"),
 }
 
@@ -126,6 +137,34 @@ def test_attributes_that_may_not(name: str, tmp_path: Path) -> None:
 
 
 OLD = "[options]\ninstall_requires =\n    torch>=1.9\n"
+OPTIONAL = "def f(x, c=None):\n    {}\n    return 1 + MARK"
+PRESENT = {
+    "tested": OPTIONAL.format("if c is None: return 0"),
+    "used above": OPTIONAL.format("print(c.shape)"),
+    "used here": "def f(x, c=None):\n    return c.shape + MARK",
+    "no default": "def f(x, c):\n    return 1 + MARK",
+}
+ABSENT = {
+    "a default of None": OPTIONAL.format("pass"),
+    "tested elsewhere": OPTIONAL.format("if c is not None: x = x + c"),
+    "used under a test": OPTIONAL.format("if c is not None: x = x + c.sum()"),
+    "annotated": "def f(c: Optional[Tensor]):\n    return 1 + MARK",
+    "given on one path": "def f(a):\n    c = None\n    if a: c = a\n    return 1 + MARK",
+}
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_variables_that_are_not_none(name: str, tmp_path: Path) -> None:
+    assert at_mark(opened(tmp_path, PRESENT[name]), "c.dtype").applicability is Applicability.SAFE
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_variables_that_may_be_none(name: str, tmp_path: Path) -> None:
+    fix = at_mark(opened(tmp_path, ABSENT[name]), "c.dtype")
+    assert fix.applicability is Applicability.UNSAFE
+    assert fix.message.endswith("c may be None here")
+
+
 RELEASES = {
     "no manifest": ({}, "unsafe"),
     "a bound": ({"requirements.txt": "torch>=2.4"}, "safe"),

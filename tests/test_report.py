@@ -178,6 +178,7 @@ def test_a_finding_in_full() -> None:
         "  = or [display-only] think: choose one\n"
         "\n"
         "1 finding in 1 file; 1 fixable\n"
+        "Read 3 files.\n"
     )
 
 
@@ -198,6 +199,23 @@ def test_why_a_finding_is_not_fixed(fixes: list[Fix], unsafe_fixes: bool, reason
     assert reason is None or reason in given[0]
 
 
+def test_what_was_left_out_is_counted_by_reason() -> None:
+    left_out = (
+        Skipped("data/", "named by .gitignore"),
+        Skipped("env/bin/", "of a Python environment"),
+        Skipped("env/lib/", "of a Python environment"),
+        Skipped("mine.json", "named by .gitignore"),
+    )
+    report = Report(TARGET, (), files_seen=1, skipped=(Skipped("x.py", "not parsed"),), left_out=left_out)
+    left = "1 file and 1 folder named by .gitignore, 2 folders of a Python environment"
+    assert shown(report).splitlines()[-2:] == [
+        "No precision mistakes found in 1 file (1 file skipped).",
+        f"Read 1 file, skipped 1; left out {left}; -v lists them.",
+    ]
+    assert "  left out: mine.json (named by .gitignore)" in shown(report, level=Level.VERBOSE).splitlines()
+    assert shown(report, level=Level.QUIET) == ""
+
+
 def test_summary_counts() -> None:
     findings = (
         finding(fixes=[fix()]),
@@ -205,8 +223,9 @@ def test_summary_counts() -> None:
         finding(Span(2, 3, 2, 4), [fix(level=SHOWN)], path="b.py"),
     )
     report = Report(TARGET, findings, files_seen=9)
-    assert shown(report).splitlines()[-1] == "3 findings in 2 files; 2 fixable (1 with --unsafe-fixes)"
-    assert shown(report, unsafe_fixes=True).splitlines()[-1] == "3 findings in 2 files; 2 fixable"
+    told = "3 findings in 2 files; 2 fixable (1 with --unsafe-fixes)"
+    assert shown(report).splitlines()[-2:] == [told, "Read 9 files."]
+    assert shown(report, unsafe_fixes=True).splitlines()[-2] == "3 findings in 2 files; 2 fixable"
     assert shown(Report(TARGET, (), files_seen=9)) == "No precision mistakes found in 9 files.\n"
     assert shown(Report(TARGET, (), files_seen=1)) == "No precision mistakes found in 1 file.\n"
 
@@ -431,6 +450,7 @@ def test_json_in_full() -> None:
         *(TARGET, (one,)),
         changes=(FileChange("train.py", b"a", b"b"),),
         skipped=(Skipped("x.py", "line 3: invalid syntax"),),
+        left_out=(Skipped("env/lib/", "of a Python environment"),),
         failed_rules=(Skipped("PF102", "ValueError"),),
         files_seen=7,
         files_parsed=2,
@@ -471,6 +491,7 @@ def test_json_in_full() -> None:
             }
         ],
         "skipped": [{"filename": "x.py", "reason": "line 3: invalid syntax"}],
+        "left_out": [{"filename": "env/lib/", "reason": "of a Python environment"}],
         "silenced": [
             {
                 "code": "PF101",
@@ -503,7 +524,9 @@ def test_json_in_full() -> None:
             "files_parsed": 2,
             "files_changed": 1,
             "skipped": 1,
+            "left_out": 1,
             "silenced": 2,
+            "off_target": [],
         },
     }
 

@@ -118,8 +118,18 @@ def test_helpers_in_another_file_are_reported_only(tmp_path: Path) -> None:
     assert finding.fixes == ()
 
 
+SAVED = SAVE.replace("opt.state_dict()", 'opt.state_dict(), "scaler": scaler.state_dict()')
+
+
+def test_a_state_that_is_saved_and_never_loaded(tmp_path: Path) -> None:
+    (finding,) = findings(RULE, tmp_path, script(SAVED))
+    assert finding.message.startswith("the optimizer's state is loaded and the scaler's is not, though it is saved")
+    assert [(fix.name, fix.applicability.value) for fix in finding.fixes] == [("load", "unsafe")]
+
+
 RIGHT = {
-    "saved": script(SAVE.replace("opt.state_dict()", 'opt.state_dict(), "scaler": scaler.state_dict()')),
+    "saved and loaded": script(SAVED, LOAD + '\nscaler.load_state_dict(checkpoint["scaler"])'),
+    "saved, the key is read": script(SAVED, LOAD + '\nrestore(scaler_state=checkpoint["scaler"])'),
     "never resumed": script(load="pass"),
     "never saved": script(save="pass"),
     "weights only": script(save='torch.save(model.state_dict(), "m.pt")'),

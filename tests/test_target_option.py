@@ -66,3 +66,49 @@ def test_an_unknown_target_is_a_usage_error(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "half").code == 2
+
+
+OLD_LOOP = """\
+import torch
+from torch.cuda.amp import GradScaler, autocast
+
+
+def train(model, optimizer, loader):
+    scaler = GradScaler()
+    for batch in loader:
+        with autocast():
+            loss = model(batch).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+def test_what_is_not_at_the_target_is_said_last(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing may be written for an unknown PyTorch; the run that stays behind is named, and the code is 1."""
+    write_tree(tmp_path, {"train.py": OLD_LOOP})
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed")
+    assert (tmp_path / "train.py").read_text() == OLD_LOOP
+    assert (done.code, done.out.splitlines()[-1]) == (1, "Not at bf16-mixed: train.py:6 (fp16-mixed).")
+
+
+def test_a_project_at_its_target_has_no_such_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tree(tmp_path, {"train.py": OLD_LOOP, "requirements.txt": "torch==2.1\n"})
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed")
+    assert "dtype=torch.bfloat16" in (tmp_path / "train.py").read_text()
+    assert "Not at" not in done.out
+
+
+def test_a_move_leaves_deprecations_unless_they_are_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tree(tmp_path, {"train.py": OLD_LOOP, "requirements.txt": "torch>=2.4\n"})
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "fp16-mixed")
+    assert (tmp_path / "train.py").read_text() == OLD_LOOP
+    assert "a move leaves this: migrate without --to, or with --fix PF301=respell" in done.out
+    precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "fp16-mixed", "--fix", "PF301=respell")
+    assert "from torch.amp import GradScaler, autocast" in (tmp_path / "train.py").read_text()

@@ -39,6 +39,15 @@ def dtypes(root: Path, source: str, **more: str) -> set[str]:
 
 
 WAYS = {
+    "the test of an elif, whatever the branch above assigns": (
+        "def f(d):\n    x = d.kind\n    if x == 1:\n        x = torch.half\n    elif use(x):\n        pass\n",
+        {"?"},
+    ),
+    "an else in a loop sees what the other branch assigned in the round before": (
+        "def f(d):\n    x = d.kind\n    for _ in d:\n        if d.a:\n            x = torch.half\n"
+        "        else:\n            use(x)\n",
+        {"?", "float16"},
+    ),
     "a chain of names": ("a = torch.half\nb = a\nc = b\nuse(c)", {"float16"}),
     "or": ("use(given or torch.half)", {"?", "float16"}),
     "a walrus": ("use(kept := torch.half)", {"float16"}),

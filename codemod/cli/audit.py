@@ -33,7 +33,7 @@ def run_audit(request: AuditRequest) -> int:
     if request.output_format is AuditFormat.JSON:
         write_bytes(json_of(report, project, ledger.declarations, ledger.runs).encode(), request.output)
     elif request.output_format is AuditFormat.MARKDOWN:
-        write_bytes(markdown_audit(ledger.runs, report.findings, target, locate).encode(), request.output)
+        write_bytes(markdown_audit(ledger.runs, report, locate).encode(), request.output)
     else:
-        show_lines(show_audit(ledger.runs, report.findings, target, locate), request.output, request.color.wanted)
+        show_lines(show_audit(ledger.runs, report, locate), request.output, request.color.wanted)
     return exit_code(report, False, opened.named)

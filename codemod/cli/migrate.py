@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import UsageError
-from ..outcome import Report
+from ..outcome import FileChange, Report
+from ..source.documents import Document
+from ..source.project import Project
 from .answering import looked_at
 from .commands import MigrateRequest, words_of
 from .options import MigrateFormat
@@ -52,7 +54,7 @@ def run_migrate(request: MigrateRequest) -> int:
     aims = opened.project.profile is not None or opened.project.target is not None
     if not request.quiet and (request.verbose or aims):
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
-    report = opened.completed(_migrated(opened, request, terminal))
+    report = _measured(opened, opened.completed(_migrated(opened, request, terminal)))
     check_chosen(report, request.fix, opened.known)
     if request.preview and not request.interactive:
         looked_at(opened, request, report)
@@ -72,7 +74,24 @@ def run_migrate(request: MigrateRequest) -> int:
     if request.quiet or request.output is not None or request.chosen_format is not MigrateFormat.TEXT:
         tell_of_unread(report, opened.named)
     left = bool(report.changes) if request.preview else False
-    return exit_code(report, left or bool(report.remaining), opened.named)
+    return exit_code(report, left or bool(report.remaining or report.off_target), opened.named)
+
+
+def _measured(opened: Opened, report: Report) -> Report:
+    """The report with the runs that are not at the target that was asked for."""
+    if opened.project.target is None:
+        return report
+    from ..trainers.writing.off_target import runs_off_target
+
+    project = opened.project
+    texts = {change.path: _text_of(project, change) for change in report.changes}
+    return replace(report, off_target=runs_off_target(project.with_texts(texts) if texts else project))
+
+
+def _text_of(project: Project, change: FileChange) -> str:
+    document = project.document(change.path)
+    assert document is not None, "a file that was changed was read"
+    return Document(change.path, document.kind, change.after).text
 
 
 def _terminal(request: MigrateRequest) -> Terminal:

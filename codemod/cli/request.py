@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STDIN_NAME = "stdin.py"
 """What a file from standard input is called when nobody says it."""
 TARGET_RULE = "PF001"
+UPKEEP = ("PF301",)
+"""Rules whose fixes keep code up to date and move no precision."""
 DECLARED = "declared by the project itself"
 """Where the target comes from when nobody has named one."""
 
@@ -89,6 +91,7 @@ def open_request(request: Request) -> Opened:
         changed=changed_since(project.root, request.diff_base) if request.diff_base is not None else None,
         always=TARGET_RULE if _moves_anyway(request) else "",
         whole=_is_whole(request, project.root, root),
+        shown_only=_left_by_a_move(request, known),
     )
     stdin = next(filter(project.is_checked, project.paths), "") if request.is_stdin else ""
     named = [stdin] if stdin else _named_files(request.paths, project)
@@ -100,8 +103,9 @@ def open_request(request: Request) -> Opened:
 
 
 def _project(request: Request) -> tuple[Project, SettingsTree]:
+    from ...transforms.frameworks import load_frameworks
     from ..screening.path_patterns import PathPatterns
-    from ..source.discovery import root_of
+    from ..source.discovery import EXCLUDED, root_of
     from ..source.project import Project
 
     if request.is_stdin and request.project is None:
@@ -113,7 +117,9 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     at_root = Settings() if request.isolated else settings_of(root)
     left_out = PathPatterns(at_root.exclude, root).match if at_root.exclude else None
     given = _given(request, root)
-    project = Project.open(request.read, excludes=request.exclude or (), leave_out=left_out, given=given)
+    unasked = [name for each in load_frameworks(at_root.frameworks) for name in each.recognize.unasked]
+    excludes = request.exclude or ()
+    project = Project.open(request.read, excludes=excludes, leave_out=left_out, given=given, unasked=unasked)
     if request.project is not None:
         project = project.checking(given or _below(request.paths, project))
     if request.isolated:
@@ -123,7 +129,9 @@ def _project(request: Request) -> tuple[Project, SettingsTree]:
     if nested:
         patterns = PathPatterns(nested, root)
         named = set(_named_files(request.paths, project))
-        project = project.without(path for path in project.paths if path not in named and patterns.match(path))
+        excluded = [path for path in project.paths if path not in named and patterns.match(path)]
+        project.discovery.left_out.update(dict.fromkeys(excluded, EXCLUDED))
+        project = project.without(excluded)
     return project, settings
 
 
@@ -286,6 +294,14 @@ def _selected(
 def _moves_anyway(request: Request) -> bool:
     """Whether ``--to`` was given and nothing else on the command line: settings do not take it back."""
     return request.to is not Regime.AUTO and not request.select and not request.ignore
+
+
+def _left_by_a_move(request: Request, known: Sequence[Rule]) -> frozenset[str]:
+    """The rules that move nothing: ``--to`` asks for a move, and leaves their fixes unless they are named too."""
+    asked = {item.partition("=")[0] for item in getattr(request, "fix", None) or ()}
+    if request.to is Regime.AUTO or request.select:
+        return frozenset()
+    return frozenset(UPKEEP) - {rule_named(code, known).code for code in asked}
 
 
 def _words(text: str | None) -> tuple[str, ...] | None:

@@ -11,13 +11,14 @@ from ..python.functions import FunctionTarget, method_of
 from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from ..torch.dtypes import HALVES
-from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
 from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
+from .half_possible import can_be_half
+from .handed import handed_over, lacks_dtypes
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
@@ -184,7 +185,7 @@ class FlowAnalysis:
     def own_weights(self, found: ProjectClass) -> Atom:
         """The symbol for the weights of a class."""
         if found not in self._weights:
-            self._weights[found] = weights_atom(found, can_be_half=weights_can_be_half(self.project))
+            self._weights[found] = weights_atom(found, can_be_half=can_be_half(self.project, found))
         return self._weights[found]
 
     def method(self, found: ProjectClass, name: str) -> FunctionTarget | None:
@@ -265,25 +266,6 @@ class FlowAnalysis:
                     weights = bindings.get(entry.weights.symbol, (entry.weights,))
                     _, model = symbols.get(entry.weights.symbol, (expression, value))
                     report_input(frame, node, expression, value, weights, receiver, handed_on=model)
-
-
-def lacks_dtypes(value: Value) -> bool:
-    """Whether some tensor in a value may have a dtype that is not known."""
-    if value.items is not None:
-        return any(lacks_dtypes(item) for item in value.items)
-    return value.kind is Kind.UNKNOWN or (value.kind is Kind.TENSOR and not value.atoms)
-
-
-def handed_over(
-    target: FunctionTarget, node: ast.Call, positional: list[NodeValue], named: list[tuple[str, ast.expr, Value]]
-) -> dict[str, NodeValue]:
-    """What a call gives each parameter, ``**record`` by the keys that it is known to hold."""
-    values = dict(positional) | {item: value for key, item, value in named if key != "**"}
-    arguments = target.arguments(node)
-    found = {name: (item, values.get(item, UNKNOWN_VALUE)) for name, item in arguments.items()}
-    unpacked = {item.value for item in node.keywords if item.arg is None}
-    known = {parameter.arg for parameter in parameters_of(target.node)} - found.keys()
-    return found | {key: (item, value) for key, item, value in named if item in unpacked and key in known}
 
 
 def substituted(

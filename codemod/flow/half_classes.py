@@ -22,6 +22,7 @@ from ..torch.weights import cast_dtype
 from .analysis import FlowAnalysis, flow_of
 from .classes import ProjectClass
 from .contexts import autocasts_by_node
+from .parts import classes_named
 
 WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
@@ -74,7 +75,7 @@ def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: Place, found: 
             waiting += _bases(analysis, current)
             constructor = analysis.method(current, "__init__")
             if constructor is not None:
-                named = _classes_named(analysis, constructor.module, constructor.node)
+                named = classes_named(analysis.project, constructor.module, constructor.node)
                 waiting += [item for item in named if analysis.is_module(item)]
 
 
@@ -83,21 +84,3 @@ def _bases(analysis: FlowAnalysis, owner: ProjectClass) -> list[ProjectClass]:
     bases = node.bases if isinstance(node, ast.ClassDef) else []
     known = [class_of(analysis.project, owner.module, item) for item in bases]
     return [ProjectClass(*item) for item in known if item is not None]
-
-
-def _classes_named(
-    analysis: FlowAnalysis, module: ModuleNames, node: ast.AST, inside: bool = True
-) -> list[ProjectClass]:
-    """The classes of the project that are read in ``node``, or in the tables of the file that are read there."""
-    found = []
-    for item in ast.walk(node):
-        if isinstance(item, ast.Name | ast.Attribute) and isinstance(item.ctx, ast.Load):
-            known = class_of(analysis.project, module, item)
-            if known is not None:
-                found.append(ProjectClass(*known))
-            elif inside and isinstance(item, ast.Name):
-                tables = [binding.value for binding in module.module_scope.bindings.get(item.id, ())]
-                for table in tables:
-                    if isinstance(table, ast.Dict):
-                        found += _classes_named(analysis, module, table, inside=False)
-    return found

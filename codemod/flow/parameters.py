@@ -55,7 +55,8 @@ def parameter_symbol(function: FunctionNode, name: str) -> str:
 def _symbol(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Atom:
     source = frame.source(parameter, f"{parameter.arg} is given to {function.name}, in the dtype of the model")
     text = parameter_symbol(function, parameter.arg)
-    half = weights_can_be_half(frame.project)
+    own = frame.own_weights
+    half = own.can_be_half if own is not None else weights_can_be_half(frame.project)
     return Atom(symbol=text, role=Role.PARAMETER, can_be_half=half, source=source)
 
 

@@ -18,17 +18,17 @@ from ..model import (
     InsertStatement,
     ReplaceExpression,
     SetArgument,
-    Span,
     WrapStatements,
 )
 from ..python.bound import always_sets, is_bound_at
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.names import ModuleNames, attribute_chain
 from ..releases.gates import is_gated
 from ..releases.pins import allowed
 from ..source.project import Project
 from .apis import KEYWORDS_SINCE, TORCH_SINCE, since
-from .attributes import has_attribute
+from .attributes import has_attribute, is_not_none
 from .needs import Known, Need, Release
+from .nodes import module_of, node_at
 
 _KEPT = "_kept_by_the_edit_"
 """Stands for an expression that an edit leaves as it is written."""
@@ -107,10 +107,9 @@ def _written(project: Project, edit: Edit) -> _Written | Known | None:
         span, text, keyword = operation.span, operation.text, ""
     else:
         return None
-    document = project.document(edit.path)
-    module = names_of(project, document) if document is not None else None
+    module = module_of(project, edit)
     kind = ast.expr if isinstance(operation, ReplaceExpression | SetArgument) else ast.stmt
-    node = _node_at(project, module, span, kind) if module is not None else None
+    node = node_at(project, module, span, kind) if module is not None else None
     code = _parsed(text)
     if module is None or node is None or code is None:
         return Known(False, "the new code cannot be read by itself")
@@ -127,26 +126,6 @@ def _parsed(text: str) -> ast.AST | None:
     return None
 
 
-class _ByRow:
-    """The nodes of a module by the row on which they begin."""
-
-    def __init__(self, module: ModuleNames) -> None:
-        self.rows: dict[int, list[ast.expr | ast.stmt]] = {}
-        for node in module.nodes:
-            if isinstance(node, ast.expr | ast.stmt):
-                self.rows.setdefault(node.lineno, []).append(node)
-
-
-def _node_at(project: Project, module: ModuleNames, span: Span, kind: type[ast.AST]) -> ast.AST | None:
-    """The expression or statement that stands at ``span``."""
-    rows = project.memo(_rows_of, module).rows
-    return next((node for node in rows.get(span.row, ()) if isinstance(node, kind) and module.span(node) == span), None)
-
-
-def _rows_of(project: Project, module: ModuleNames) -> _ByRow:
-    return _ByRow(module)
-
-
 # --- names and attributes ---------------------------------------------------------------------------------------------
 
 
@@ -160,9 +139,12 @@ def _names(written: _Written, added: dict[str, str], made: set[str]) -> Iterator
         if name not in read | own | made | {_KEPT}:
             known = _can_be_read(written, name, added)
             yield Known(known, f"{name} may have no value here on some path")
-    for attribute in _attributes_of_self(written.code):
-        known = has_attribute(written.module, attribute, written.node, evaluated)
-        yield Known(known, f"self.{attribute} may not exist here")
+    for name in sorted(_asked_in(written.code) - own - made - set(added)):
+        known = is_not_none(written.module, name, written.node, evaluated)
+        yield Known(known, f"{name} may be None here")
+    for attribute, used in _attributes_of_self(written.code):
+        known = has_attribute(written.module, attribute, written.node, evaluated, used=used)
+        yield Known(known, f"self.{attribute} may {'be None, or ' if used else ''}not exist here")
 
 
 def _is_read(node: ast.Name) -> bool:
@@ -178,9 +160,24 @@ def _can_be_read(written: _Written, name: str, added: dict[str, str]) -> bool:
     return follows or is_bound_at(module, name, node)
 
 
-def _attributes_of_self(code: ast.AST) -> list[str]:
+def _asked_in(code: ast.AST) -> set[str]:
+    """The variables of which the new code asks for an attribute."""
+    owners = (item.value for item in ast.walk(code) if isinstance(item, ast.Attribute))
+    return {item.id for item in owners if isinstance(item, ast.Name)} - {"self", _KEPT} - _tested_in(code)
+
+
+def _tested_in(code: ast.AST) -> set[str]:
+    """What the new code itself tests for None."""
+    tests = (item for item in ast.walk(code) if isinstance(item, ast.Compare) and isinstance(item.ops[0], ast.IsNot))
+    return {ast.unparse(item.left) for item in tests}
+
+
+def _attributes_of_self(code: ast.AST) -> list[tuple[str, bool]]:
+    """The attributes of ``self`` that are read, and whether something is asked of their value."""
     found = (attribute_chain(item) for item in ast.walk(code) if isinstance(item, ast.Attribute))
-    return sorted({chain[1] for chain in found if chain is not None and len(chain) > 1 and chain[0] == "self"})
+    chains = [chain for chain in found if chain is not None and len(chain) > 1 and chain[0] == "self"]
+    used = {chain[1] for chain in chains if len(chain) > 2 and ".".join(chain[:2]) not in _tested_in(code)}
+    return sorted((name, name in used) for name in {chain[1] for chain in chains})
 
 
 _BRANCHING = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -201,13 +201,13 @@ def _own_bf16_condition(project: Project, scaler: Scaler) -> ast.expr | None:
     for _, test, holds in conditions_of(project, scaler):
         for item in conditions.given(test, holds):
             named = {as_dtype(value) for value in item.values}
-            switch = named == {True} and _switches_bf16_on(item.text)
+            switch = named == {True} and switches_bf16_on(item.text)
             if item.equal and (named == {BF16} or switch):
                 return test
     return None
 
 
-def _switches_bf16_on(text: str) -> bool:
+def switches_bf16_on(text: str) -> bool:
     """Whether the truth of ``args.use_bf16`` means bf16; that of ``args.no_bf16`` does not."""
     name = text.rpartition(".")[2].lower()
     return as_dtype(name) == BF16 and not any(word in name.replace("-", "_").split("_") for word in NEGATIONS)

@@ -33,9 +33,16 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
     """
     if not bindings or bindings[0].scope is not module.scope_of(use):
         return bindings
-    line, around = getattr(use, "lineno", 0), set(module.ancestors(use))
-    candidates = [item for item in bindings if _line(item) < line]
-    certain = [item for item in candidates if item.kind == "parameter" or module.parents.get(item.node) in around]
+    line, path = getattr(use, "lineno", 0), [use, *module.ancestors(use)]
+    around = set(path[1:])
+    above = [item for item in bindings if _line(item) < line]
+    elsewhere = {item for item in above if _is_in_other_arm(module, item.node, path)}
+    candidates = [item for item in above if item not in elsewhere or _is_repeated(module, item.node)]
+    certain = [
+        item
+        for item in candidates
+        if item.kind == "parameter" or (item not in elsewhere and module.parents.get(item.node) in around)
+    ]
     last = max(certain, key=_line, default=None)
     start = _line(last) if last is not None else -1
     kept = [item for item in candidates if item is last or _line(item) > start]
@@ -45,6 +52,20 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
 
 
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def _is_in_other_arm(module: ModuleNames, statement: ast.AST, path: list[ast.AST]) -> bool:
+    """Whether a statement stands in one branch of an ``if`` of which the other branch, or the test, holds the use."""
+    parent = module.parents.get(statement)
+    if not isinstance(parent, ast.If) or parent not in path[1:]:
+        return False
+    branch = path[path.index(parent) - 1]
+    return branch is parent.test or (statement in parent.body) != (branch in parent.body)
+
+
+def _is_repeated(module: ModuleNames, statement: ast.AST) -> bool:
+    """Whether a loop runs a statement again: what it binds is seen everywhere in the next round."""
+    return any(isinstance(item, LOOPS) for item in module.ancestors(statement))
 
 
 def _line(binding: Binding) -> int:

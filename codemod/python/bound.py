@@ -6,7 +6,8 @@ import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
 
-from .names import FunctionNode, ModuleNames
+from .lost import is_called_early, is_deleted, may_change
+from .names import Binding, FunctionNode, ModuleNames
 from .paths import guard_facts, leaving_statement, position
 
 BUILTINS = frozenset(dir(builtins))
@@ -24,24 +25,44 @@ def is_bound_at(module: ModuleNames, name: str, node: ast.AST) -> bool:
     bindings = module.scope_of(node).lookup(name)
     if not bindings:
         return name in BUILTINS
+    owner = bindings[0].scope.node
+    if is_deleted(module, name, node, owner) or all(isinstance(item.node, ast.ExceptHandler) for item in bindings):
+        return False
     if any(item.kind == "parameter" for item in bindings):
         return True
-    owner = bindings[0].scope.node
     if _is_bound_around(module, name, node, owner):
-        return True
-    under_the_same_test = guard_facts(module, node)
+        return not _is_too_early(module, bindings, node)
     return bindings[0].scope is module.scope_of(node) and any(
-        position(item.node) < position(node)
-        and _is_certain_under(module, item.node, node)
-        and guard_facts(module, item.node) <= under_the_same_test
+        _is_bound_under_the_same_test(module, name, item.node, node)
         for item in bindings
         if isinstance(item.node, ast.stmt)
     )
 
 
+def _is_too_early(module: ModuleNames, bindings: Sequence[Binding], node: ast.AST) -> bool:
+    """Whether the module itself calls the function around ``node`` before it gives the name its value."""
+    if bindings[0].scope is not module.module_scope or module.scope_of(node).function is module.module_scope:
+        return False
+    if any(item.kind in ("import", "function", "class") for item in bindings):
+        return False
+    return is_called_early(module, node, bindings[0].node)
+
+
+def _is_bound_under_the_same_test(module: ModuleNames, name: str, statement: ast.stmt, node: ast.AST) -> bool:
+    facts = guard_facts(module, statement)
+    return (
+        position(statement) < position(node)
+        and _assigns(module, statement, name)
+        and _is_certain_under(module, statement, node)
+        and facts <= guard_facts(module, node)
+        and not may_change(module, (text for text, _ in facts), statement, node)
+    )
+
+
 def is_set_at(module: ModuleNames, attribute: str, node: ast.AST) -> bool:
     """Whether ``attribute`` (``self.dtype``) certainly was given a value above ``node`` in the same function."""
-    return _is_bound_around(module, attribute, node, module.scope_of(node).function.node)
+    owner = module.scope_of(node).function.node
+    return _is_bound_around(module, attribute, node, owner) and not is_deleted(module, attribute, node, owner)
 
 
 def always_sets(module: ModuleNames, owner: ast.AST, name: str) -> bool:

@@ -10,6 +10,7 @@ from ..torch.dtypes import TORCH_DTYPES, Constant, Dtype, Given, as_dtype
 from .bindings import values_at
 from .exits import earlier_tests
 from .names import ModuleNames, Scope, attribute_chain
+from .paths import guards
 
 MAX_DEPTH = 10
 
@@ -133,6 +134,12 @@ class Conditions:
 def conditions_in(project: Project, module: ModuleNames) -> Conditions:
     """The conditions of one module."""
     return project.memo(Conditions, module)
+
+
+def never_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test that a constant decides keeps ``node`` from running: ``use_amp = False``, ``if use_amp:``."""
+    conditions = conditions_in(project, module)
+    return any(conditions.decide(guard.test, ()) is (not guard.holds) for guard in guards(module, node))
 
 
 def _is_question(test: ast.expr) -> bool:

@@ -88,6 +88,15 @@ def certainly_has(project: Project, package: str, release: str, near: str) -> bo
     return versions is not None and not versions.may_be_below(release)
 
 
+def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Place | None]:
+    """The newest release of ``package`` that some manifest allows, where all of them have a bound, and its place."""
+    pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
+    bounds = [(upper, pin.place) for pin in pins if (upper := _upper(pin.specifiers)) is not None]
+    if not bounds or len(bounds) < len(pins):
+        return None, None
+    return max(bounds, key=lambda bound: bound[0])
+
+
 def _all_pins(project: Project) -> tuple[Pin, ...]:
     found: list[Pin] = []
     for path in project.paths:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..model import Finding, Span
-from ..outcome import RunEntry, RunReport, Target
+from ..outcome import Report, RunEntry, RunReport
 from . import Locate
 from .frame import OutputLine
 from .printable import printable
+from .tally import what_was_read
 
 COLUMNS = ("role", "value", "where", "said by", "")
 WHERE = 2
@@ -19,10 +20,9 @@ STYLES = {"wins": "good", "overridden": "unsafe", "contradicts": "bad"}
 TITLES = {"torch": "code"}
 
 
-def show_audit(
-    runs: Sequence[RunReport], findings: Sequence[Finding], target: Target, locate: Locate
-) -> Iterator[OutputLine]:
-    """Lines of the tables, then what contradicts."""
+def show_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> Iterator[OutputLine]:
+    """Lines of the tables, then what contradicts, then what was read."""
+    findings, target = report.findings, report.target
     for run in runs:
         yield (printable(run.title), "place"), (f"  {printable(run.path)}:{run.row}", "note")
         yield (("  runs ", "text"), (run.regime, "rule" if run.regime == "unknown" else "good"), (_roles(run), "note"))
@@ -33,10 +33,14 @@ def show_audit(
         yield (finding.code, "rule"), (f" {place} ", "place"), (printable(finding.message), "text")
     yield ((_summary(runs, findings), "place"),)
     yield ((f"target {target.regime} ({printable(target.source)})", "note"),)
+    for each in report.skipped:
+        yield ((printable(f"  skipped: {each.path}: {each.reason}"), "note"),)
+    yield ((what_was_read(report), "note"),)
 
 
-def markdown_audit(runs: Sequence[RunReport], findings: Sequence[Finding], target: Target, locate: Locate) -> str:
+def markdown_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> str:
     """The same as Markdown."""
+    findings, target = report.findings, report.target
     lines = [
         "# Precision of this project",
         "",
@@ -59,6 +63,7 @@ def markdown_audit(runs: Sequence[RunReport], findings: Sequence[Finding], targe
             where = _code(_where(finding.path, finding.span, locate))
             lines.append(f"- **{finding.code}** {where} {_escaped(finding.message)}")
         lines.append("")
+    lines += [_escaped(what_was_read(report)), ""]
     return "\n".join(printable(line) for line in lines)
 
 

@@ -16,6 +16,8 @@ Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
 VERSION = 1
 """Raised when a field is removed or changes its meaning; new fields may come at any time."""
+MAX_LEFT_OUT = 1000
+"""How many of the files and folders left out are listed; the summary counts them all."""
 
 
 def to_json(
@@ -42,6 +44,7 @@ def to_json(
         "target_source": report.target.source,
         "diagnostics": [*diagnostics(report, locate, edits_of)],
         "skipped": [{"filename": each.path, "reason": each.reason} for each in _sorted(report.skipped)],
+        "left_out": [{"filename": each.path, "reason": each.reason} for each in report.left_out[:MAX_LEFT_OUT]],
         "silenced": [
             {
                 "code": each.finding.code,
@@ -171,7 +174,9 @@ def _summary(report: Report) -> Json:
         "files_parsed": report.files_parsed,
         "files_changed": len(report.changes),
         "skipped": len(report.skipped),
+        "left_out": len(report.left_out),
         "silenced": len(report.silenced),
+        "off_target": [{"filename": run.path, "row": run.row, "regime": run.regime} for run in report.off_target],
     }
 
 

@@ -61,6 +61,30 @@ def silenced_counts(report: Report) -> str:
     return f"{number} finding{'s' if number > 1 else ''} silenced ({by})"
 
 
+def what_was_read(report: Report, hint: str = "") -> str:
+    """``Read 12 files, skipped 1; left out 2 files named by .gitignore.``; ``hint``: where to see which."""
+    skipped = f", skipped {len(report.skipped)}" if report.skipped else ""
+    return f"Read {_counted(report.files_seen, 'file')}{skipped}{_left_out(report)}{hint if report.left_out else ''}."
+
+
+def _left_out(report: Report) -> str:
+    parts: dict[str, list[str]] = {}
+    for each in report.left_out:
+        parts.setdefault(each.reason, []).append(each.path)
+    told = [f"{_files_and_folders(paths)} {reason}" for reason, paths in sorted(parts.items())]
+    return f"; left out {', '.join(told)}" if told else ""
+
+
+def _files_and_folders(paths: list[str]) -> str:
+    folders = sum(path.endswith("/") for path in paths)
+    counts = ((len(paths) - folders, "file"), (folders, "folder"))
+    return " and ".join(_counted(number, word) for number, word in counts if number)
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Findings by file, place and code: the order never depends on rules or threads."""
     return sorted(findings, key=lambda finding: (finding.path, finding.span, finding.code, finding.message))

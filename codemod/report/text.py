@@ -16,7 +16,7 @@ from . import Source, SourceOf
 from .frame import OutputLine, frame
 from .outcomes import silenced_by
 from .printable import printable
-from .tally import in_order, regime_told, silenced_counts, tally
+from .tally import in_order, regime_told, silenced_counts, tally, what_was_read
 
 STYLES = {
     "place": "bold",
@@ -103,6 +103,16 @@ def closing_lines(report: Report, view: View) -> Iterator[OutputLine]:
     if view.level > Level.QUIET:
         yield from _target(report, view)
         yield _summary(report, view)
+        yield from reading_lines(report, view)
+
+
+def reading_lines(report: Report, view: View) -> Iterator[OutputLine]:
+    """How many files were read, skipped and left out, and why; nothing where the summary has said all of it."""
+    if view.level == Level.VERBOSE:
+        for each in report.left_out:
+            yield ((printable(f"  left out: {each.path} ({each.reason})"), "note"),)
+    if report.findings or report.left_out:
+        yield ((what_was_read(report, "; -v lists them" if view.level < Level.VERBOSE else ""), "note"),)
 
 
 def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterator[OutputLine]:

@@ -39,6 +39,8 @@ class Screen:
     """After a call: the entries of the baseline that no longer occur."""
     always: str = ""
     """A rule that speaks though no settings take it: what was asked for by an option of its own."""
+    shown_only: frozenset[str] = frozenset()
+    """Rules whose fixes are told and not carried out: they have nothing to do with the move that was asked for."""
     whole: bool = True
     """Whether the project was read as a whole: in a part of it, comments may seem to have no use."""
     _known_rows: dict[tuple[str, str], set[int]] | None = None
@@ -96,6 +98,8 @@ class Screen:
         )
 
     def _with_usable_fixes(self, finding: Finding) -> Finding:
+        if finding.code in self.shown_only:
+            return replace(finding, fixes=tuple(_only_shown(finding, fix) for fix in finding.fixes))
         settings = self.settings.of(finding.path)
         if not finding.fixes or settings.path is None:
             return finding
@@ -130,6 +134,11 @@ def _where_known(
 
 def _means(selectors: Sequence[str], finding: Finding) -> bool:
     return any(matches(selector, finding.code, finding.name) for selector in selectors)
+
+
+def _only_shown(finding: Finding, fix: Fix) -> Fix:
+    message = f"{fix.message}; a move leaves this: migrate without --to, or with --fix {finding.code}={fix.name}"
+    return replace(fix, applicability=Applicability.DISPLAY_ONLY, message=message)
 
 
 def _trusted(finding: Finding, fix: Fix, settings: Settings) -> Fix:

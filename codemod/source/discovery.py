@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 from ..model import UsageError
 from .documents import kind_of
+from .environments import environment_parts
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
-from .sourced import sourced_files
+from .named_files import CONFIG_KINDS, named_files, unasked_files
 
 EXCLUDED_DIRECTORIES = frozenset(
     {
@@ -21,7 +22,6 @@ EXCLUDED_DIRECTORIES = frozenset(
         ".svn",
         ".venv",
         "venv",
-        "env",
         ".env",
         "site-packages",
         "node_modules",
@@ -39,6 +39,13 @@ EXCLUDED_DIRECTORIES = frozenset(
     }
 )
 """Never entered, unless named on the command line."""
+UNTOLD_DIRECTORIES = EXCLUDED_DIRECTORIES - {".venv", "venv", ".env", "site-packages", "node_modules", "build", "dist"}
+"""Those of them that nobody keeps code in: nothing is said of them."""
+BY_NAME = "of installed or built code, by name"
+IGNORED = "named by .gitignore"
+EXCLUDED = "excluded by the settings or --exclude"
+ENVIRONMENT = "of a Python environment"
+"""Why something that might have been read is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +66,12 @@ class Discovery:
     links: dict[str, str] = field(default_factory=dict)
     """Symlinked files: path -> where they really are, absolute and inside the root."""
     skipped: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Files of a kind that is read, and folders (a slash at the end), that were passed over on purpose, and why."""
     folders: list[str] = field(default_factory=list)
     """Absolute paths of the directories whose entries were looked through."""
     asked: list[str] = field(default_factory=list)
-    """Absolute paths of files that scripts read with ``source``, whether or not they exist."""
+    """Absolute paths of files that something of the project names, whether or not they exist."""
 
     def skip(self, path: str, reason: str) -> None:
         """Record, once per path, why it is not read."""
@@ -84,9 +93,16 @@ def root_of(paths: Sequence[Path]) -> Path:
 
 
 def discover(
-    paths: Sequence[Path], excludes: Iterable[str], limits: Limits, leave_out: LeaveOut | None = None
+    paths: Sequence[Path],
+    excludes: Iterable[str],
+    limits: Limits,
+    leave_out: LeaveOut | None = None,
+    unasked: Iterable[str] = (),
 ) -> Discovery:
-    """Find the files of a project; raises `UsageError` for a path that does not exist or cannot be read."""
+    """Find the files of a project; raises `UsageError` for a path that does not exist or cannot be read.
+
+    ``unasked``: names (or ends of paths) of files that programs read by themselves, also where git ignores them.
+    """
     root = os.fspath(root_of(paths))
     starts = [_existing(path) for path in paths]
     found = Discovery(Path(root))
@@ -96,8 +112,10 @@ def discover(
             walker.walk(start)
         else:
             walker.add_named(start)
-    found.paths.update(path for path in sourced_files(root, found.paths, found.asked) if walker.may_add(path))
+    named = [*unasked_files(root, found.left_out, unasked, found.asked), *named_files(root, found.paths, found.asked)]
+    found.paths.update(path for path in named if walker.may_add(path))
     _drop_links_to_found_files(found)
+    found.left_out = {path: reason for path, reason in sorted(found.left_out.items()) if path not in found.paths}
     return found
 
 
@@ -152,6 +170,8 @@ class _Walker:
         self.leave_out = leave_out
         self.limits = limits
         self.starts = starts
+        self._above = 0
+        """How many of the ignore rules stand above a folder that the user named: they do not hide its settings."""
 
     def excluded(self, path: str, is_directory: bool) -> bool:
         """Whether the command line or the settings leave a path out."""
@@ -190,13 +210,15 @@ class _Walker:
         place = "" if prefix == "." else prefix + "/"
         if place and any(_ignored(outer, parent, True) for parent in _parents(place)):
             outer = ()  # the user asked for an ignored directory
+        self._above = len(outer) if place else 0
         pending = [(start, first + "/" if first else "", place, outer)]
         while pending:
             full, path, place, rules = pending.pop()
             entries = self._entries(full, path)
             names = {entry.name for entry in entries}
-            if full != start and not names.isdisjoint({"pyvenv.cfg", "conda-meta"}):
-                continue
+            made = environment_parts(full, names)
+            if made:
+                entries = self._without(made, entries, path)
             if ".gitignore" in names:
                 rules = (*rules, *read_rules(os.path.join(full, ".gitignore"), place, path, self.found.skip))
             for entry in entries:
@@ -215,22 +237,43 @@ class _Walker:
             self.found.skip(path or ".", f"directory cannot be read: {(error.strerror or 'error').lower()}")
             return []
 
+    def _without(self, made: frozenset[str], entries: list[os.DirEntry[str]], path: str) -> list[os.DirEntry[str]]:
+        """The entries of a folder less those that an environment made."""
+        for entry in entries:
+            if entry.name in made and _is_directory(entry):
+                self.found.folders.append(entry.path)
+                self.found.left_out[f"{path}{entry.name}/"] = ENVIRONMENT
+        return [entry for entry in entries if entry.name not in made]
+
     def _is_wanted_directory(
         self, entry: os.DirEntry[str], path: str, place: str, rules: tuple[IgnoreRules, ...]
     ) -> bool:
         if not _is_directory(entry):
             return False
         name = entry.name
-        if name in EXCLUDED_DIRECTORIES or name.endswith(".egg-info"):
+        if name in UNTOLD_DIRECTORIES or name.endswith(".egg-info"):
             return False
-        return not (self.excluded(path + name, True) or _ignored(rules, place + name, True))
+        reason = BY_NAME if name in EXCLUDED_DIRECTORIES else self._reason(path + name, place + name, rules, True)
+        if reason is not None:
+            self.found.left_out[f"{path}{name}/"] = reason
+        return reason is None
+
+    def _reason(self, path: str, place: str, rules: tuple[IgnoreRules, ...], is_directory: bool) -> str | None:
+        """Why something is left out; None where it is not."""
+        if self.excluded(path, is_directory):
+            return EXCLUDED
+        if not is_directory and kind_of(path) in CONFIG_KINDS:
+            rules = rules[self._above :]
+        return IGNORED if _ignored(rules, place, is_directory) else None
 
     def _add_file(self, entry: os.DirEntry[str], path: str, place: str, rules: tuple[IgnoreRules, ...]) -> bool:
         """Take a file if it is wanted; False when there are too many."""
         name = path + entry.name
         if kind_of(entry.name) is None or _is_directory(entry):
             return True
-        if self.excluded(name, False) or _ignored(rules, place + entry.name, False):
+        reason = self._reason(name, place + entry.name, rules, False)
+        if reason is not None:
+            self.found.left_out[name] = reason
             return True
         if entry.is_symlink():
             self._add_link(entry, name)

@@ -63,15 +63,17 @@ class Project:
         profile: Profile | None = None,
         leave_out: LeaveOut | None = None,
         given: Mapping[str, bytes] | None = None,
+        unasked: Iterable[str] = (),
     ) -> Project:
         """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
 
         ``excludes`` are gitignore patterns relative to the root, ``leave_out`` is asked for each path besides; files
-        named in ``paths`` are read in any case; ``given`` is what some files hold, whatever is on the disk.
+        named in ``paths`` are read in any case; ``given`` is what some files hold, whatever is on the disk; ``unasked``
+        are files that trainers read by themselves (`discover`).
         Raises `UsageError` for a path that does not exist or cannot be read.
         """
         limits = limits or Limits()
-        found = discover(paths, excludes, limits, leave_out)
+        found = discover(paths, excludes, limits, leave_out, unasked)
         found.paths.update(given or {})
         return cls(FileStore(found, limits, given), terms=Terms(profile=profile))
 
@@ -114,6 +116,11 @@ class Project:
     def skipped(self) -> tuple[Skipped, ...]:
         """Every file (or notebook cell) left out so far and why, sorted by path."""
         return tuple(sorted({**self._store.skipped, **self._own_skips}.values(), key=lambda skip: skip.path))
+
+    @property
+    def left_out(self) -> tuple[Skipped, ...]:
+        """What was passed over on purpose when the project was opened, sorted by path."""
+        return tuple(Skipped(path, reason) for path, reason in sorted(self.discovery.left_out.items()))
 
     # --- documents ----------------------------------------------------------------------------------------------------
 

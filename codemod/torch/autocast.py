@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, bind
+from ..python.conditions import never_reached
 from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
 from ..releases.pins import certainly_has
@@ -124,8 +125,9 @@ def checked_autocasts(project: Project) -> tuple[Autocast, ...]:
 
 
 def training_autocasts(project: Project) -> tuple[Autocast, ...]:
-    """Every autocast made in a file that also runs a backward pass."""
-    return tuple(item for item in autocasts(project) if "backward" in item.module.calls_by_name)
+    """Every autocast made in a file that also runs a backward pass, and that no constant keeps from running."""
+    found = (item for item in autocasts(project) if "backward" in item.module.calls_by_name)
+    return tuple(item for item in found if not never_reached(project, item.module, item.node))
 
 
 def _all_autocasts(project: Project) -> tuple[Autocast, ...]:

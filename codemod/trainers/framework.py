@@ -100,10 +100,16 @@ class Key:
     """What holds where the key is absent."""
     is_switch: bool = False
     """A flag without a value."""
+    since: tuple[tuple[str, str], ...] = ()
+    """Value -> the release of the framework's package that first took it."""
 
     def meaning(self, value: str) -> str | None:
         """The regime ``value`` asks for; None when it asks for none."""
         return next((regime for known, regime in self.means if fnmatchcase(value, known)), None)
+
+    def release(self, value: str) -> str | None:
+        """The release that first took ``value``; None where every one that matters does."""
+        return next((release for known, release in self.since if fnmatchcase(value, known)), None)
 
     def accepts(self, value: str) -> bool:
         """Whether the framework takes ``value``, as far as is known."""

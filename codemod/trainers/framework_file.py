@@ -29,7 +29,7 @@ T = TypeVar("T")
 MAX_BYTES = 200_000
 TOP_LEVEL = ("id", "title", "formats", "recognize", "keys", "contradictions", "targets")
 RECOGNITION_ENTRIES = "files unasked strong weak sections unless programs launchers calls mappings"
-KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch note"
+KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch since note"
 TOP_LEVEL_EXTRAS = ("default_regime", "default_since", "packages", "sources", "notes")
 _COMPARED = re.compile(r"(any |all )?(\S+) (==|!=|is) (.+)")
 _LISTED = re.compile(r"(any |all )?(\S+) (not in|in) \[(.*)\]")
@@ -120,6 +120,7 @@ class _Reader:
             raise self._wrong(f"{where}.role", f"{role!r} is none of {', '.join(ROLES)}")
         last = name.rpartition(".")[2]
         means = self._mapping(given.get("means") or {}, f"{where}.means", None)
+        since = self._mapping(given.get("since") or {}, f"{where}.since", None)
         for value, regime in means.items():
             self._regime(regime or "nothing", f"{where}.means.{value}")
         return Key(
@@ -135,6 +136,7 @@ class _Reader:
             choices=self._texts(given.get("choices"), f"{where}.choices"),
             default=self._scalar(given["default"], f"{where}.default") if "default" in given else None,
             is_switch=self._truth(given.get("switch"), f"{where}.switch"),
+            since=tuple((_token(value), self._text(item, f"{where}.since.{value}")) for value, item in since.items()),
         )
 
     def _contradiction(self, name: str, data: object, where: str) -> Contradiction:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
 from ...codemod.model import Edit, Fix
-from ...codemod.proof.needs import Need, SameResult
+from ...codemod.proof.needs import Need, Release, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
@@ -18,6 +18,9 @@ from .proved_casts import is_tensor, needs_of_cast
 
 BUILTINS = ("next", "getattr")
 """Functions that need no import, in the spellings of a dtype."""
+COMPUTED = ("eye", "rand", "randn", "normal", "linspace", "logspace", "arange", "hann_window", "hamming_window")
+CPU_KERNELS_SINCE = "2.3"
+"""From this release of PyTorch on CPUs have all of them for float16 and bfloat16."""
 FACTORY_NAMES = (
     "zeros", "ones", "full", "empty", "rand", "randn", "linspace", "logspace", "eye", "tensor", "as_tensor", "normal",
     "hann_window", "hamming_window", "arange", "new_zeros", "new_ones", "new_full",
@@ -33,6 +36,7 @@ def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None
         if _is_known_at(meeting.module, text, maker):
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
+                needs = (*needs, *_needs_of_kernel(meeting.module, maker))
                 return _fix(project, "producer", f"make it in {text}", operation, meeting, text, needs)
     return None
 
@@ -78,6 +82,21 @@ def maker_of(meeting: Meeting) -> ast.expr | None:
     node = steps[0].node
     same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
     return node if same else None
+
+
+def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:
+    """What fills a tensor with other values than one constant had no 16-bit kernels on CPUs for long."""
+    name = maker.func.attr if isinstance(maker, ast.Call) and isinstance(maker.func, ast.Attribute) else ""
+    if not isinstance(maker, ast.Call) or name not in COMPUTED:
+        return ()
+    device = next((item.value for item in maker.keywords if item.arg == "device"), None)
+    elsewhere = device is not None and "cpu" not in ast.unparse(device)
+    return () if elsewhere else (Release("torch", CPU_KERNELS_SINCE, module.path, f"16-bit {name} on CPUs"),)
+
+
+def best_first(fixes: Iterable[Fix | None]) -> list[Fix]:
+    """The fixes that could be made, those that are proved before the others."""
+    return sorted((fix for fix in fixes if fix is not None), key=lambda fix: fix.applicability.value != "safe")
 
 
 def _spellings(meeting: Meeting) -> list[str]:

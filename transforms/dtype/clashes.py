@@ -14,6 +14,7 @@ from ...codemod.model import Place
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32
+from .handed_halves import is_handed_half
 from .islands import is_on_purpose
 
 
@@ -53,7 +54,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         known = runs_in_half(project, meeting)
         if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept):
             continue
-        if not is_on_purpose(project, meeting, known):
+        if not is_on_purpose(project, meeting, known) and is_handed_half(project, meeting):
             found.setdefault((meeting.node, meeting.odd.node), meeting)
     return tuple(found.values())
 

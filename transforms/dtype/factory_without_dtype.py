@@ -17,6 +17,8 @@ The default dtype is float32 whatever the model computes in, and arithmetic prom
 `producer` [safe]: `dtype=<the tensor it belongs to>.dtype`, in the factory. `cast` [safe]: where the factory stands
 elsewhere, the cast stands where the tensor meets the weights. Nothing changes where everything is float32.
 
+A tensor is reported once in a file, whatever number of layers it reaches there; the others are evidence.
+
 `producer` [unsafe], `cast` [unsafe]: the same where the dtype is asked of the first parameter of a module that may own
 none (buffers only: StopIteration), where a name is not bound on every path, and below another cast of the same value.
 
@@ -29,31 +31,58 @@ layers inside an open autocast region, projects whose weights are float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterator, Sequence
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.model import Finding, Rule
+from ...codemod.model import Applicability, Finding, Fix, Rule
+from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-from .casts import operand_fix, producer_fix
+from .casts import best_first, operand_fix, producer_fix
 from .clashes import Family, chain_of, clashes, evidence, name_of
+
+MAX_OTHERS = 4
+"""Further places that one tensor reaches and that are shown."""
 
 
 def check(project: Project) -> Iterator[Finding]:
+    tensors: dict[tuple[ModuleNames, ast.AST], list[Meeting]] = {}
     for meeting in clashes(project, Family.FACTORY):
-        yield _finding(project, meeting)
+        tensors.setdefault((meeting.module, _maker(meeting)), []).append(meeting)
+    for reached in tensors.values():
+        yield _finding(project, reached)
 
 
-def _finding(project: Project, meeting: Meeting) -> Finding:
-    document = meeting.module.document
+def _maker(meeting: Meeting) -> ast.AST:
+    """What made the tensor: it is reported once in a file, however many layers it reaches there."""
     steps = chain_of(meeting.odd.atom)
+    return steps[0].node if steps and hasattr(steps[0].node, "lineno") else meeting.odd.node
+
+
+def _finding(project: Project, reached: Sequence[Meeting]) -> Finding:
+    first, *others = reached
+    document = first.module.document
+    steps = chain_of(first.odd.atom)
     at_maker = steps and steps[0].path == document.path and hasattr(steps[0].node, "lineno")
-    span = document.span(steps[0].node) if at_maker else document.span(meeting.odd.node)
+    span = document.span(steps[0].node) if at_maker else document.span(first.odd.node)
     message = (
-        f"this tensor is float32, the default dtype; it reaches {name_of(meeting.meant.node)} as "
-        f"{name_of(meeting.odd.node)} (line {meeting.node.lineno}), which raises where the weights are 16-bit"
+        f"this tensor is float32, the default dtype; it reaches {name_of(first.meant.node)} as "
+        f"{name_of(first.odd.node)} (line {first.node.lineno}), which raises where the weights are 16-bit"
     )
-    found = [producer_fix(project, meeting), operand_fix(project, meeting)]
-    return rule.at(meeting.module, span, message, evidence(project, meeting), [fix for fix in found if fix])
+    also = [each.module.place(each.node, f"it reaches {name_of(each.meant.node)} too") for each in others[:MAX_OTHERS]]
+    found = [producer_fix(project, first), _cast_everywhere(project, reached)]
+    places = (*evidence(project, first), *also)
+    return rule.at(first.module, span, message, places, best_first(found))
+
+
+def _cast_everywhere(project: Project, reached: Sequence[Meeting]) -> Fix | None:
+    """The cast where the tensor meets weights, at all of these places; None where one of them takes none."""
+    found = [operand_fix(project, meeting) for meeting in reached]
+    casts = [fix for fix in found if fix is not None]
+    if len(casts) < len(found):
+        return None
+    worst = next((fix for fix in casts if fix.applicability is Applicability.UNSAFE), casts[0])
+    return Fix.of(worst.name, worst.applicability, worst.message, *(edit for fix in casts for edit in fix.edits))
 
 
 rule = Rule.of("PF202", check)

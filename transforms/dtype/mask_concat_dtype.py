@@ -37,6 +37,7 @@ from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
 from .clashes import Family, chain_of, clashes, evidence, name_of
 
+COUNTING = (".sum(", ".cumsum(", ".mean(", "torch.sum(", "torch.cumsum(", "torch.mean(", "count", "length")
 EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
 """Factories whose values every floating type holds."""
 
@@ -92,7 +93,7 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
 
 def _holds_exact_values(meeting: Meeting) -> bool:
     odd = meeting.odd
-    if "mask" in ast.unparse(odd.node).lower():
+    if "mask" in ast.unparse(odd.node).lower() and not _counts(meeting, odd.node):
         return True
     steps = chain_of(odd.atom)
     maker = steps[0].node if steps else None
@@ -100,6 +101,15 @@ def _holds_exact_values(meeting: Meeting) -> bool:
         return False
     name = maker.func.attr if isinstance(maker.func, ast.Attribute) else getattr(maker.func, "id", "")
     return name in EXACT or (name == "float" and isinstance(getattr(maker.func, "value", None), ast.Compare))
+
+
+def _counts(meeting: Meeting, node: ast.expr) -> bool:
+    """Whether the operand is, or comes from, a sum over a mask: 16 bits hold such counts up to 256 only."""
+    nodes = [node, *(step.node for step in chain_of(meeting.odd.atom))]
+    if isinstance(node, ast.Name):
+        nodes += [item.value for item in meeting.module.scope_of(node).lookup(node.id) if item.value is not None]
+    texts = [ast.unparse(item) for item in nodes if isinstance(item, ast.expr)]
+    return any(word in text for text in texts for word in COUNTING)
 
 
 rule = Rule.of("PF201", check)

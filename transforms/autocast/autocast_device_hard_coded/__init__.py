@@ -32,8 +32,9 @@ is none on every device.
 
 ## Not flagged
 
-Projects that run on CUDA alone (`.cuda()`, `torch.device("cuda")`); regions behind a test of the device or with
-`enabled=` depending on it; `enabled=False` and float32 islands; decorators; tests; devices of which nothing is known.
+Projects that run on CUDA alone (`.cuda()`, `torch.device("cuda")`, kernels of their own that they compile for CUDA);
+regions behind a test of the device or with `enabled=` depending on it, or behind a switch that a constant keeps off;
+`enabled=False` and float32 islands; decorators; tests; devices of which nothing is known.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from ....codemod.model import Applicability, Edit, Finding, Fix, Rule
+from ....codemod.purpose.cuda_kernels import runs_own_kernels
 from ....codemod.purpose.files import is_test
+from ....codemod.python.conditions import never_reached
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.gates import is_gated
 from ....codemod.releases.pins import allowed
@@ -74,7 +77,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
-    if is_float32_island(project, region):
+    if is_float32_island(project, region) or never_reached(project, region.module, region.node):
         return
     if region.is_old_api and is_gated(region.module, region.node):
         return  # for old releases, beside a branch for the others
@@ -110,7 +113,9 @@ def _is_meant_for_cuda(project: Project, region: Autocast) -> bool:
     if region.enabled_node is not None and asks_for_device(project, module, region.enabled_node):
         return True
     uses = [region.node, *_later_uses(module, region)]
-    return any(depends_on_device(project, module, use) for use in uses) or needs_cuda(project, module, region.node)
+    if any(depends_on_device(project, module, use) for use in uses):
+        return True
+    return needs_cuda(project, module, region.node) or runs_own_kernels(project, module)
 
 
 def _later_uses(module: ModuleNames, region: Autocast) -> Iterator[ast.expr]:

@@ -22,9 +22,11 @@ is not the one its training step has is reported only.
 
 ## Not flagged
 
-A region that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), one of
-several branches or table entries; `enabled=False`; regions on the CPU; regions inside another one, whose dtype they
-inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded quantized.
+A region that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), unless
+that test lets bfloat16 pass (`enabled=dtype in (torch.float16, torch.bfloat16)`); one of several branches or table
+entries; `enabled=False`; regions that a constant keeps from running; regions on the CPU; regions inside another one,
+whose dtype they inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded
+quantized.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ from collections.abc import Iterator
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.steps import function_scope, is_in_context
+from ....codemod.python.conditions import never_reached
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios
 from ....codemod.torch.dtypes import FP16
-from .chosen_regions import is_chosen
 from .declared_dtype import Declared, declared_near
 from .fixed_dtype import Fixed, fixed_evaluations
 
@@ -57,7 +59,11 @@ FORWARDS = (
 
 def check(project: Project) -> Iterator[Finding]:
     for region in checked_autocasts(project):
-        if not _computes_in_default(project, region) or _may_inherit(region) or is_chosen(project, region):
+        if (
+            not _computes_in_default(project, region)
+            or _may_inherit(region)
+            or never_reached(project, region.module, region.node)
+        ):
             continue
         declared = declared_near(project, region)
         if declared is not None:
@@ -72,6 +78,8 @@ def _computes_in_default(project: Project, region: Autocast) -> bool:
     if not region.understood or region.form not in ("with", "value", "decorator", "partial"):
         return False
     if is_test(region.module.document.path):
+        return False
+    if never_reached(project, region.module, region.node):
         return False
     return {item.value for item in dtype_scenarios(project, region)} == {FP16}
 

@@ -15,7 +15,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS, SAME_WEIGHTS
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, UNKNOWN, Constant, Dtype, Scenario, as_dtype
+from ....codemod.torch.dtypes import BF16, UNKNOWN, Constant, Dtype, Given, Scenario, as_dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.declarations import calls_of
@@ -123,19 +123,18 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
             found = [item for item in scenarios_of(project, module, given.node) if as_dtype(item.value) == BF16]
             if found and any(not _is_impossible(project, module, item) for item in found):
                 why = f"the scaler follows {given.text}"
-                torch = torch_at(module, region.node)
-                text = _attribute_of_torch(project, module, given.node, given.values, torch or "torch")
-                fits = means_the_same(module, given.node, region.node) and torch is not None
-                return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text if fits else None)
+                fits = means_the_same(module, given.node, region.node)
+                text = named_in_torch(project, region, given) if fits else None
+                return Named(scaler.call, f"{given.text} can ask for bfloat16", why, text)
     return None
 
 
-def _attribute_of_torch(
-    project: Project, module: ModuleNames, node: ast.expr, compared: tuple[Constant, ...], torch: str
-) -> str | None:
+def named_in_torch(project: Project, region: Autocast, given: Given) -> str | None:
     """``getattr(torch, args.dtype)``, where every value that is known of the setting is the name of a dtype."""
-    known = constants_of(project, module, node) - {UNKNOWN} | set(compared)
-    return f"getattr({torch}, {ast.unparse(node)})" if all(value in TORCH_NAMES for value in known) else None
+    torch = torch_at(region.module, region.node)
+    known = constants_of(project, region.module, given.node) - {UNKNOWN} | set(given.values)
+    fits = torch is not None and all(value in TORCH_NAMES for value in known)
+    return f"getattr({torch}, {ast.unparse(given.node)})" if fits else None
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ....codemod.torch.dtypes import BF16, Constant
 from ....codemod.torch.imported import torch_at
 from .chosen_regions import is_chosen
 from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, trainer_in, weights_used_in
+from .own_switch import own_switch
 from .training_regions import training_regions
 
 
@@ -37,6 +38,11 @@ class Declared:
 
 def declared_near(project: Project, region: Autocast) -> Declared | None:
     """The first of the declarations that bind ``region``; None when the project says nothing that contradicts it."""
+    switch = own_switch(project, region)
+    if switch is not None:
+        return Declared(switch.what, (_place(region.module, switch.node, switch.why),), switch.text)
+    if is_chosen(project, region):
+        return None
     for source in (_by_accelerator, _by_training, _by_named_dtype, _by_caller):
         found = source(project, region)
         if found is not None:

@@ -31,7 +31,8 @@ where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what
 
 ## Not flagged
 
-A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn.
+A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn. One without pins
+that imports `torch._six` (gone since 2.0), pins a `cudatoolkit` up to 11.7, or names only older releases in its README.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
 Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names.
 """
@@ -49,6 +50,7 @@ from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import Known, Release
 from ....codemod.proof.proving import proved
 from ....codemod.python.names import names_of
+from ....codemod.releases.hints import runs_older
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from .default_dtype import may_differ
@@ -68,6 +70,8 @@ def check(project: Project) -> Iterator[Finding]:
     for document in project.checked_documents(containing=WORDS):
         versions = allowed(project, "torch", near=document.path)
         if versions is not None and not versions.may_reach(DEPRECATED_SINCE):
+            continue
+        if versions is None and runs_older(project, DEPRECATED_SINCE, document.path) is not None:
             continue
         module = names_of(project, document)
         judged = [(_verdict(project, group), group) for group in groups_of(project, module, uses_in(project, module))]

@@ -24,8 +24,9 @@ that is masked as a whole becomes NaN.
 ## Not flagged
 
 bfloat16 and -1e9, which fit; -1e4 and infinities; scores that were cast to float32 before; code in a disabled autocast
-or behind a test of the dtype; tensors whose dtype is not certain; a project that never computes in 16 bits. A constant
-that is added, chosen by `torch.where` or written by `t[mask] = -1e9` silently becomes `-inf`, which a mask can bear.
+or behind a test of the dtype; classes that no file names; tensors whose dtype is not certain; a project that never
+computes in 16 bits. A constant that is added, chosen by `torch.where` or written by `t[mask] = -1e9` silently becomes
+`-inf`, which a mask can bear.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.imported import torch_for
 from ..half_here import Half, half_here
+from .named_classes import is_named
 from .read_by import only_softmax_reads
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
@@ -125,18 +127,20 @@ def _is_small(node: ast.expr) -> bool:
 def _in_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
     for write in _writes(project, module):
         half = half_here(project, module, write.tensor)
-        if half is not None and (half.reached or _is_trained(module, write)):
+        if half is not None and (half.reached or _is_trained(project, module, write)):
             overflows = [dtype for dtype in (FP16, BF16) if dtype in half.dtypes and abs(write.value) > LIMITS[dtype]]
             if overflows:
                 yield _finding(project, write, half, overflows)
 
 
-def _is_trained(module: ModuleNames, write: Write) -> bool:
+def _is_trained(project: Project, module: ModuleNames, write: Write) -> bool:
     """Whether the code is part of a network, for those that a registry builds; not preparation or export."""
     owner = module.scope_of(write.call).enclosing_class
-    bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
-    apart = any(word in module.document.path.lower() for word in ELSEWHERE)
-    return not apart and any("Module" in ast.unparse(base) for base in bases)
+    if owner is None or not isinstance(owner.node, ast.ClassDef):
+        return False
+    if any(word in module.document.path.lower() for word in ELSEWHERE):
+        return False
+    return any("Module" in ast.unparse(base) for base in owner.node.bases) and is_named(project, owner)
 
 
 def _writes(project: Project, module: ModuleNames) -> Iterator[Write]:

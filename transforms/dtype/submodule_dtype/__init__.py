@@ -28,7 +28,8 @@ and whose class feeds it what the other layers computed, stays in 16 bits.
 ## Not flagged
 
 Inputs that are cast to the module's dtype or to the variable it was cast to, token ids and timesteps, modules that went
-through `accelerator.prepare` or stand in an open autocast region, modules whose dtype is not known to differ.
+through `accelerator.prepare` or stand in an open autocast region, modules whose dtype is not known to differ; a value
+and a module that are cast in branches of the same test.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ from ....codemod.source.project import Project
 from ..casts import module_fix, operand_fix, producer_fix
 from ..clashes import Family, clashes, evidence, name_of
 from .parts import PartInFloat32, parts_in_float32
+from .same_test import hang_on_one_test
 
 
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.SUBMODULE):
-        yield _finding(project, meeting)
+        if not hang_on_one_test(meeting):
+            yield _finding(project, meeting)
     for part in parts_in_float32(project):
         yield _part_finding(part)
 

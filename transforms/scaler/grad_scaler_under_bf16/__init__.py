@@ -29,6 +29,9 @@ disabled in there, where all that make such a wrapper always run bf16.
 
 Weights in bfloat16 under `autocast()` without a dtype: the scaler is disabled and the region computes in bfloat16 too.
 
+`drop` [unsafe], `disable` [unsafe]: the same where gradients are clipped without `unscale_`: the clip works on scaled
+gradients today, and its limit begins to hold; and where the allowed releases of PyTorch may lack what is written.
+
 What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler
 holds an empty scaler state, which an enabled scaler refuses to load.
 

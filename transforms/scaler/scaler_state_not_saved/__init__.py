@@ -15,13 +15,15 @@ documentation saves model, optimizer and scaler together). A new GradScaler does
 
 `save` [unsafe]: where the checkpoint is a dictionary written and read beside the scaler, it gets `"scaler":
 scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has one
-(older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `hoist`
-[unsafe]: a scaler made in the body of the epoch loop is made before it. Everything else is reported.
+(older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `load`
+[unsafe]: a state that is saved and never read back is loaded in the same way. `hoist` [unsafe]: a scaler made in the
+body of the epoch loop is made before it. Everything else is reported.
 
 ## Not flagged
 
 Projects without a way to resume the optimizer; any sign that the state is kept (`scaler.state_dict`, a key or a
-helper that is given the scaler); a scaler that only ever runs under bfloat16; an optimizer that is recreated as well.
+helper that is given the scaler) or, where it is saved, read back (its key is read, the scaler is passed to other code);
+a scaler that only ever runs under bfloat16; an optimizer that is recreated as well.
 """
 
 from __future__ import annotations
@@ -37,10 +39,11 @@ from ....codemod.python.paths import LoopNode, exclusive, function_of, loop_name
 from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
-from ....codemod.torch.scalers import NameAlias, Scaler, scalers
-from .checkpoints import transfers_of
-from .save_scaler_state import fix
+from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
+from .checkpoints import Transfer, transfers_of
+from .save_scaler_state import fix, loading_fix
 
+LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method", "argument")
 KEEPS_STATE = ("state_dict", "load_state_dict", "private", "stored", "escaped", "bound-method")
 
 
@@ -52,6 +55,7 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         yield from _made_anew(scaler)
         yield from _made_after_load(scaler)
+        yield from not_loaded(project, scaler)
         if (
             not scaler.uses_of(*KEEPS_STATE)
             and "escaped" not in scaler.routes
@@ -63,12 +67,17 @@ def check(project: Project) -> Iterator[Finding]:
 # --- not saved --------------------------------------------------------------------------------------------------------
 
 
-def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
+def _stepped_transfers(project: Project, scaler: Scaler) -> list[Transfer]:
+    """Where the state of the scaler's optimizers is saved and loaded, each place once."""
     stepped = {
         ast.unparse(node) for step in steps_of(scaler) for call in step.of("step") if (node := step.optimizer(call))
     }
     found = {(item.kind, item.call): item for item in transfers_of(project, scaler) if item.optimizer in stepped}
-    transfers = list(found.values())
+    return list(found.values())
+
+
+def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    transfers = _stepped_transfers(project, scaler)
     saves = [item for item in transfers if item.kind == "save"]
     loads = [item for item in transfers if item.kind == "load" and any(item.optimizer == x.optimizer for x in saves)]
     if not saves or not loads:
@@ -99,6 +108,58 @@ def _speaks_of_scaler_state(_: Project, module: ModuleNames) -> bool:
                 return True
         elif isinstance(node, ast.keyword) and node.arg is not None and "scaler_state" in node.arg.lower():
             return True
+    return False
+
+
+# --- not loaded -------------------------------------------------------------------------------------------------------
+
+
+def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
+    """A state that goes into the checkpoint beside the optimizer's, of which only the optimizer's is read back."""
+    saves = scaler.uses_of("state_dict")
+    if not saves or "escaped" in scaler.routes or scaler.uses_of(*LOADS_STATE):
+        return
+    transfers = _stepped_transfers(project, scaler)
+    loads = [item for item in transfers if item.kind == "load"]
+    keys = [key for use in saves if (key := _key_of(use)) is not None]
+    modules = dict.fromkeys((*scaler.modules, *(item.module for item in transfers)))
+    if not loads or len(keys) < len(saves) or any(_is_read(module, key) for module in modules for key in keys):
+        return
+    yield rule.at(
+        loads[0].module,
+        loads[0].call,
+        "the optimizer's state is loaded and the scaler's is not, though it is saved: a resumed run starts with a "
+        "fresh loss scale",
+        (saves[0].module.place(saves[0].node, f"saved here as {keys[0]!r}"),),
+        [loading_fix(scaler, loads, keys[0])],
+    )
+
+
+def _key_of(use: Use) -> str | None:
+    """``"scaler"`` of ``{"scaler": scaler.state_dict()}`` and ``state["scaler"] = scaler.state_dict()``."""
+    value: ast.AST | None = use.call
+    parent = use.module.parents.get(value) if value is not None else None
+    while isinstance(parent, ast.IfExp):
+        value, parent = parent, use.module.parents.get(parent)
+    key: ast.AST | None = None
+    if isinstance(parent, ast.Dict) and value in parent.values:
+        key = parent.keys[parent.values.index(value)]
+    elif isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Subscript):
+        key = parent.targets[0].slice
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
+
+
+def _is_read(module: ModuleNames, key: str) -> bool:
+    """Whether the key, or any name of a scaler's state, stands anywhere but where it is written."""
+    for node in module.nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = node.value == key or ("scaler" in node.value.lower() and " " not in node.value)
+            parent = module.parents.get(node)
+            written = isinstance(parent, ast.Dict) or (
+                isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+            )
+            if named and not written:
+                return True
     return False
 
 

@@ -32,6 +32,18 @@ def fix(scaler: Scaler, saves: Sequence[Transfer], loads: Sequence[Transfer]) ->
     )
 
 
+def loading_fix(scaler: Scaler, loads: Sequence[Transfer], key: str) -> Fix | None:
+    """The same for a state that is saved as ``key`` already: only the loading is added."""
+    name = _name(scaler)
+    if name is None or not all(_sees(scaler, item) for item in loads):
+        return None
+    edits = [_loaded(item, name, key) for item in loads]
+    flat = [edit for group in edits if group is not None for edit in group]
+    if None in edits or len(set(flat)) != len(flat):
+        return None
+    return Fix.unsafe("load", "load the scaler's state beside the optimizer's, where the checkpoint has one", *flat)
+
+
 def _name(scaler: Scaler) -> str | None:
     """What the scaler is called where it lives: one variable, or one attribute of ``self``."""
     if len(scaler.aliases) != 1 or scaler.routes & {"conditional", "none-test", "other-file"}:
@@ -87,7 +99,7 @@ def _saved(item: Transfer, name: str) -> list[Edit] | None:
     return [added] if code else [item.module.replace_text(end, end, ","), added]
 
 
-def _loaded(item: Transfer, name: str) -> list[Edit] | None:
+def _loaded(item: Transfer, name: str, key: str = KEY) -> list[Edit] | None:
     """Two lines after ``optimizer.load_state_dict(checkpoint["optimizer"])``."""
     module, document = item.module, item.module.document
     statement, source = module.statement_of(item.call), item.call.args[0]
@@ -102,8 +114,8 @@ def _loaded(item: Transfer, name: str) -> list[Edit] | None:
     deeper = "\t" if indent.endswith("\t") else "    "
     end = document.offset(span.end_row, len(document.line(span.end_row)) + 1)
     text = (
-        f"{document.newline}{indent}if {table}.get({quote}{KEY}{quote}):"
-        f"{document.newline}{indent}{deeper}{name}.load_state_dict({table}[{quote}{KEY}{quote}])"
+        f"{document.newline}{indent}if {table}.get({quote}{key}{quote}):"
+        f"{document.newline}{indent}{deeper}{name}.load_state_dict({table}[{quote}{key}{quote}])"
     )
     return [item.module.replace_text(end, end, text)]
 

@@ -35,6 +35,8 @@ def _of_transformers(project: Project, module: ModuleNames) -> Iterator[ast.Call
 
 
 def _is_model(name: str) -> bool:
+    if name.startswith(("Flax", "TF")):
+        return False  # these are given the dtype of another library, and always as dtype=
     return name.startswith("AutoModel") or "For" in name or name.endswith("Model")
 
 

@@ -11,7 +11,7 @@ from .project_tree import write_tree
 
 
 def paths_of(root: Path, files: dict[str, str]) -> tuple[str, ...]:
-    return Project.open([write_tree(root, {".git/HEAD": "", ".gitignore": "*.env\n", **files})]).paths
+    return Project.open([write_tree(root, {".git/HEAD": "", ".gitignore": "*.env\n*.yaml\n", **files})]).paths
 
 
 def test_an_ignored_file_is_read_when_a_script_sources_it(tmp_path: Path) -> None:
@@ -61,3 +61,24 @@ def test_excluded_and_ungiven_files_stay_out(tmp_path: Path) -> None:
     assert Project.open(given).paths == ("a/left.env", "a/train.sh", "a/x/own.env", "b.py")
     assert Project.open(given, excludes=["a/x", "left.env"]).paths == ("a/train.sh", "b.py")
     assert Project.open([tmp_path / "a/train.sh"]).paths == ("train.sh",)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "accelerate launch train.py --config configs/mine.yaml",
+        "python train.py --config_path=configs/mine.yaml --lr 1",
+        "deepspeed train.py --deepspeed configs/mine.yaml",
+        "export CONFIG_PATH=configs/mine.yaml",
+        "CONFIG='configs/mine.yaml' python train.py",
+    ],
+)
+def test_a_config_that_a_launch_script_names_is_read(tmp_path: Path, line: str) -> None:
+    assert "configs/mine.yaml" in paths_of(tmp_path, {"configs/mine.yaml": "a: 1\n", "run.sh": line + "\n"})
+
+
+@pytest.mark.parametrize(
+    "line", ["# --config configs/mine.yaml", "rm configs/mine.yaml", "python x.py --output configs/mine.yaml"]
+)
+def test_a_config_that_is_only_mentioned_is_not(tmp_path: Path, line: str) -> None:
+    assert "configs/mine.yaml" not in paths_of(tmp_path, {"configs/mine.yaml": "a: 1\n", "run.sh": line + "\n"})

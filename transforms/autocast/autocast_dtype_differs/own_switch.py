@@ -1,0 +1,76 @@
+"""An autocast that its own condition switches on for bfloat16, and that has no dtype."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....codemod.purpose.regimes import switches_bf16_on
+from ....codemod.purpose.steps import alternatives, function_scope, is_crowded
+from ....codemod.python.conditions import conditions_in, excludes
+from ....codemod.python.paths import guards
+from ....codemod.python.visible import means_the_same
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast
+from ....codemod.torch.dtypes import BF16, Dtype, Given, as_dtype
+from .compute_dtypes import Named, named_in_torch
+
+MAX_NAMES = 3
+"""How many names a switch may hide behind: ``enabled=use_amp`` where ``use_amp = dtype in (...)``."""
+
+
+def own_switch(project: Project, region: Autocast) -> Named | None:
+    """The setting that switches the region on where it asks for bfloat16."""
+    if is_crowded(project, region) or any(item.dtype_node is not None for item in alternatives(project, region)):
+        return None
+    for test in _switches(region):
+        for item in _wanted(project, region, test, MAX_NAMES):
+            if item.equal and _means_bf16(item) and not _is_excluded(project, region, item):
+                what = f"its own condition switches it on where {_state_of(item)}"
+                return Named(test, what, f"{item.text} is asked here", _dtype_text(project, region, item))
+    return None
+
+
+def _switches(region: Autocast) -> Iterator[ast.expr]:
+    if region.enabled_node is not None:
+        yield region.enabled_node
+    else:
+        yield from (guard.test for guard in guards(region.module, region.node) if guard.holds and guard.leaving is None)
+
+
+def _is_excluded(project: Project, region: Autocast, item: Given) -> bool:
+    """Whether the tests around the region leave bfloat16 out: ``if dtype == torch.float16:`` further up."""
+    asked = replace(item, values=(True,) if item.values == (True,) else (BF16,))
+    module = region.module
+    return excludes(asked, conditions_in(project, module).path_given(region.node, function_scope(module, region.node)))
+
+
+def _wanted(project: Project, region: Autocast, test: ast.expr, names: int) -> Iterator[Given]:
+    """What makes ``test`` true: all that it asks for, or one of the sides of an ``or``."""
+    conditions = conditions_in(project, region.module)
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        for side in test.values:
+            yield from _wanted(project, region, side, names)
+        return
+    yield from conditions.given(test, True)
+    values = conditions.assigned_values(test) if names and isinstance(test, ast.Name | ast.Attribute) else []
+    if len(values) == 1:
+        yield from _wanted(project, region, values[0], names - 1)
+
+
+def _means_bf16(item: Given) -> bool:
+    values = {as_dtype(value) for value in item.values}
+    return BF16 in values or (values == {True} and switches_bf16_on(item.text))
+
+
+def _state_of(item: Given) -> str:
+    return f"{item.text} is set" if item.values == (True,) else f"{item.text} is bfloat16"
+
+
+def _dtype_text(project: Project, region: Autocast, item: Given) -> str | None:
+    if not means_the_same(region.module, item.node, region.node):
+        return None
+    if all(isinstance(value, Dtype) for value in item.values):
+        return ast.unparse(item.node)
+    return named_in_torch(project, region, item)

@@ -1,0 +1,107 @@
+"""A keyword for the precision that the called library does not have, and ignores.
+
+## What goes wrong
+
+`BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_type=torch.bfloat16)` raises nothing: the compute dtype stays
+float32, and QLoRA trains several times slower than it should (`Input type into Linear4bit is torch.bfloat16, but
+bnb_4bit_compute_dtype=torch.float32 (default)`). `from_pretrained(..., torch_type=torch.float16)` loads a diffusers
+pipeline in float32; a model of transformers raises `TypeError: unexpected keyword argument 'torch_type'`.
+
+## Why
+
+`BitsAndBytesConfig.__init__` (transformers, diffusers) takes `**kwargs` and only logs, at level info, that they are not
+used. A pipeline of diffusers says that unknown keywords `are not expected and will be ignored`.
+
+## Fix
+
+`keyword` [unsafe]: the keyword that the library has. The run changes its precision, which is what was asked for.
+
+## Not flagged
+
+Keywords that the library has; other unknown keywords; `**options`; classes of the project; tests.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.files import is_test
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.source.project import Project
+from ...codemod.torch.api import LOADERS
+
+WORDS = ("BitsAndBytesConfig", "torch_type", "torchdtype", "torch_dype", "torch_dtpe", "torch_dtyp", "troch_dtype")
+QUANTIZATION = "BitsAndBytesConfig"
+LIBRARIES = frozenset({"transformers", "diffusers"})
+COMPUTE = "bnb_4bit_compute_dtype"
+ACCEPTED = frozenset(
+    {
+        "load_in_8bit",
+        "load_in_4bit",
+        "llm_int8_threshold",
+        "llm_int8_skip_modules",
+        "llm_int8_enable_fp32_cpu_offload",
+        "llm_int8_has_fp16_weight",
+        COMPUTE,
+        "bnb_4bit_quant_type",
+        "bnb_4bit_use_double_quant",
+        "bnb_4bit_quant_storage",
+    }
+)
+"""The keywords of ``BitsAndBytesConfig`` (transformers 4.30 to 5.23, diffusers 0.32 to 0.42)."""
+ABOUT_COMPUTING = frozenset({"compute", "dtype", "datatype", "bf16", "fp16", "bfloat16", "float16", "precision"})
+"""Words of keywords that say in which precision to compute."""
+MISSPELLED_LOAD_KEYS = frozenset(WORDS[1:])
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.checked_documents(WORDS):
+        if is_test(document.path):
+            continue
+        module = names_of(project, document)
+        for call in module.calls:
+            yield from _quantization(project, module, call)
+            yield from _loaded(project, module, call)
+
+
+def _quantization(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if last != QUANTIZATION or not _is_of_libraries(project, module, call.func):
+        return
+    given = {item.arg for item in call.keywords}
+    for item in call.keywords:
+        name = item.arg or ""
+        if not name or name in ACCEPTED or ABOUT_COMPUTING.isdisjoint(name.lower().split("_")):
+            continue
+        stays = "" if COMPUTE in given or None in given else f"; {COMPUTE} stays float32"
+        fixes = [_renamed(module, call, item, COMPUTE)] if stays and "compute" in name else []
+        yield rule.at(module, item, f"{QUANTIZATION} ignores the unknown keyword {name}{stays}", fixes=fixes)
+
+
+def _loaded(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    """``StableDiffusionPipeline.from_pretrained(..., torch_type=torch.float16)``."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in LOADERS:
+        return
+    for item in call.keywords:
+        if item.arg in MISSPELLED_LOAD_KEYS and _is_of_libraries(project, module, call.func):
+            root = (resolve(project, module, call.func) or "").partition(".")[0]
+            effect = "is ignored" if root == "diffusers" else "is unknown (TypeError)"
+            fixes = [_renamed(module, call, item, "torch_dtype")]
+            yield rule.at(module, item, f"{item.arg} {effect}; did you mean torch_dtype?", fixes=fixes)
+
+
+def _is_of_libraries(project: Project, module: ModuleNames, function: ast.expr) -> bool:
+    qualified = resolve(project, module, function) or ""
+    return qualified.partition(".")[0] in LIBRARIES and not module.is_ambiguous(function)
+
+
+def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, name: str) -> Fix | None:
+    if any(other.arg in (name, None) for other in call.keywords):
+        return None
+    edits = module.remove_argument(call, item.arg or ""), module.set_argument(call, name, module.source(item.value))
+    return Fix.unsafe("keyword", f"pass {name}=; the run changes its precision", *edits)
+
+
+rule = Rule.of("PF410", check)
