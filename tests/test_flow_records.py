@@ -48,7 +48,7 @@ HELD = {
     "field that is not given": ("o = Kept(x)\nreturn o.count", "unknown"),
     "class with a constructor": ("o = Changed(x)\nreturn o.tensor", "unknown"),
     "typing": ("return typing.cast(torch.Tensor, x)", "float16"),
-    "generator": ("def g(z):\n    yield z\nfor y in g(x):\n    pass\nreturn y", "float16"),
+    "generator": ("for y in each(x):\n    pass\nreturn y", "float16"),
     "next": ("return next(iter([x]))", "float16"),
     "zip": ("for a, b in zip([x], [x.float()]):\n    pass\nreturn b", "float32"),
     "enumerate": ("for i, (a, b) in enumerate([(x, x.float())]):\n    pass\nreturn a", "float16"),
@@ -74,6 +74,9 @@ class Changed:
 
     def __init__(self, tensor):
         self.tensor = tensor.float() if later else tensor
+
+def each(z):
+    yield z
 
 def change(d):
     for k in list(d):
