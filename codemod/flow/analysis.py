@@ -16,7 +16,7 @@ from .circles import Circles
 from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
 from .contexts import decorated
 from .elements import each_of
-from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, TooLarge
+from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
 from .half_possible import can_be_half
 from .handed import handed_over, lacks_dtypes
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
@@ -121,14 +121,28 @@ class FlowAnalysis:
         names: Mapping[str, Value] | None = None,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
+        frame = self._entered(module, node, state, record or Record())
+        frame.names.update(names or {})
+        return self._run(frame, node.body)
+
+    def followed(
+        self, run: Run, record: Record, target: FunctionTarget, state: AutocastState, names: Mapping[str, Value]
+    ) -> Interpretation:
+        """The interpretation of a function that ``run`` enters, with what its parameters hold there."""
+        own = decorated(self.project, target.module, target.node)
+        frame = self._entered(target.module, target.node, state if own.state is Autocasting.MAYBE else own, record)
+        frame.run = run
+        frame.names.update(names)
+        return self._run(frame, target.node.body)
+
+    def _entered(self, module: ModuleNames, node: FunctionNode, state: AutocastState, record: Record) -> Frame:
         owner = self.owner(module, node)
-        frame = Frame(self, module, node, record or Record(), state)
+        frame = Frame(self, module, node, record, state)
         frame.own_weights = self.own_weights(owner) if owner is not None and self.is_module(owner) else None
         frame.names.update(self._closed_over(module, node))
         for parameter in parameters_of(node):
             frame.names[parameter.arg] = parameter_value(frame, node, parameter, owner)
-        frame.names.update(names or {})
-        return self._run(frame, node.body)
+        return frame
 
     def _run(self, frame: Frame, body: list[ast.stmt]) -> Interpretation:
         if self._depth >= MAX_DEPTH or _is_too_large(body):
@@ -218,8 +232,12 @@ class FlowAnalysis:
         receiver: Value | None,
     ) -> Value:
         """What a call returns: the function's summary with its symbols replaced by what this call hands over."""
-        done = self._called(frame, target)
         handed = handed_over(target, node, positional, named)
+        if frame.run is not None:
+            return frame.run.applied(
+                frame, node, target, {name: value for name, (_, value) in handed.items()}, receiver
+            )
+        done = self._called(frame, target)
         bindings = {parameter_symbol(target.node, name): value.atoms for name, (_, value) in handed.items()}
         owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:

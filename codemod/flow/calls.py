@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import reduce
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
 from ..torch.api import LOADERS
-from ..torch.tables.libraries import DEQUANTIZERS, SCHEDULER_METHODS
+from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .arrays import array_made, array_of
 from .call_dtypes import Named, moved
-from .classes import ProjectClass
+from .classes import ProjectClass, TorchLayer
 from .data import data_object, image_dataset, transform
 from .elements import each_of, elements_of_call
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value, join
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
 from .promotion import promote
 from .records import fields_of_class, object_of, record_method
+from .registries import handed_out
 from .results import result_of
 
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
@@ -79,6 +81,13 @@ def of_gradient(value: Value, operands: list[Value]) -> Value:
 def _called(
     frame: Frame, node: ast.Call, name: str, receiver: Value | None, positional: list[NodeValue], named: Named
 ) -> Value:
+    if frame.run is not None and positional:
+        skipped = CALLERS.get(frame.analysis.qualified(frame.module, node.func) or "")
+        if skipped is not None:
+            return _handed_to(frame, node, positional[0], positional[skipped:])
+    chosen = receiver if not isinstance(node.func, ast.Attribute | ast.Name) else frame.get(name)
+    if chosen is not None and chosen.kind is Kind.UNKNOWN and chosen.detail is not None:
+        return made_of(frame, node, chosen, positional, named)
     if not isinstance(node.func, ast.Attribute | ast.Name):
         if receiver is None or receiver.kind is not Kind.MODULE:
             return UNKNOWN_VALUE
@@ -106,6 +115,32 @@ def _called(
         if found is not None:
             return found
     return _other_call(frame, node, name, qualified, positional, named)
+
+
+def _handed_to(frame: Frame, node: ast.Call, called: NodeValue, positional: list[NodeValue]) -> Value:
+    """``checkpoint(self.block, x)``: what ``self.block(x)`` gives, where the project's own code says it."""
+    item, value = called
+    inner = ast.copy_location(ast.Call(item, [each for each, _ in positional], []), node)
+    if isinstance(value.detail, ProjectClass) and value.kind is Kind.MODULE:
+        return forward(frame, inner, value, positional, [])
+    owner = frame.get(place_of(item.value) or "") if isinstance(item, ast.Attribute) else None
+    if owner is None or not isinstance(owner.detail, ProjectClass) or not isinstance(item, ast.Attribute):
+        return UNKNOWN_VALUE
+    target = frame.analysis.method(owner.detail, item.attr)
+    return frame.analysis.applied(frame, inner, target, positional, [], owner) if target is not None else UNKNOWN_VALUE
+
+
+def made_of(frame: Frame, node: ast.Call, chosen: Value, positional: list[NodeValue], named: Named) -> Value:
+    """An object of a class that was chosen before, or of any one of several."""
+    each = chosen.detail.values if isinstance(chosen.detail, Alternatives) else (chosen,)
+    made = [
+        made_layer(frame, node, item.detail.name, positional, named)
+        if isinstance(item.detail, TorchLayer)
+        else made_object(frame, node, item.detail)
+        for item in each
+        if isinstance(item.detail, TorchLayer | ProjectClass)
+    ]
+    return reduce(join, made) if len(made) == len(each) else UNKNOWN_VALUE
 
 
 def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named) -> Value:
@@ -186,6 +221,11 @@ def _other_call(
         return loaded(frame, node, named)
     if isinstance(node.func, ast.Attribute) and _converts(node.func):
         return prepared(positional)
+    registered = handed_out(frame, node)
+    if registered.kind is Kind.MODULE:
+        return registered
+    if qualified in LAYER_CLASSES:
+        return made_layer(frame, node, LAYER_CLASSES[qualified], positional, named)
     if (
         name in ("unwrap_model", "compile", "DistributedDataParallel", "DataParallel", "deepcopy", "get_peft_model")
         and positional

@@ -112,7 +112,7 @@ def attribute_value(frame: Frame, base: Value, name: str) -> Value:
     detail = base.detail
     if isinstance(detail, ProjectClass):
         known = frame.analysis.attributes(detail).get(name)
-        return as_part(known, base.atoms, frame.analysis.own_weights(detail)) if known is not None else UNKNOWN_VALUE
+        return part_of(frame, base, detail, known) if known is not None else UNKNOWN_VALUE
     if isinstance(detail, LibraryModel):
         return _part(base, detail, name)
     return UNKNOWN_VALUE
@@ -127,11 +127,10 @@ def _part(base: Value, detail: LibraryModel, name: str) -> Value:
     return UNKNOWN_VALUE
 
 
-def as_part(value: Value, atoms: tuple[Atom, ...], own: Atom) -> Value:
-    """A class's attribute seen on an object whose weights have ``atoms``."""
-    if value.atoms == (own,):
-        return value.with_atoms(atoms)
-    return value
+def part_of(frame: Frame, base: Value, owner: ProjectClass, value: Value) -> Value:
+    """A class's attribute seen on the object ``base``; where that was cast as a whole, what was made otherwise too."""
+    cast = frame.run is not None and value.kind is Kind.MODULE and bool(value.atoms)
+    return value.with_atoms(base.atoms) if cast or value.atoms == (frame.analysis.own_weights(owner),) else value
 
 
 def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Value]) -> dict[str, Value]:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from .attributes import attribute_of
 from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
 from .containers import one_of
 from .data import BATCH_LABEL, sample_of
+from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
 from .elements import at_index, each_of, element_of
 from .frame import Autocasting, Frame, joined_names, place_of, speaks_of_precision
 from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, join
 from .operation_calls import apply_operation, promoted_operands
 from .records import item_of, mapped, record_of
+from .registries import class_value, handed_out
 
 MAX_ITEMS = 16
 """Longer displays are taken as one thing of unknown parts."""
@@ -59,7 +62,8 @@ def _global(frame: Frame, node: ast.Name | ast.Attribute) -> Value:
     if dtype is not None:
         source = frame.source(node, f"{ast.unparse(node)} is given")
         return Value(Kind.DTYPE, (Atom(dtype, source=source, made=Made.CAST),))
-    return model_by_name(node)
+    chosen = class_value(frame, node) if isinstance(node, ast.Name) else UNKNOWN_VALUE
+    return chosen if chosen.detail is not None else model_by_name(node)
 
 
 def _attribute(frame: Frame, node: ast.expr, depth: int) -> Value:
@@ -83,6 +87,10 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
         return known
     base = evaluate(frame, node.value, depth)
     evaluate(frame, node.slice, depth)
+    if base.kind is Kind.UNKNOWN and isinstance(node.value, ast.Name | ast.Attribute):
+        base = handed_out(frame, node)
+        if base.detail is not None:
+            return base
     if base.kind in (Kind.BATCH, Kind.UNKNOWN) and isinstance(node.slice, ast.Constant):
         ids = ids_by_name(frame.module.document.path, node, str(node.slice.value))
         base = ids if ids.kind is not Kind.UNKNOWN else base
@@ -96,7 +104,9 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
         return at_index(base, node.slice)
     if base.kind is Kind.MODULE:
         sample = sample_of(frame, base)
-        return sample if sample.kind is not Kind.UNKNOWN else one_of(base)
+        if sample.kind is not Kind.UNKNOWN:
+            return sample
+        return base if isinstance(node.slice, ast.Slice) else one_of(base)
     if base.kind is Kind.TENSOR:
         of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base
@@ -160,6 +170,9 @@ def _compare(frame: Frame, node: ast.expr, depth: int) -> Value:
 def _conditional(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.IfExp)
     evaluate(frame, node.test, depth)
+    outcome = decided(frame, node.test, partial(evaluate, frame))
+    if outcome is not None:
+        return evaluate(frame, node.body if outcome else node.orelse, depth)
     before = dict(frame.names)
     first, names = evaluate(frame, node.body, depth), frame.names
     frame.names = before

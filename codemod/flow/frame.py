@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
 from .lattice import Atom, Made, Role, Source, Value, join
@@ -81,6 +83,8 @@ class Meeting:
     function: FunctionNode | None
     applied: Value | None = None
     """The module that ``node`` calls, where it calls one that is known."""
+    certain: bool = False
+    """Whether a model that is certainly 16-bit was followed to here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,6 +151,25 @@ class Record:
             self.meetings.append(meeting)
 
 
+class Run(Protocol):
+    """What follows the calls of a model with what they are really given (`half_runs`)."""
+
+    def applied(
+        self,
+        frame: Frame,
+        node: ast.Call,
+        target: FunctionTarget,
+        given: dict[str, Value],
+        receiver: Value | None,
+    ) -> Value:
+        """What a call of one of the project's functions returns."""
+        ...
+
+    def recording(self, record: Record) -> AbstractContextManager[None]:
+        """Note what meets in ``record``, and nowhere else."""
+        ...
+
+
 class TooLarge(Exception):
     """The function holds more than is worth following: nothing is concluded from it."""
 
@@ -179,6 +202,8 @@ class Frame:
         """Set after ``return``, ``raise``, ``break``: the rest of the block is not reached."""
         self.own_weights: Atom | None = None
         """In a method of a module: the dtype of its weights."""
+        self.run: Run | None = None
+        """Set while a model that is certainly 16-bit is followed."""
         self.loops = 0
         self._parts: set[str] = set()
         """Every place that is a part of another (``self.mask``)."""
@@ -225,6 +250,15 @@ def joined_names(branches: Iterable[dict[str, Value]]) -> dict[str, Value]:
             elif value is not result[place]:
                 result[place] = join(result[place], value)
     return result
+
+
+def made_in_one(branches: list[dict[str, Value]], joined: dict[str, Value]) -> dict[str, Value]:
+    """Attributes that some branches of a constructor do not give: who reads them has taken one that does."""
+    found: dict[str, Value] = {}
+    for names in branches:
+        for place in [place for place in names if place.startswith("self.") and place not in joined]:
+            found[place] = join(found[place], names[place]) if place in found else names[place]
+    return found
 
 
 def place_of(node: ast.expr) -> str | None:

@@ -40,13 +40,17 @@ def weights_in_half(project: Project) -> Mapping[str, Place]:
 def _weights_in_half(project: Project) -> dict[str, Place]:
     analysis = flow_of(project)
     found: dict[ProjectClass, Place] = {}
+    for module, call, owner in certain_casts(project):
+        _add_parts(analysis, owner, module.place(call, f"{owner.name} is cast to 16 bits here"), found)
+    return {analysis.own_weights(item).symbol: place for item, place in found.items()}
+
+
+def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
+    """The casts of whole models to 16 bits after which nothing in their function gives them another dtype."""
     for document in project.python_documents(WORDS):
         if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
             module = names_of(project, document)
-            for call, owner in casts_to_half(project, module):
-                if stays_cast(module, call):
-                    _add_parts(analysis, owner, module.place(call, f"{owner.name} is cast to 16 bits here"), found)
-    return {analysis.own_weights(item).symbol: place for item, place in found.items()}
+            yield from ((module, *cast) for cast in casts_to_half(project, module) if stays_cast(module, cast[0]))
 
 
 def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:

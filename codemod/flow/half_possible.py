@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ..purpose.files import is_test
 from ..purpose.imports import importers_of, reached_from
+from ..python.bindings import only_value
 from ..python.creations import CREATIONS, Creation
 from ..python.functions import class_of
 from ..python.names import ModuleNames, attribute_chain, names_of
@@ -25,7 +26,7 @@ from ..torch.weights import cast_dtype
 from .classes import ProjectClass, is_torch_module
 from .parts import parts_of
 
-WORDS = (".half(", ".bfloat16(", "dtype", "mp_policy", "mixed_precision", *LOADED_BASES)
+WORDS = (".half(", ".bfloat16(", "float16", "torch.half", "dtype", "mp_policy", "mixed_precision", *LOADED_BASES)
 """A file that holds none of these casts no model, and defines none that a library loads in a dtype."""
 CASTS = ("half", "bfloat16", "to", "type")
 POLICIES = ("mixed_precision", "mp_policy")
@@ -172,10 +173,17 @@ def _class_of_creation(
         if is_torch_module(project, ProjectClass(*known)):
             yield ProjectClass(*known)
             yield from _handed_models(project, made, found, depth)
-    elif is_module and isinstance(made.call.func, ast.Call | ast.Subscript):
-        found.everything = True  # ``getattr(models, name)(...)``
+    elif is_module and _is_chosen_by_name(made):
+        found.everything = True
     elif is_module and made.module.qualified(made.call.func) is None:
         yield from _known_to(project, made.module, handed_in=False)
+
+
+def _is_chosen_by_name(made: Creation) -> bool:
+    """``getattr(models, name)(...)``, ``MODELS[name](...)``, and ``make = registered(name)``, then ``make(...)``."""
+    func = made.call.func
+    value = only_value(made.module, func) if isinstance(func, ast.Name) else func
+    return isinstance(value, ast.Call | ast.Subscript)
 
 
 def _handed_models(project: Project, made: Creation, found: _Possible, depth: int) -> Iterator[ProjectClass]:

@@ -157,6 +157,13 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The modules (or, before they are made, the classes) of which some expression is one."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """What is known of one expression."""
 
@@ -224,13 +231,16 @@ def join(first: Value, second: Value) -> Value:
     if first.keys or second.keys:
         return _joined_fields(first, second)
     if first.kind is Kind.MODULE:
-        detail = first.detail if first.detail == second.detail else None
+        detail = first.detail if first.detail == second.detail else _alternatives(first, second)
         label = first.label if first.label == second.label else ""
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
     items = _parts(first.items, second.items)
     if items is None and first.items and second.items and len(first.items) == len(second.items):
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
+    detail = first.detail
+    if first.kind is Kind.UNKNOWN and first.detail != second.detail:
+        detail = _alternatives(first, second) if first.detail is not None and second.detail is not None else None
     labels = {value.label for value in (first, second) if value.items != ()}
     return Value(
         first.kind,
@@ -238,8 +248,18 @@ def join(first: Value, second: Value) -> Value:
         items,
         first.scalar and second.scalar,
         labels.pop() if len(labels) == 1 else "",
-        first.detail,
+        detail,
     )
+
+
+def _alternatives(first: Value, second: Value) -> Alternatives | None:
+    """Each of the things that two values can be, once; None where they are too many, or one is not known."""
+    found: list[Value] = []
+    for value in (first, second):
+        each = value.detail.values if isinstance(value.detail, Alternatives) else (value,)
+        found += [item for item in each if item not in found]
+    known = len(found) <= MAX_ATOMS and all(item.detail is not None for item in found)
+    return Alternatives(tuple(found)) if known else None
 
 
 def _joined_fields(first: Value, second: Value) -> Value:

@@ -56,7 +56,7 @@ def _result(
         if layer.role == "weighted":
             return Value(Kind.TENSOR, value.atoms or module.atoms)
     known = value.kind is Kind.TENSOR and bool(value.atoms)
-    if layer.role == "weighted" and not known:
+    if layer.role == "weighted" and (not known or (frame.run is not None and layer.mix != "promotes")):
         return Value(Kind.TENSOR, _given_by(layer, module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE
 

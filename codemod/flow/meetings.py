@@ -27,7 +27,7 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
     """Record every pair of operands that clash in ``operation``; scalars, numbers and integers never do."""
     listed = list(operands)
     met = clash_of_write(frame) if mix == "raises-destination" else clash
-    tensors = [item for item in listed if item[1].kind is Kind.TENSOR and not item[1].scalar]
+    tensors = [item for item in listed if is_compared(frame, item[1]) and not item[1].scalar]
     for item, value in tensors:
         _branches(frame, node, operation, mix, item, value)
     if operation in JOINS:
@@ -35,6 +35,11 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
     for index, (first_node, first) in enumerate(tensors):
         for second_node, second in tensors[index + 1 :]:
             _pair(frame, node, operation, mix, (first_node, first), (second_node, second), met)
+
+
+def is_compared(frame: Frame, value: Value) -> bool:
+    """Whether a tensor is held against others: in a model that is followed, where there is one way it can have come."""
+    return value.kind is Kind.TENSOR and (frame.run is None or len(value.atoms) == 1)
 
 
 def clash_of_write(frame: Frame) -> Clash:
@@ -118,7 +123,7 @@ def report_input(
     given = weights or _given_model(handed_on or module)
     if value.kind is Kind.UNKNOWN and value.label:
         frame.record.inputs.update(Input(value.label, weight) for weight in given)
-    if value.kind is not Kind.TENSOR:
+    if not is_compared(frame, value):
         return
     _branches(frame, node, "module", "raises", operand, value)
     for atom in value.atoms:
@@ -215,11 +220,24 @@ def record(
     meant_dtype: str,
     applied: Value | None = None,
 ) -> None:
-    """Note one meeting, as seen from the interpretation's current place."""
+    """Note one meeting, as seen from the interpretation's current place; in a model that is followed, certain ones."""
+    if frame.run is not None and not (odd.atom.dtype == FP32 and meant.atom.dtype in HALVES):
+        return
     state = frame.autocast.state
-    frame.record.meet(
-        Meeting(frame.module, node, operation, mix, odd, meant, meant_dtype, state, frame.function, applied)
+    met = Meeting(
+        frame.module,
+        node,
+        operation,
+        mix,
+        odd,
+        meant,
+        meant_dtype,
+        state,
+        frame.function,
+        applied,
+        frame.run is not None,
     )
+    frame.record.meet(met)
 
 
 def dtype_of(node: ast.expr) -> str:

@@ -10,6 +10,7 @@ from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
+from .alternatives import applied_any
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -18,15 +19,18 @@ from .classes import (
     attribute_value,
     has_parts_with_weights,
     model_by_name,
+    part_of,
     registered_buffer,
 )
 from .containers import held, meets_first, of_container
 from .data import ImageTransform, transformed
 from .frame import Frame, Record, place_of
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_bypass, report_input
+from .operation_calls import apply_operation
 from .prepared import may_be_prepared
+from .registries import ATTENTION
 from .results import FORWARD, of_16_bit_weights, result_of
 
 
@@ -53,8 +57,7 @@ def on_module(
             return forward(frame, node, here, positional, named)
         part = frame.analysis.attributes(detail).get(name)
         if part is not None and part.kind is Kind.MODULE:
-            atoms = receiver.atoms if part.atoms == (frame.analysis.own_weights(detail),) else part.atoms
-            return forward(frame, node, part.with_atoms(atoms), positional, named)
+            return forward(frame, node, part_of(frame, receiver, detail, part), positional, named)
         return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
@@ -114,6 +117,8 @@ def _cast_place(node: ast.expr) -> str | None:
 def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
     """A module applied to its inputs."""
     detail = module.detail
+    if isinstance(detail, Alternatives):
+        return applied_any(frame, module, detail, lambda part: forward(frame, node, part, positional, named))
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
         if target is None:
@@ -127,9 +132,13 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         return _sequence(frame, node, module, positional)
     if isinstance(detail, TorchLayer):
         return layer_forward(frame, node, detail.name, module, positional)
+    if detail == ATTENTION:
+        return Value(Kind.SEQUENCE, items=(apply_operation(frame, node, ATTENTION, positional[1:4]), UNKNOWN_VALUE))
     if isinstance(detail, LibraryModel) and detail.prepared:
         source = frame.source(node, "a prepared model returns float32")
         return Value(Kind.TENSOR, (Atom(FP32, f"output of {module.label}", made=Made.AUTOCAST, source=source),))
+    if frame.run is not None:
+        return Value(Kind.TENSOR)  # it may cast what it is given, and what it gives
     for item, value in [*positional, *((item, value) for _, item, value in named)]:
         if not _is_time(item) and not _is_tokens(node, module, value):
             report_bypass(frame, node, item, value, module)

@@ -34,6 +34,8 @@ def promote(operands: list[Value], path: str, node: ast.expr) -> Value:
     if any(item.kind in (Kind.UNKNOWN, Kind.BATCH) for item in operands):
         return _with_unknown(tensors)
     dimensioned = [item for item in tensors if not item.scalar] or tensors
+    if all(atom.dtype in (INT64, BOOL) for item in dimensioned for atom in item.atoms):
+        dimensioned = tensors  # a floating one without dimensions is of a higher category
     atoms = dimensioned[0].atoms
     for item in dimensioned[1:]:
         atoms = _promoted(atoms, item.atoms, path, node)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
+from .alternatives import aside
 from .contexts import entered
+from .decided import decided
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started
-from .frame import Frame, Operand, joined_names, place_of, speaks_of_precision
+from .frame import Frame, Operand, joined_names, made_in_one, place_of, speaks_of_precision
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
-from .meetings import clash_of_write, dtype_of, record
+from .meetings import clash_of_write, dtype_of, is_compared, record
 from .promotion import promote
 from .records import forget_passed, written
 
 MAX_NESTED_LOOPS = 2
 """Loops inside more loops than this run once."""
+LOOPED_BY = ("enumerate", "zip", "reversed")
 
 
 def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
@@ -109,9 +113,9 @@ def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value:
     if place is not None:
         frame.put(place, value)
         return
-    if base.kind is not Kind.TENSOR or not _selects_by_tensor(frame, target.slice):
+    if not is_compared(frame, base) or not _selects_by_tensor(frame, target.slice):
         return
-    if value.kind is not Kind.TENSOR or value.scalar:
+    if not is_compared(frame, value) or value.scalar:
         return
     met = clash_of_write(frame)
     for one in base.atoms:
@@ -180,20 +184,27 @@ def _leave(frame: Frame, node: ast.stmt) -> None:
 def _if(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.If)
     evaluate(frame, node.test)
-    before = dict(frame.names)
+    outcome = decided(frame, node.test, partial(evaluate, frame))
+    if outcome is not None:
+        execute(frame, node.body if outcome else node.orelse)
+        return
+    before, asked = dict(frame.names), speaks_of_precision(node.test)
     outcomes: list[tuple[dict[str, Value], bool]] = []
     for branch in _in_order(node):
         frame.names, frame.stopped = dict(before), False
         if outcomes and frame.loops:
             frame.names |= {name: outcomes[0][0][name] for name in started(*_in_order(node)) & outcomes[0][0].keys()}
-        execute(frame, branch)
+        with aside(frame) if frame.run is not None and asked else nullcontext():
+            execute(frame, branch)
         outcomes.append((frame.names, frame.stopped))
     reached = [names for names, stopped in outcomes if not stopped]
     frame.stopped = not reached
-    if len(reached) == 2 and speaks_of_precision(node.test):
+    if len(reached) == 2 and asked:
         frame.names = _told_by_test(before, *reached)
     elif reached:
         frame.names = joined_names(reached)
+    if frame.function is not None and frame.function.name == "__init__":
+        frame.names |= made_in_one(reached, frame.names)
     _name_dtypes(frame, before, node)
 
 
@@ -226,8 +237,17 @@ def _told_by_test(before: dict[str, Value], first: dict[str, Value], second: dic
 def _loop(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.For | ast.AsyncFor)
     iterated = evaluate(frame, node.iter)
-    _repeat(frame, node.body, lambda: bind_loop_target(frame, node.target, node.iter, iterated))
+    skipped = not _runs_for_certain(frame, node.iter, iterated)
+    _repeat(frame, node.body, lambda: bind_loop_target(frame, node.target, node.iter, iterated), skipped=skipped)
     execute(frame, node.orelse)
+
+
+def _runs_for_certain(frame: Frame, node: ast.expr, iterated: Value) -> bool:
+    """A loop over the layers of a model, counted or not: no model is built without any."""
+    of_builtin = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LOOPED_BY
+    if isinstance(node, ast.Call) and of_builtin:
+        return any(evaluate(frame, item).kind is Kind.MODULE for item in node.args)
+    return iterated.kind is Kind.MODULE
 
 
 def _while(frame: Frame, node: ast.stmt) -> None:
@@ -236,18 +256,22 @@ def _while(frame: Frame, node: ast.stmt) -> None:
     execute(frame, node.orelse)
 
 
-def _repeat(frame: Frame, body: Sequence[ast.stmt], start: Callable[[], object]) -> None:
+def _repeat(frame: Frame, body: Sequence[ast.stmt], start: Callable[[], object], *, skipped: bool = True) -> None:
+    """Each round starts from what the one before it left; ``skipped``: there may be none."""
     frame.loops += 1
     rounds = 2 if frame.loops <= MAX_NESTED_LOOPS else 1
+    first, ends = dict(frame.names), []
     for _ in range(rounds):
         before = dict(frame.names)
         start()
         execute(frame, body)
         frame.stopped = False
-        frame.names = joined_names([before, frame.names]) | _new(before, frame.names)
+        ends.append(dict(frame.names))
         if frame.names == before:
             break
     frame.loops -= 1
+    left = joined_names(ends)
+    frame.names = joined_names([first, left]) | _new(first, left) if skipped else left
 
 
 def _new(before: dict[str, Value], after: dict[str, Value]) -> dict[str, Value]:

@@ -13,7 +13,7 @@ from ...codemod.proof.needs import Need, Release, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-from .clashes import MOVING, chain_of, is_device
+from .clashes import MOVING, chain_of, followers, is_device
 from .proved_casts import is_tensor, needs_of_cast
 
 BUILTINS = ("next", "getattr")
@@ -37,12 +37,26 @@ def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None
             operation = _made_in(meeting.module, maker, text)
             if operation is not None:
                 needs = (*needs, *_needs_of_kernel(meeting.module, maker))
-                return _fix(project, "producer", f"make it in {text}", operation, meeting, text, needs)
+                return _fix(project, "producer", f"make it in {text}", [operation], [meeting], text, needs)
     return None
 
 
 def operand_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
-    """Cast the operand where it meets the other one; None where it may be something that has no ``to``."""
+    """Cast the operand where it meets the others; None where it may be something that has no ``to``."""
+    first = _operand_cast(project, meeting)
+    if first is None:
+        return None
+    edits, cast = {meeting.odd.node: first}, [meeting]
+    for other in followers(project, meeting):
+        edit = _operand_cast(project, other)
+        if edit is not None and other.odd.node not in edits:
+            edits[other.odd.node] = edit
+            cast.append(other)
+    done = f"cast it to {meeting.meant_dtype}" + (f", and {len(cast) - 1} more where it goes" if len(cast) > 1 else "")
+    return _fix(project, "cast", done, list(edits.values()), cast, meeting.meant_dtype, needs)
+
+
+def _operand_cast(project: Project, meeting: Meeting) -> Edit | None:
     text, node = meeting.meant_dtype, meeting.odd.node
     if not text or meeting.odd.node is meeting.meant.node or not hasattr(node, "lineno"):
         return None
@@ -50,8 +64,7 @@ def operand_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
         return None
     if not is_tensor(project, meeting):
         return None
-    operation = cast_operation(meeting.module, node, text)
-    return _fix(project, "cast", f"cast it to {text}", operation, meeting, text, needs)
+    return cast_operation(meeting.module, node, text)
 
 
 def cast_operation(module: ModuleNames, node: ast.expr, text: str) -> Edit:
@@ -169,7 +182,7 @@ def module_fix(project: Project, meeting: Meeting) -> Fix | None:
         if same and node is not meeting.node and text and _is_known_at(meeting.module, text, node):
             span = document.span(node)
             operation = meeting.module.replace(span, span, f".to(dtype={text})")
-            return _fix(project, "module", f"cast the module to {text}", operation, meeting, text)
+            return _fix(project, "module", f"cast the module to {text}", [operation], [meeting], text)
     return None
 
 
@@ -193,7 +206,20 @@ def norm_weights_fix(project: Project, meeting: Meeting) -> Fix | None:
 
 
 def _fix(
-    project: Project, name: str, done: str, edit: Edit, meeting: Meeting, text: str, needs: Sequence[Need] = ()
+    project: Project,
+    name: str,
+    done: str,
+    edits: Sequence[Edit],
+    cast: Sequence[Meeting],
+    text: str,
+    needs: Sequence[Need] = (),
 ) -> Fix:
+    """``text``: the dtype that the first of the meetings is cast to; the others are cast to their own."""
     message = f"{done}; nothing changes where everything is float32"
-    return proved(project, name, message, [edit], *needs, *needs_of_cast(project, meeting, text))
+    first, *others = cast
+    known = [*needs_of_cast(project, first, text), *(each for item in others for each in _needs(project, item))]
+    return proved(project, name, message, edits, *needs, *known)
+
+
+def _needs(project: Project, meeting: Meeting) -> Sequence[Need]:
+    return tuple(needs_of_cast(project, meeting, meeting.meant_dtype))

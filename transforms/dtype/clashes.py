@@ -9,6 +9,7 @@ from enum import Enum
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.half_classes import weights_in_half
+from ...codemod.flow.half_runs import meetings_in_half
 from ...codemod.flow.lattice import Atom, Made, Role, Source
 from ...codemod.model import Place
 from ...codemod.python.names import names_of
@@ -45,6 +46,11 @@ def clashes(project: Project, family: Family) -> Iterator[Meeting]:
             yield meeting
 
 
+def followers(project: Project, meeting: Meeting) -> tuple[Meeting, ...]:
+    """The other places that the same tensor reaches in a model that is certainly 16-bit, in the order they run."""
+    return project.checked_fact(_followers).get(meeting, ())
+
+
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
     kept = project.fact(names_kept_in_float32)
@@ -56,13 +62,53 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if not is_on_purpose(project, meeting, known) and is_handed_half(project, meeting):
             found.setdefault((meeting.node, meeting.odd.node), meeting)
+    for first, *_ in _by_maker(project, found.values()):
+        found.setdefault((first.node, first.odd.node), first)
     return tuple(found.values())
+
+
+def _followers(project: Project) -> dict[Meeting, tuple[Meeting, ...]]:
+    groups = _by_maker(project, project.checked_fact(_mistakes))
+    return {first: tuple(others) for first, *others in groups if first.certain}
+
+
+def _by_maker(project: Project, told: Iterable[Meeting]) -> list[list[Meeting]]:
+    """What certainly meets in 16-bit models, by the maker of the odd tensor: one mistake, told once.
+
+    The first of each list is the one that is told; one of ``told``, where there is one of this maker.
+    """
+    found: dict[ast.AST, list[Meeting]] = {}
+    for meeting in told:
+        found.setdefault(_maker(meeting), [meeting])
+    for meeting in project.checked_fact(_certain_mistakes):
+        known = found.setdefault(_maker(meeting), [])
+        if meeting not in known:
+            known.append(meeting)
+    return list(found.values())
+
+
+def _maker(meeting: Meeting) -> ast.AST:
+    steps = chain_of(meeting.odd.atom)
+    return steps[0].node if steps else meeting.node
+
+
+def _certain_mistakes(project: Project) -> tuple[Meeting, ...]:
+    kept = project.fact(names_kept_in_float32)
+    return tuple(
+        meeting
+        for meeting in meetings_in_half(project)
+        if meeting.mix != "promotes"
+        and project.is_checked(meeting.module.document.path)
+        and is_mistake(meeting, True)
+        and not _is_kept_in_float32(meeting, kept)
+        and not is_on_purpose(project, meeting, True)
+    )
 
 
 def runs_in_half(project: Project, meeting: Meeting) -> bool:
     """Whether the weights that are met are certainly 16-bit in some program, outside of autocast."""
     atom = meeting.meant.atom
-    return atom.role is Role.WEIGHTS and atom.symbol in weights_in_half(project)
+    return meeting.certain or (atom.role is Role.WEIGHTS and atom.symbol in weights_in_half(project))
 
 
 def _widening(project: Project) -> frozenset[ast.AST]:

@@ -25,13 +25,16 @@ def is_handed_half(project: Project, meeting: Meeting) -> bool:
         return True
     if _is_of_model(project, meeting.module, function):
         return True
-    named = (item.arg for item in parameters_of(function) if parameter_symbol(function, item.arg) == atom.symbol)
-    name = next(named, "")
-    return any(_hands_half(project, site, name) for site in _sites(project, meeting.module, function, name))
+    names = [item.arg for item in parameters_of(function) if parameter_symbol(function, item.arg) == atom.symbol]
+    sites = _sites(project, meeting.module, function)
+    outer = meeting.module.scopes[function].parent
+    if not sites and outer is not None and isinstance(outer.node, FunctionNode):  # ``vmap(inner)(x)``
+        sites, names = _sites(project, meeting.module, outer.node), [item.arg for item in parameters_of(outer.node)]
+    return any(_hands_half(project, site, name) for site in sites for name in names)
 
 
-def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: str) -> tuple[CallSite, ...]:
-    sites = callers_of(project, module, function).sites if name else ()
+def _sites(project: Project, module: ModuleNames, function: FunctionNode) -> tuple[CallSite, ...]:
+    sites = callers_of(project, module, function).sites
     return tuple(site for site in sites if not is_test(site.module.document.path))[:MAX_SITES]
 
 

@@ -120,6 +120,26 @@ DEQUANTIZERS = ("dequantize", "fast_dequantize")
 remembers: ``functional`` of bitsandbytes (``quant_state.dtype``), and what wraps it."""
 
 
+ACTIVATIONS = (
+    "transformers.activations.ACT2FN", "transformers.activations.get_activation",
+    "diffusers.models.activations.get_activation", "diffusers.models.activations.ACT2FN",
+)  # fmt: skip
+"""Tables of activations: modules without weights, each of which gives the dtype of its input."""
+ATTENTION_FUNCTIONS = ("transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS",)
+"""Tables of functions ``(module, query, key, value, mask, ...)``, which give the result and the weights of attention.
+The eager ones stand in the model's own file; they multiply, and like the others never promote."""
+CALLERS = {
+    "transformers.pytorch_utils.apply_chunking_to_forward": 3,
+    "transformers.modeling_utils.apply_chunking_to_forward": 3,
+    "torch.utils.checkpoint.checkpoint": 1,
+}
+"""Functions that call their first argument and give what it gives, by where the arguments for it begin."""
+LAYER_CLASSES = {
+    "transformers.pytorch_utils.Conv1D": "Linear", "transformers.modeling_utils.Conv1D": "Linear",
+    "timm.layers.DropPath": "Dropout", "timm.layers.LayerNorm": "LayerNorm", "timm.layers.LayerNorm2d": "LayerNorm",
+}  # fmt: skip
+"""Layers that treat dtypes as one of ``torch.nn`` does: ``Conv1D`` calls ``addmm`` (``pytorch_utils.py``, transformers
+5.23.0), those of timm 1.0.31 derive from it or call its function (``norm.py``, ``drop.py``)."""
 _CHANGING = ("ConvertImageDtype", "ToDtype", "ToPILImage", "PILToTensor", "ToImage", "Lambda", "Compose")
 
 

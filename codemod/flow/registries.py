@@ -1,0 +1,51 @@
+"""What libraries hand out by name: an activation of a table, the attention function that a configuration asks for."""
+
+from __future__ import annotations
+
+import ast
+from functools import reduce
+
+from ..python.functions import class_of
+from ..torch.tables.layers import LAYERS
+from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS
+from .classes import ProjectClass, TorchLayer
+from .frame import Frame
+from .lattice import UNKNOWN_VALUE, Kind, Value, join
+
+ATTENTION = "scaled_dot_product_attention"
+"""The operation that every attention function of a table stands for; as a detail of a value, any one of these."""
+LOOKUPS = ("get", "get_interface")
+
+
+def handed_out(frame: Frame, node: ast.expr) -> Value:
+    """``ACT2FN[name]``, ``get_activation(name)``, ``ALL_ATTENTION_FUNCTIONS.get_interface(name, default)``."""
+    source = node.value if isinstance(node, ast.Subscript) else node.func if isinstance(node, ast.Call) else node
+    if isinstance(source, ast.Attribute) and source.attr in LOOKUPS and isinstance(node, ast.Call):
+        source = source.value
+    name = frame.analysis.qualified(frame.module, source)
+    if name in ACTIVATIONS:
+        return Value(Kind.MODULE, (), detail=TorchLayer("SiLU"))
+    if name in ATTENTION_FUNCTIONS:
+        return Value(Kind.MODULE, (), detail=ATTENTION)
+    return _of_table(frame, source) if isinstance(source, ast.Name) else UNKNOWN_VALUE
+
+
+def _of_table(frame: Frame, name: ast.Name) -> Value:
+    """``ATTENTION_CLASSES[config.kind]``: one of the classes that a dictionary of the file holds."""
+    bindings = frame.module.scope_of(name).lookup(name.id)
+    table = bindings[0].value if len(bindings) == 1 and bindings[0].scope is frame.module.module_scope else None
+    if not isinstance(table, ast.Dict) or not table.values:
+        return UNKNOWN_VALUE
+    found = [class_value(frame, item) for item in table.values]
+    return reduce(join, found) if all(item.detail is not None for item in found) else UNKNOWN_VALUE
+
+
+def class_value(frame: Frame, node: ast.expr) -> Value:
+    """A class that is named and not called: one of the project, or a layer of torch."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if not name[:1].isupper():
+        return UNKNOWN_VALUE
+    if name in LAYERS and (frame.analysis.qualified(frame.module, node) or "").startswith("torch.nn."):
+        return Value(detail=TorchLayer(name))
+    found = class_of(frame.project, frame.module, node)
+    return Value(detail=ProjectClass(*found)) if found is not None else UNKNOWN_VALUE

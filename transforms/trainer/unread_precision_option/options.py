@@ -1,0 +1,168 @@
+"""Options of a command line that nothing reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from ....codemod.model import Draft
+from ....codemod.purpose.imports import importers_of, reached_from
+from ....codemod.python.functions import called_function, class_of
+from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.options import SETTINGS, Option, options_in
+from ....codemod.source.project import Project
+from .words import names_precision
+
+MAX_MODULES = 60
+"""Modules in which a name is looked for; programs of more are passed over."""
+ACTIONS = ("store_true", "store_false", "store", "store_const")
+NO_EFFECT = ("deprecated", "unused", "not used", "no effect", "ignored", "compat", "reserved", "not implemented")
+"""Words of a help that says so itself."""
+PRINTS = ("print", "pprint", "str", "repr", "info", "debug", "warning", "log", "write", "dumps", "dump", "safe_dump")
+RECORDS = ("pformat", "add_text", "add_hparams", "log_hyperparams", "save_hyperparameters", "init_trackers")
+LOOKS = ("isinstance", "hasattr", "len", "type", "sorted", "items")
+DISPLAYS = frozenset((*PRINTS, *RECORDS, *LOOKS))
+"""Functions that show or save what they are passed."""
+TRACKERS = ("wandb", "mlflow", "logging", "logger", "json", "yaml", "pickle", "pprint")
+ALMOST, MAX_DIFFERENCE = 0.8, 4
+"""How like another name is to be, and in how many letters shorter or longer, to be a slip of it."""
+PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
+
+
+def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
+    """``parser.add_argument("--fp16", ...)`` where no code of the program says ``fp16`` again."""
+    if not module.calls_by_name.get("add_argument"):
+        return
+    wanted = [option for group in options_in(project, module).values() for option in group if _is_wanted(option)]
+    program = _program_of(project, module) if wanted else ()
+    if not program or any(_hands_out(project, other) for other in program):
+        return
+    for option in wanted:
+        if not any(_reads(other, option) for other in program):
+            message = f"{option.flags[0]} has no effect: nothing in the program reads {option.name}"
+            yield Draft.at(module, option.node, message)
+
+
+def _is_wanted(option: Option) -> bool:
+    if option.kind != "option" or not option.flags or not isinstance(option.node, ast.Call):
+        return False
+    given = {item.arg: item.value for item in option.node.keywords}
+    action = given.get("action")
+    text = ast.unparse(given["help"]).lower() if "help" in given else ""
+    is_plain = action is None or (isinstance(action, ast.Constant) and action.value in ACTIONS)
+    is_silenced = "suppress" in text or any(word in text for word in NO_EFFECT)
+    is_spread = None in given or any(isinstance(item, ast.Starred) for item in option.node.args)
+    is_named = isinstance(option.node.func, ast.Attribute) and option.node.func.attr == "add_argument"
+    return (
+        is_named and is_plain and not is_silenced and not is_spread and names_precision(option.name, action is not None)
+    )
+
+
+def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:
+    """The modules that may read what the parser gives: those that run with it; none where that is not clear."""
+    starts = [module, *importers_of(project, module)]
+    found = reached_from(project, starts, MAX_MODULES)
+    is_parsed = any(other.calls_by_name.get(name) for other in found for name in PARSING)
+    return found if is_parsed and len(found) < MAX_MODULES and not module.star_imports else ()
+
+
+def _reads(module: ModuleNames, option: Option) -> bool:
+    """Whether an attribute of that name is read, of whatever object, or a string of that text asks for it."""
+    if option.name in module.attribute_loads or _is_misspelled(module, option):
+        return True
+    spellings = (option.name, option.name.replace("_", "-"))
+    return any(
+        isinstance(node.value, str) and node.value.lstrip("-") in spellings and _asks(module, node)
+        for node in module.of_type(ast.Constant)
+    )
+
+
+def _is_misspelled(module: ModuleNames, option: Option) -> bool:
+    """Whether a namespace is read under a name so close that the option was intended, which is another mistake."""
+    return any(
+        SequenceMatcher(None, name, option.name).ratio() > ALMOST and any(_is_namespace(node.value) for node in nodes)
+        for name, nodes in module.attribute_loads.items()
+        if abs(len(name) - len(option.name)) < MAX_DIFFERENCE
+    )
+
+
+def _asks(module: ModuleNames, node: ast.Constant) -> bool:
+    """``args["fp16"]``, ``getattr(args, "fp16")``, ``"--fp16" in sys.argv``; not what is compared or chosen."""
+    above = module.parents.get(node)
+    if isinstance(above, ast.Compare):
+        return str(node.value).startswith("--")
+    if isinstance(above, ast.Call):
+        name = (attribute_chain(above.func) or [""])[-1]
+        return name != "add_argument"
+    return isinstance(above, ast.Subscript | ast.Tuple | ast.List | ast.Set | ast.Dict) and not _is_choice(
+        module, above
+    )
+
+
+def _is_choice(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a list stands in a declaration, or something is looked for in it."""
+    above = module.parents.get(node)
+    if isinstance(above, ast.keyword):
+        above = module.parents.get(above)
+        name = attribute_chain(above.func) if isinstance(above, ast.Call) else None
+        return name is not None and name[-1] == "add_argument"
+    return isinstance(above, ast.Compare)
+
+
+# --- namespaces that leave the program --------------------------------------------------------------------------------
+
+
+def _hands_out(project: Project, module: ModuleNames) -> bool:
+    """Whether a whole namespace goes where it cannot be seen what is read of it."""
+    if any(_names_class(module, item) for item in module.of_type(ast.ClassDef)):
+        return True
+    for call in module.calls:
+        passed = [*call.args, *(item.value for item in call.keywords)]
+        if any(_is_namespace(item) for item in passed) and not _is_seen(project, module, call):
+            return True
+        if _reads_by_name(call):
+            return True
+    return any(_spreads(module, node) for node in module.of_type(ast.Attribute))
+
+
+def _reads_by_name(call: ast.Call) -> bool:
+    """``getattr(args, name)`` with a name that is not written there."""
+    is_access = isinstance(call.func, ast.Name) and call.func.id in ("getattr", "setattr") and len(call.args) > 1
+    return is_access and _is_namespace(call.args[0]) and not isinstance(call.args[1], ast.Constant)
+
+
+def _names_class(module: ModuleNames, node: ast.ClassDef) -> bool:
+    """Whether a parser of the project is a class of its own."""
+    return any("ArgumentParser" in ast.unparse(base) or "Action" in ast.unparse(base) for base in node.bases)
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    if isinstance(node, ast.Starred):
+        node = node.value
+    if isinstance(node, ast.Call):
+        name = (attribute_chain(node.func) or [""])[-1]
+        if name in PARSING:
+            return True
+        return name in ("vars", "dict", "deepcopy", "copy", "asdict", "items") and any(map(_is_namespace, node.args))
+    chain = attribute_chain(node)
+    if chain is None:
+        return False
+    return chain[-1] == "__dict__" or not SETTINGS.isdisjoint(chain[-1].lower().split("_"))
+
+
+def _is_seen(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether what a call does with a namespace is known: the project's own code, or only shown and saved."""
+    chain = attribute_chain(call.func) or [""]
+    if any(item.arg is None and _is_namespace(item.value) for item in call.keywords):
+        return False
+    if chain[-1] in DISPLAYS or chain[0] in TRACKERS:
+        return True
+    if chain[-1] in ("vars", "dict", "deepcopy", "copy", "asdict", *PARSING):
+        return True
+    return called_function(project, module, call) is not None or class_of(project, module, call.func) is not None
+
+
+def _spreads(module: ModuleNames, node: ast.Attribute) -> bool:
+    """``self.__dict__.update(...)`` of a namespace."""
+    return node.attr == "__dict__" and isinstance(module.parents.get(node), ast.Attribute | ast.keyword)

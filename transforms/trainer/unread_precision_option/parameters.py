@@ -1,0 +1,116 @@
+"""Parameters for a precision that the function never reads, although a caller passes one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Draft
+from ....codemod.python.bindings import default_of
+from ....codemod.python.callers import CallSite, callers_of
+from ....codemod.python.names import Binding, FunctionNode, ModuleNames, names_of, parameters_of
+from ....codemod.source.project import Project
+from .words import names_precision
+
+WHOLE = ("locals", "vars", "eval", "exec", "super", "signature")
+"""Functions that may read every parameter without its name."""
+PLAIN_BASES = ("object", "torch.nn.Module", "torch.nn.modules.module.Module")
+PLAIN_DECORATORS = ("staticmethod", "classmethod", "no_grad", "inference_mode", "record", "enable_grad")
+
+
+def unread_parameters(project: Project, module: ModuleNames) -> Iterator[Draft]:
+    """``def train(model, use_amp=False)`` in which nothing says ``use_amp``."""
+    functions: list[FunctionNode] = [*module.of_type(ast.FunctionDef), *module.of_type(ast.AsyncFunctionDef)]
+    for function in functions:
+        for parameter in _unread(module, function):
+            site = _passing(project, module, function, parameter)
+            if site is not None:
+                message = f"{parameter.arg} has no effect: {function.name} never reads it"
+                yield Draft.at(module, parameter, message, [site.module.place(site.call, "a precision is passed here")])
+
+
+def _unread(module: ModuleNames, function: FunctionNode) -> list[ast.arg]:
+    scope = module.scopes[function]
+    found = []
+    for parameter in parameters_of(function):
+        bindings = scope.bindings.get(parameter.arg, [])
+        is_single = len(bindings) == 1 and parameter not in (function.args.vararg, function.args.kwarg)
+        is_about = is_single and names_precision(parameter.arg, _is_switch(bindings[0]))
+        if is_about and not _is_named(function, parameter.arg):
+            found.append(parameter)
+    return found if found and not _may_leave_alone(module, function) else []
+
+
+def _is_switch(binding: Binding) -> bool:
+    default = default_of(binding)
+    return isinstance(default, ast.Constant) and isinstance(default.value, bool)
+
+
+def _is_named(function: FunctionNode, name: str) -> bool:
+    """Whether the body says the name, deleted and stored included, or a string of the same text."""
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == name:
+                return True
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value:
+                return True
+    return False
+
+
+def _may_leave_alone(module: ModuleNames, function: FunctionNode) -> bool:
+    """Whether a function is there for its signature: it does nothing, or what it must look like is said elsewhere."""
+    if _is_stub(function) or not all(_is_plain(item) for item in function.decorator_list):
+        return True
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+    names = {node.func.id for node in calls if isinstance(node.func, ast.Name)}
+    if not names.isdisjoint(WHOLE[:4]):
+        return True
+    owner = module.parents.get(function)
+    if isinstance(owner, ast.Module):
+        return False
+    if not isinstance(owner, ast.ClassDef) or owner.keywords or owner.decorator_list:
+        return True
+    bases = [module.qualified(base) or ast.unparse(base) for base in owner.bases]
+    own = function.name == "__init__" or not bases
+    return not own or any(base not in PLAIN_BASES for base in bases)
+
+
+def _is_stub(function: FunctionNode) -> bool:
+    body = [item for item in function.body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))]
+    if len(body) > 1:
+        return False
+    return all(isinstance(item, ast.Raise | ast.Pass) for item in body) or (
+        isinstance(body[0], ast.Return) and (body[0].value is None or isinstance(body[0].value, ast.Constant))
+    )
+
+
+def _is_plain(decorator: ast.expr) -> bool:
+    node = decorator.func if isinstance(decorator, ast.Call) else decorator
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name in PLAIN_DECORATORS
+
+
+def _passing(project: Project, module: ModuleNames, function: FunctionNode, parameter: ast.arg) -> CallSite | None:
+    """A call that passes a precision for the parameter, where all calls are known and nothing else has its shape."""
+    callers = callers_of(project, module, function)
+    if not callers.complete or _has_namesakes(project, function, parameter.arg):
+        return None
+    for site in callers.sites:
+        argument = site.target.arguments(site.call).get(parameter.arg)
+        if argument is not None and not (isinstance(argument, ast.Constant) and argument.value in (None, False, "no")):
+            return site
+    return None
+
+
+def _has_namesakes(project: Project, function: FunctionNode, parameter: str) -> bool:
+    """Whether another function of the same name has the parameter too: one of several to choose from."""
+    if function.name == "__init__":
+        return False
+    for document in project.python_documents((parameter,), (f"def {function.name}",)):
+        other = names_of(project, document)
+        named: list[FunctionNode] = [*other.of_type(ast.FunctionDef), *other.of_type(ast.AsyncFunctionDef)]
+        for item in named:
+            same = item is not function and item.name == function.name
+            if same and any(own.arg == parameter for own in parameters_of(item)):
+                return True
+    return False
