@@ -76,7 +76,7 @@ class Changed:
         self.tensor = tensor.float() if later else tensor
 
 def each(z):
-    yield z
+    yield z.reshape(-1)
 
 def change(d):
     for k in list(d):
