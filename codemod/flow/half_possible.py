@@ -26,7 +26,7 @@ from ..torch.weights import cast_dtype
 from .classes import ProjectClass, is_torch_module
 from .parts import parts_of
 
-WORDS = (".half(", ".bfloat16(", "dtype", "mp_policy", "mixed_precision", *LOADED_BASES)
+WORDS = (".half(", ".bfloat16(", "float16", "torch.half", "dtype", "mp_policy", "mixed_precision", *LOADED_BASES)
 """A file that holds none of these casts no model, and defines none that a library loads in a dtype."""
 CASTS = ("half", "bfloat16", "to", "type")
 POLICIES = ("mixed_precision", "mp_policy")

@@ -18,8 +18,8 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a value widened on the way,
 left a tensor in float32; `cast` [unsafe] where the weights' dtype is asked of a module that may own no parameter,
 below another cast of the same value, or in a model that one program runs in 16 bits while the project also opens
-autocast, which may compute the layer in float32; `producer` [unsafe] as the second choice elsewhere, as the tensor may
-serve others. Nothing changes where the weights are float32.
+autocast, which may compute the layer in float32; `producer` [unsafe] where `dtype=torch.float32` is written, and as the
+second choice elsewhere, as the tensor may serve others. Nothing changes where the weights are float32.
 
 In a model that a program certainly casts to 16 bits, one tensor that stops the step in several places is told once, at
 the first of them; `cast` then casts it in all.
@@ -33,6 +33,7 @@ region, tensors that only a test of the dtype made float32.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.contexts import open_region
@@ -40,7 +41,7 @@ from ...codemod.flow.frame import Meeting
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
-from .casts import norm_weights_fix, operand_fix, producer_fix
+from .casts import maker_of, norm_weights_fix, operand_fix, producer_fix
 from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of, runs_in_half
 
 
@@ -50,11 +51,14 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    message = (
-        f"{name_of(meeting.odd.node)} is float32 here and meets {name_of(meeting.meant.node)}, "
-        "which can be 16-bit: this raises outside of autocast"
-    )
-    return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes(project, meeting))
+    return rule.at(meeting.module, meeting.node, _message(meeting), evidence(project, meeting), fixes(project, meeting))
+
+
+def _message(meeting: Meeting) -> str:
+    odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
+    if meeting.odd.node is meeting.meant.node:
+        return f"{odd} is float32 on one path and can be 16-bit on another: this raises outside of autocast"
+    return f"{odd} is float32 here and meets {meant}, which can be 16-bit: this raises outside of autocast"
 
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:
@@ -62,7 +66,7 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
         found = [norm_weights_fix(project, meeting)]
     elif meeting.odd.atom.mixture is not None:
-        found = [producer_fix(project, meeting), operand_fix(project, meeting)]
+        found = [producer_fix(project, meeting, _not_asked_for(meeting)), operand_fix(project, meeting)]
     else:
         # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
         alone = not (runs_in_half(project, meeting) and open_region(project) is not None)
@@ -71,6 +75,11 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
             producer_fix(project, meeting, Known(False, "the cast to float32 may be meant for what stands between")),
         ]
     return [fix for fix in found if fix is not None]
+
+
+def _not_asked_for(meeting: Meeting) -> Known:
+    """``dtype=torch.float32`` is a decision, and seldom the only operand that was made so."""
+    return Known(not isinstance(maker_of(meeting), ast.Attribute), "float32 is asked for where it is made")
 
 
 rule = Rule.of("PF203", check)

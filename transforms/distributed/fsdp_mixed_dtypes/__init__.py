@@ -1,4 +1,4 @@
-"""Sharded parameters are given two dtypes: by FSDP's policy, autocast, a cast, 4-bit storage or the scaler.
+"""Sharded parameters get two dtypes: by FSDP's policy, autocast, a cast, an added part, 4-bit storage or the scaler.
 
 ## What goes wrong
 
@@ -22,8 +22,8 @@ agrees with all ranks; with FSDP2 the plain one does, too.
 - `same-storage` [safe]: `bnb_4bit_quant_storage` becomes the dtype the model is loaded in. The bits stay the same.
 - `drop-argument` [safe]: `buffer_dtype` goes from a MixedPrecisionPolicy; `drop-argument` [unsafe] for `output_dtype`
 of FSDP1.
-- `one-dtype` [unsafe]: the second 16-bit dtype of a policy becomes that of its parameters, or a cast of one part of
-  the model is removed.
+- `one-dtype` [unsafe]: the second 16-bit dtype of a policy becomes that of its parameters; a cast of one part of the
+  model is removed; a part that is made after the model was cast or loaded gets its dtype; PEFT leaves adapters in it.
 - `follow-autocast` [unsafe]: the policy takes the dtype of the autocast region, or of the Accelerator, in the same run.
 - `sharded` [unsafe]: ShardedGradScaler, where the model is sharded whenever the scaler is made. Steps are then skipped
   by all ranks or by none.
@@ -33,7 +33,8 @@ of FSDP1.
 
 `reduce_dtype` or `buffer_dtype` float32, `param_dtype` float32 with 16-bit reduction, float16 parameters reduced in
 bfloat16; dtypes chosen at run time; a plain GradScaler with FSDP2, `NO_SHARD`, or beside a ShardedGradScaler for the
-sharded case; parts that an `auto_wrap_policy` may wrap apart; 4-bit storage in projects without FSDP.
+sharded case; parts that an `auto_wrap_policy` may wrap apart, or that get a dtype again before the model is sharded;
+4-bit storage in projects without FSDP.
 """
 
 from __future__ import annotations
