@@ -208,3 +208,22 @@ def test_a_library_asked_for_by_the_rule(tmp_path: Path) -> None:
     project = opened(tmp_path, "print(MARK)\n", requirements__txt="transformers==4.2.1\n")
     fix = at_mark(project, "1", Release("transformers", "4.3", "train.py", "--bf16"))
     assert fix.message.endswith("unsafe, as requirements.txt:1 allows releases of transformers that lack --bf16")
+
+
+REPLACING = {
+    "model.fc = nn.Identity()": "unsafe",
+    'setattr(model, "fc", nn.Identity())': "unsafe",
+    "class Small(Net):\n    def __init__(self):\n        self.fc = nn.Identity()": "unsafe",
+    "class Other:\n    def __init__(self):\n        self.fc = nn.Identity()": "safe",
+    "model.head = nn.Identity()": "safe",
+    "print(model.fc)": "safe",
+}
+
+
+@pytest.mark.parametrize("line", REPLACING)
+def test_modules_that_other_code_replaces(line: str, tmp_path: Path) -> None:
+    """``self.fc.weight`` of a model whose ``fc`` another file makes an Identity raises AttributeError."""
+    code = "class Net(nn.Module):\n    def __init__(self):\n        self.fc = nn.Linear(8, 8)\n\n"
+    code += "    def forward(self, x):\n        return self.fc(x) + MARK\n"
+    project = written(tmp_path, {"train.py": code, "main.py": f"from train import Net\nmodel = Net()\n{line}\n"})
+    assert at_mark(project, "self.fc.weight.dtype").applicability.value == REPLACING[line]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from ..model import Place
 from ..python.bindings import default_of, self_stores
 from ..python.bound import always_sets, is_set_at
 from ..python.lost import is_deleted
-from ..python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
+from ..python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, names_of
 from ..python.paths import guard_facts, position
+from ..source.project import Project
 
 OF_MODULES = frozenset(
     {"parameters", "named_parameters", "buffers", "named_buffers", "modules", "children", "state_dict", "training"}
@@ -35,6 +37,27 @@ def has_attribute(
     if used and any(_may_be_none(module, value) for value, _ in self_stores(module, owner, name)):
         return False
     return is_set_at(module, f"self.{name}", node) or _is_always_there(module, owner, name, node)
+
+
+def replaced_at(project: Project, owner: str, name: str) -> Place | None:
+    """Where something else may become ``<name>`` of an object of the class ``owner``: a subclass, or other code."""
+    return project.memo(_replaced_at, (owner, name))
+
+
+def _replaced_at(project: Project, asked: tuple[str, str]) -> Place | None:
+    owner, name = asked
+    for document in project.python_documents((f".{name} = ", f'"{name}", ', f"'{name}', ")):
+        module = names_of(project, document)
+        for receiver, _, statement in module.attribute_stores.get(name, []):
+            inside = module.scope_of(statement).enclosing_class
+            bases = [ast.unparse(base).rpartition(".")[2] for base in getattr(inside and inside.node, "bases", ())]
+            if receiver is not None and (receiver != ["self"] or owner in bases):
+                return module.place(statement, f"another {name} is put here")
+        for call in module.calls_by_name.get("setattr", []):
+            given = call.args[1] if len(call.args) > 1 else None
+            if isinstance(given, ast.Constant) and given.value == name:
+                return module.place(call, f"another {name} is put here")
+    return None
 
 
 def is_not_none(module: ModuleNames, name: str, node: ast.AST, evaluated: Iterable[ast.AST]) -> bool:

@@ -26,7 +26,7 @@ from ..releases.gates import is_gated
 from ..releases.pins import allowed
 from ..source.project import Project
 from .apis import KEYWORDS_SINCE, TORCH_SINCE, since
-from .attributes import has_attribute, is_not_none
+from .attributes import has_attribute, is_not_none, replaced_at
 from .needs import Known, Need, Release
 from .nodes import module_of, node_at
 
@@ -63,6 +63,7 @@ def needs_of(project: Project, edits: Sequence[Edit], beside: Sequence[ModuleNam
             continue
         added = imports.get(edit.path, {})
         yield from _names(written, added, made)
+        yield from _modules(project, written)
         yield from _interfaces(project, written, added, beside)
 
 
@@ -158,6 +159,20 @@ def _can_be_read(written: _Written, name: str, added: dict[str, str]) -> bool:
         return all(item.kind == "import" and item.qualified == added[name] for item in bindings)
     follows = written.follows and always_sets(module, ast.Module([node], []), name)  # type: ignore[list-item]
     return follows or is_bound_at(module, name, node)
+
+
+def _modules(project: Project, written: _Written) -> Iterator[Need]:
+    """That nobody puts another module where the new code asks one of ``self`` for its weights."""
+    chains = (attribute_chain(item) for item in ast.walk(written.code) if isinstance(item, ast.Attribute))
+    asked = {chain[1] for chain in chains if chain is not None and chain[0] == "self" and chain[2:3] in _OF_WEIGHTS}
+    for name in sorted(asked):
+        owner = written.module.scope_of(written.node).enclosing_class
+        place = replaced_at(project, getattr(owner and owner.node, "name", ""), name)
+        said = f"{place.path}:{place.span.row}" if place is not None else ""
+        yield Known(place is None, f"{said} may put another module at self.{name}")
+
+
+_OF_WEIGHTS = (["weight"], ["bias"], ["parameters"])
 
 
 def _asked_in(code: ast.AST) -> set[str]:

@@ -23,7 +23,8 @@ MAX_RUNS = 5
 def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
     """The lines of ``migrate``: each changed file with its fixes and their messages, the findings left, a summary.
 
-    Fix messages state what changes in behavior, so they are shown in full, once per file with all their places.
+    Fix messages state what changes in behavior, findings under which condition that is so: both are shown in full, once
+    per file with all their places.
     ``view.source_of`` gives the documents before the changes; findings that are left are shown in the changed text.
     ``root`` is what to write after ``precfix undo``, empty for the current folder.
     """
@@ -67,7 +68,8 @@ def _file(change: FileChange, fixes: Sequence[tuple[Finding, Fix]], view: View) 
     for (code, name, fix_name, level, message), findings in _by_fix(change.path, fixes).items():
         head = ((f"  {printable(code)} {printable(name)} ", "rule"), (f"[{level}]", level))
         yield *head, (f" {printable(fix_name)}: {printable(message)}", "text")
-        yield ((f"    at {', '.join(_places(change.path, findings, view))}", "note"),)
+        for message, group in _by_message(findings).items():
+            yield ((f"    at {', '.join(_places(change.path, group, view))}: {printable(message)}", "note"),)
     yield ()
 
 
@@ -78,6 +80,14 @@ def _by_fix(path: str, fixes: Sequence[tuple[Finding, Fix]]) -> dict[tuple[str, 
             key = (finding.code, finding.name, fix.name, fix.applicability.value, fix.message)
             groups.setdefault(key, []).append(finding)
     return dict(sorted(groups.items()))
+
+
+def _by_message(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """What was found, which says under which condition it matters: each sentence once, with its places."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in in_order(findings):
+        groups.setdefault(finding.message, []).append(finding)
+    return groups
 
 
 def _touches(path: str, finding: Finding, fix: Fix) -> bool:

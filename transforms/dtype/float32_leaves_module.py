@@ -1,11 +1,12 @@
-"""A part of a 16-bit model returns float32, because a tensor made without a dtype was mixed in.
+"""A part of a 16-bit model returns float32, because something float32 was mixed in.
 
 ## What goes wrong
 
-`x * torch.rand(len(x), 1, device=x.device)` is float32 whatever `x` is, and so is what the module returns. Nothing is
-raised there: the next layer stops with `mat1 and mat2 must have the same dtype, but got Float and BFloat16` (or `Input
-type (float) and bias type (c10::BFloat16) should be the same`), and where only sums and products follow, the rest of
-the model silently computes in float32.
+`x * torch.rand(len(x), 1, device=x.device)` is float32 whatever `x` is, and so is what the module returns;
+`self.weight * x` is, where a norm computes in `x.float()` and forgets to cast back. Nothing is raised there: the next
+layer stops with `mat1 and mat2 must have the same dtype, but got Float and BFloat16` (or `Input type (float) and bias
+type (c10::BFloat16) should be the same`), and where only sums and products follow, the rest of the model silently
+computes in float32.
 
 ## Why
 
@@ -16,14 +17,15 @@ promote to the wider operand (`torch.promote_types`, PyTorch 2.13). Under autoca
 ## Fix
 
 `producer` [unsafe]: `dtype=x.dtype` in the factory; what follows is computed in 16 bits, as the rest of the model is.
-Reported only, where the tensor is an attribute: register it as a buffer, or cast it where it is used.
+Reported only, where the tensor is an attribute (register it as a buffer, or cast it where it is used) and where the
+input itself was cast to float32 (cast the result back with `.to(x.dtype)`).
 
 ## Not flagged
 
 Models that no program of the project casts to 16 bits outside of autocast; the model that is cast itself, whose result
 nothing 16-bit reads; factories with a dtype, Python numbers, zero-dimensional tensors, buffers (these follow the
-model), results that are cast in the module or where it is called; losses; float32 that was asked for (`.float()`);
-what PF202 reports where the float32 tensor raises.
+model), results that are cast in the module or where it is called; losses; other float32 that was asked for
+(`.float()`); what PF202 reports where the float32 tensor raises.
 """
 
 from __future__ import annotations
@@ -41,14 +43,18 @@ from ...codemod.flow.lattice import Atom, Kind, Made, Mixture, Role, Value
 from ...codemod.flow.roots import followed_modules
 from ...codemod.model import Finding, Rule
 from ...codemod.proof.needs import Known
+from ...codemod.python.bindings import self_stores
 from ...codemod.python.functions import class_of
-from ...codemod.python.names import FunctionNode, ModuleNames
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32
 from .casts import FACTORY_NAMES, producer_fix
 from .clashes import LOSSES, evidence, name_of
 
+UNSAFE = (Known(False, "what follows may count on float32"),)
 WORDS = (".half(", "bfloat16", "float16")
+PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 CASTS = ("to", "type_as", "half", "bfloat16", "float", "type")
 
 
@@ -78,11 +84,16 @@ def _finding(project: Project, item: Widened) -> Finding:
     meeting = _meeting(item)
     name = item.owner.name
     message = (
-        f"{name_of(item.mixture.node)} is float32, because one operand was made without a dtype: {name} returns"
+        f"{name_of(item.mixture.node)} is float32, because {_cause(item.mixture)}: {name} returns"
         f" float32 inside of a 16-bit model, and the next layer of it raises"
     )
-    fix = producer_fix(project, meeting, Known(False, "what follows may count on float32"))
+    fix = producer_fix(project, meeting, *UNSAFE) if item.mixture.wide.made is Made.FACTORY else None
     return rule.at(item.module, item.mixture.node, message, evidence(project, meeting), [fix] if fix else [])
+
+
+def _cause(mixture: Mixture) -> str:
+    factory = mixture.wide.made is Made.FACTORY
+    return "one operand was made without a dtype" if factory else "the input was cast to float32 and is not cast back"
 
 
 def _meeting(item: Widened) -> Meeting:
@@ -112,7 +123,7 @@ def _parts_in_half(project: Project) -> frozenset[str]:
 def _widened(project: Project, parts: frozenset[str]) -> Iterator[Widened]:
     analysis = flow_of(project)
     for module in followed_modules(project):
-        if not project.is_checked(module.document.path) or not any(name in module.calls_by_name for name in FACTORIES):
+        if not project.is_checked(module.document.path) or not any(name in module.calls_by_name for name in MAKERS):
             continue
         for function in module.of_type(ast.FunctionDef):
             owner = analysis.owner(module, function) if function.name == "forward" else None
@@ -120,7 +131,7 @@ def _widened(project: Project, parts: frozenset[str]) -> Iterator[Widened]:
                 yield from _of_forward(analysis, module, function, owner)
 
 
-FACTORIES = tuple(name for name in FACTORY_NAMES if not name.startswith("new_"))
+MAKERS = ("float", "to", *(name for name in FACTORY_NAMES if not name.startswith("new_")))
 
 
 def _is_part(analysis: FlowAnalysis, owner: ProjectClass, parts: frozenset[str]) -> bool:
@@ -135,9 +146,9 @@ def _of_forward(
     for value in _tensors(analysis.function(module, function).returned):
         for atom in value.atoms:
             mixture = atom.mixture
-            if mixture is None or not _widens(atom, mixture) or mixture.path != module.document.path:
+            if mixture is None or mixture.path != module.document.path or mixture.node in seen:
                 continue
-            if mixture.node not in seen:
+            if atom.dtype == FP32 and (_widens(mixture) or _is_not_cast_back(module, owner, mixture)):
                 seen.add(mixture.node)
                 yield Widened(module, function, owner, atom, mixture)
 
@@ -147,10 +158,30 @@ def _tensors(returned: Value) -> tuple[Value, ...]:
     return tuple(value for value in values if value.kind is Kind.TENSOR)
 
 
-def _widens(atom: Atom, mixture: Mixture) -> bool:
+def _widens(mixture: Mixture) -> bool:
     """Whether a float32 tensor that nobody asked for met what has the dtype of the model."""
     of_model = mixture.meant.role in (Role.PARAMETER, Role.WEIGHTS)
-    return atom.dtype == FP32 and mixture.wide.made is Made.FACTORY and of_model
+    return mixture.wide.made is Made.FACTORY and of_model
+
+
+def _is_not_cast_back(module: ModuleNames, owner: ProjectClass, mixture: Mixture) -> bool:
+    """Whether the input, computed with in float32, meets a parameter of the module, as in a norm that forgets to cast.
+
+    A module that wants float32 casts its parameter too.
+    """
+    node = mixture.node
+    if mixture.wide.made is not Made.CAST or mixture.meant.role is not Role.WEIGHTS or not isinstance(node, ast.BinOp):
+        return False
+    return any(_is_own_parameter(module, owner, side) for side in (node.left, node.right))
+
+
+def _is_own_parameter(module: ModuleNames, owner: ProjectClass, node: ast.expr) -> bool:
+    chain = attribute_chain(node)
+    if chain is None or len(chain) != 2 or chain[0] != "self":
+        return False
+    values = [value for value, _ in self_stores(owner.module, owner.scope, chain[1])]
+    made = [value for value in values if isinstance(value, ast.Call)]
+    return bool(made) and all(owner.module.qualified(call.func) in PARAMETER for call in made)
 
 
 # --- what is known already --------------------------------------------------------------------------------------------
@@ -166,10 +197,24 @@ def _is_cast_by_callers(project: Project, owner: ProjectClass) -> bool:
     """Whether some caller casts what an instance returns."""
     for module in followed_modules(project):
         for name in _attributes_of(project, module, owner):
-            calls = module.calls_by_name.get(name, [])
-            if any(getattr(module.parents.get(call), "attr", "") in CASTS for call in calls):
+            if any(_is_cast(module, call) for call in module.calls_by_name.get(name, [])):
                 return True
     return False
+
+
+def _is_cast(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the result of a call is cast: at once, or where its name is used in the same function."""
+    parent = module.parents[call]
+    if not isinstance(parent, ast.Assign):
+        return getattr(parent, "attr", "") in CASTS
+    names = [item.id for item in parent.targets if isinstance(item, ast.Name)]
+    function = function_of(module, call)
+    return any(
+        getattr(module.parents[use], "attr", "") in CASTS
+        for name in names
+        for use in module.name_loads.get(name, [])
+        if function_of(module, use) is function and position(use) > position(call)
+    )
 
 
 def _attributes_of(project: Project, module: ModuleNames, owner: ProjectClass) -> Iterator[str]:
