@@ -17,6 +17,8 @@ BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
 FIRST = "[0]"
 """The key of what ``output[0]`` gives, where it is not simply the first field."""
+BEGINNING = "beginning"
+"""The label of a sequence of which only the first items are known, not how many follow."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -236,7 +238,9 @@ def join(first: Value, second: Value) -> Value:
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
     items = _parts(first.items, second.items)
-    if items is None and first.items and second.items and len(first.items) == len(second.items):
+    if items is None and first.items and second.items:
+        if len(first.items) != len(second.items) or BEGINNING in (first.label, second.label):
+            return _beginning(first, second)
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
     detail = first.detail
     if first.kind is Kind.UNKNOWN and first.detail != second.detail:
@@ -276,6 +280,14 @@ def _object_or_tuple(record: Value, listed: Value) -> Value:
     if listed.items and listed.label != "each" and record.items:
         return record.with_fields({**fields, FIRST: join(record.fields().get(FIRST, record.items[0]), listed.items[0])})
     return record.with_fields({**fields, FIRST: UNKNOWN_VALUE})
+
+
+def _beginning(first: Value, second: Value) -> Value:
+    """What two sequences of different lengths begin with."""
+    if first.kind is not Kind.SEQUENCE or not {first.label, second.label} <= {"", BEGINNING}:
+        return Value(first.kind)
+    shared = zip(first.items or (), second.items or (), strict=False)
+    return Value(Kind.SEQUENCE, items=tuple(join(one, other) for one, other in shared), label=BEGINNING)
 
 
 def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
