@@ -42,7 +42,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.scaler_steps import ScalerStep, steps_of
 from ...codemod.torch.scalers import Scaler, scalers
 
-HIDDEN_ROUTES = frozenset({"escaped", "stored", "returned"})
+HIDDEN_ROUTES = frozenset({"escaped", "returned"})
 HIDDEN_USES = ("private", "escaped", "stored", "bound-method", "method", "returned", "called")
 STEPS_TWICE = "`scaler.step` runs again without `scaler.update()` between: RuntimeError in the second step"
 
@@ -63,7 +63,17 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _is_hidden(scaler: Scaler) -> bool:
     """Whether code that cannot be followed may update the scaler."""
-    return bool(scaler.routes & HIDDEN_ROUTES) or bool(scaler.uses_of(*HIDDEN_USES))
+    if scaler.routes & HIDDEN_ROUTES or scaler.uses_of(*HIDDEN_USES):
+        return True
+    given = [(scaler.module, scaler.call), *((use.module, use.node) for use in scaler.uses_of("assigned"))]
+    return any(_is_kept_in_container(module, node) for module, node in given)
+
+
+def _is_kept_in_container(module: ModuleNames, node: ast.AST) -> bool:
+    """``parts["scaler"] = scaler``."""
+    statement = module.statement_of(node)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Subscript) for target in targets)
 
 
 def _is_updated_otherwise(project: Project, scaler: Scaler) -> bool:

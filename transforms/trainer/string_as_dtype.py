@@ -1,0 +1,216 @@
+"""A string stands where a library takes a `torch.dtype`, or names a dtype that it does not know.
+
+## What goes wrong
+
+`torch.zeros(2, dtype="float16")` raises `TypeError: zeros(): argument 'dtype' must be torch.dtype, not str`,
+`model.to("float16")` raises `RuntimeError: Invalid device string: 'float16'`, `torch.dtype("float16")` raises
+`TypeError: cannot create 'torch.dtype' instances`, `autocast(dtype="bfloat16")` raises when it is entered.
+`getattr(torch, args.dtype)` raises `AttributeError` for `--dtype bf16`, and so does
+`BitsAndBytesConfig(bnb_4bit_compute_dtype="bf16")`. A pipeline or model of diffusers that is loaded with
+`torch_dtype="float16"` only warns, and is loaded in float32.
+
+## Why
+
+torch has no strings for dtypes (measured with PyTorch 2.13), and knows them as `bfloat16` and `float16` only.
+transformers reads a string as the name of an attribute of torch. diffusers: `` Passed `torch_dtype` float16 is not a
+`torch.dtype`. Defaulting to `torch.float32`. ``
+
+## Fix
+
+`dtype` [safe] for functions of torch that certainly raise; `dtype` [unsafe] for casts, regions and loaders: the dtype
+for the string. `name` [safe] for `BitsAndBytesConfig`, `name` [unsafe] for loaders: the name that torch has,
+`"bfloat16"`.
+Choices and defaults of options are reported only.
+
+## Not flagged
+
+Strings that are passed on through parameters or settings; `torch_dtype="auto"` and `"float16"` for transformers, which
+reads them; `.to("cuda")`; objects of other libraries that have dtypes of strings; options with a `type` that converts
+them, names that a test or an exception looks after; tests.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ...codemod.model import Edit, Finding, Fix, Rule
+from ...codemod.proof.needs import RAISES, Known
+from ...codemod.proof.proving import proved
+from ...codemod.purpose.files import is_test
+from ...codemod.python.bindings import only_value
+from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.options import Option, options_read
+from ...codemod.python.paths import guards
+from ...codemod.source.project import Project
+from ...codemod.torch.api import LOADERS
+from ...codemod.torch.dtypes import Dtype, as_dtype
+
+WORDS = ("bf16", "bfloat16", "fp16", "float16", "fp32", "float32")
+KNOWN = frozenset(("bfloat16", "float16", "float32", "float64", "half", "float", "double"))
+"""Names that torch has for floating-point types."""
+SPELLINGS = KNOWN | {"fp16", "bf16", "fp32", "fp64"}
+AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
+COMPUTE = "bnb_4bit_compute_dtype"
+LOAD_KEYS = frozenset(("torch_dtype", "dtype"))
+OTHERS = frozenset(("jax", "tensorflow", "paddle", "jittor", "tinygrad", "mxnet", "mindspore", "onnx"))
+"""Libraries of which an object may have a method ``to`` that takes strings."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.checked_documents(WORDS, ("torch", "transformers", "diffusers")):
+        if is_test(document.path):
+            continue
+        module = names_of(project, document)
+        for call in module.calls:
+            qualified = resolve(project, module, call.func) or ""
+            if qualified == "torch.dtype" and call.args:
+                fix = _created(project, module, call)
+                yield rule.at(module, call, "torch.dtype cannot be called (TypeError)", fixes=[fix])
+            elif _takes_dtype(qualified):
+                yield from _of_torch(project, module, call)
+            elif qualified.rpartition(".")[2] == "BitsAndBytesConfig":
+                yield from _named(project, module, call, (COMPUTE,))
+            elif isinstance(call.func, ast.Attribute) and call.func.attr in LOADERS:
+                yield from _loaded(project, module, call, qualified)
+            elif isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+                yield from _cast(module, call)
+            elif isinstance(call.func, ast.Name) and call.func.id == "getattr":
+                yield from _looked_up(project, module, call)
+
+
+def _takes_dtype(qualified: str) -> bool:
+    """Whether a name is that of a function or class of torch whose ``dtype`` goes to torch as it is."""
+    is_own = qualified.startswith("torch.") and qualified.count(".") == 1
+    return is_own or qualified.startswith(("torch.nn.", *AUTOCASTS))
+
+
+def _text(module: ModuleNames, node: ast.expr) -> str:
+    """The name of a floating-point type that an expression is, as a string; empty for anything else."""
+    value = only_value(module, node) if isinstance(node, ast.Name) else node
+    text = value.value if isinstance(value, ast.Constant) else None
+    return text if isinstance(text, str) and text.removeprefix("torch.") in SPELLINGS else ""
+
+
+def _of_torch(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    for item in call.keywords:
+        text = _text(module, item.value) if item.arg == "dtype" else ""
+        if text and not module.is_ambiguous(call.func):
+            message = f"{ast.unparse(call.func)} takes a torch.dtype, not {text!r} (TypeError)"
+            edits = _replaced(module, item.value, text)
+            enters_later = ast.unparse(call.func).endswith("autocast")
+            fix = None
+            if edits and (enters_later or _is_caught(module, call)):
+                fix = Fix.unsafe("dtype", "pass the dtype", *edits)
+            elif edits:
+                fix = proved(project, "dtype", "pass the dtype", edits, RAISES)
+            yield rule.at(module, item.value, message, fixes=[fix])
+
+
+def _is_caught(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether an exception that is raised here may be expected."""
+    return any(isinstance(above, ast.Try) and above.handlers for above in module.ancestors(node))
+
+
+def _cast(module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    """``model.to("float16")``, ``x.to(dtype="bf16")``."""
+    packages = module.imported_packages
+    if "torch" not in packages or not packages.isdisjoint(OTHERS):
+        return
+    given = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "dtype")]
+    for node in given:
+        text = _text(module, node)
+        if text:
+            edits = _replaced(module, node, text)
+            fixes = [Fix.unsafe("dtype", "pass the dtype", *edits)] if edits else []
+            raises = "RuntimeError: Invalid device string" if node in call.args else "TypeError"
+            yield rule.at(module, node, f".to() takes a torch.dtype, not {text!r} ({raises})", fixes=fixes)
+
+
+def _loaded(project: Project, module: ModuleNames, call: ast.Call, qualified: str) -> Iterator[Finding]:
+    root = qualified.partition(".")[0]
+    owner = qualified.split(".")[-2] if "." in qualified else ""
+    if root == "transformers" and ("Model" in owner or "For" in owner) and "Flax" not in owner:
+        yield from _named(project, module, call, tuple(LOAD_KEYS))
+    for item in call.keywords if root == "diffusers" and "Flax" not in qualified else ():
+        text = _text(module, item.value) if item.arg in LOAD_KEYS else ""
+        if text:
+            edits = _replaced(module, item.value, text)
+            fixes = [Fix.unsafe("dtype", "pass the dtype; the weights are loaded in it", *edits)] if edits else []
+            message = f"diffusers takes a torch.dtype, not {text!r}: it loads the weights in float32, or raises"
+            yield rule.at(module, item.value, message, fixes=fixes)
+
+
+def _named(project: Project, module: ModuleNames, call: ast.Call, keys: Sequence[str]) -> Iterator[Finding]:
+    """Keywords whose string is read as the name of an attribute of torch."""
+    for item in call.keywords:
+        text = _text(module, item.value) if item.arg in keys else ""
+        right = as_dtype(text)
+        if not text or text in KNOWN or not isinstance(right, Dtype):
+            continue
+        fixes: list[Fix] = []
+        if isinstance(item.value, ast.Constant):
+            edit = module.replace(item.value, f'"{right.name}"')
+            is_certain = Known(item.arg == COMPUTE and not _is_caught(module, call), "it may not be read")
+            fixes = [proved(project, "name", f'write "{right.name}"', [edit], RAISES, is_certain)]
+        yield rule.at(module, item.value, f"torch has no {text}: {item.arg} must be {right.name!r}", fixes=fixes)
+
+
+def _created(project: Project, module: ModuleNames, call: ast.Call) -> Fix | None:
+    text = _text(module, call.args[0])
+    edits = _replaced(module, call.args[0], text, call) if text and len(call.args) == 1 and not call.keywords else []
+    certain = Known(not _is_caught(module, call), "the exception may be expected")
+    return proved(project, "dtype", "name the dtype", edits, RAISES, certain) if edits else None
+
+
+def _replaced(module: ModuleNames, node: ast.expr, text: str, whole: ast.expr | None = None) -> list[Edit]:
+    dtype = as_dtype(text)
+    is_imported = [item.qualified for item in module.module_scope.lookup("torch")] == ["torch"]
+    if not isinstance(node, ast.Constant) or not isinstance(dtype, Dtype) or not is_imported:
+        return []
+    return [module.replace(whole if whole is not None else node, f"torch.{dtype.name}")]
+
+
+# --- names that are looked up -----------------------------------------------------------------------------------------
+
+
+def _looked_up(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
+    """``getattr(torch, args.dtype)`` where ``--dtype`` accepts, or defaults to, what torch does not have."""
+    if len(call.args) != 2 or call.keywords or module.qualified(call.args[0]) != "torch":
+        return
+    key = call.args[1]
+    if not isinstance(key, ast.Attribute) or _is_looked_after(module, call, key):
+        return
+    for option in options_read(project, module, key):
+        wrong = [item for item in (*option.choices, option.default) if item is not None and _is_unknown(item)]
+        if wrong and _is_read_as_text(option):
+            message = f"torch has no {ast.unparse(wrong[0])}, which {ast.unparse(key)} can be (AttributeError)"
+            yield rule.at(module, call, message, [option.module.place(wrong[0], "stated here")])
+            return
+
+
+def _is_unknown(stated: ast.expr) -> bool:
+    text = stated.value if isinstance(stated, ast.Constant) else None
+    return isinstance(text, str) and text not in KNOWN and text.removeprefix("torch.") in SPELLINGS
+
+
+def _is_read_as_text(option: Option) -> bool:
+    """Whether what is written on the command line arrives as it is."""
+    if option.kind != "option" or not isinstance(option.node, ast.Call):
+        return False
+    kinds = [item.value for item in option.node.keywords if item.arg in ("type", "action", "callback", None)]
+    return all(isinstance(kind, ast.Name) and kind.id == "str" for kind in kinds)
+
+
+def _is_looked_after(module: ModuleNames, call: ast.Call, key: ast.Attribute) -> bool:
+    """Whether a test, an exception or an assignment deals with names that torch does not have."""
+    if _is_caught(module, call):
+        return True
+    text = ast.unparse(key)
+    if any(text in ast.unparse(guard.test) for guard in guards(module, call)):
+        return True
+    asked = (other.args[0] for other in module.calls_by_name.get("hasattr", []) if other.args)
+    return bool(module.attribute_stores.get(key.attr)) or any(ast.unparse(item) == "torch" for item in asked)
+
+
+rule = Rule.of("PF409", check)
