@@ -16,7 +16,19 @@ from .classes import ProjectClass, TorchLayer
 from .data import data_object, image_dataset, transform
 from .elements import each_of, elements_of_call
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value, join
+from .lattice import (
+    ARRAY_VALUE,
+    BEGINNING,
+    NUMBER_VALUE,
+    UNKNOWN_VALUE,
+    Alternatives,
+    Atom,
+    Kind,
+    Made,
+    Role,
+    Value,
+    join,
+)
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
@@ -194,7 +206,7 @@ def _converts(func: ast.Attribute) -> bool:
 
 def _grown(listed: Value, item: Value) -> Value:
     """``outputs.append(x)``: all that are gathered are alike, or nothing is known of them."""
-    alike = listed.items in ((), (item,)) and item.kind is Kind.TENSOR
+    alike = listed.items in ((), (item,)) and item.kind is Kind.TENSOR and listed.label != BEGINNING
     return each_of(item) if alike else Value(listed.kind)
 
 

@@ -15,6 +15,8 @@ from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
+BEGINNING = "beginning"
+"""The label of a sequence of which only the first items are known, not how many follow."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -231,7 +233,9 @@ def join(first: Value, second: Value) -> Value:
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
     items = _parts(first.items, second.items)
-    if items is None and first.items and second.items and len(first.items) == len(second.items):
+    if items is None and first.items and second.items:
+        if len(first.items) != len(second.items) or BEGINNING in (first.label, second.label):
+            return _beginning(first, second)
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
     detail = first.detail
     if first.kind is Kind.UNKNOWN and first.detail != second.detail:
@@ -263,6 +267,14 @@ def _joined_fields(first: Value, second: Value) -> Value:
         return UNKNOWN_VALUE
     others = second.fields()
     return first.with_fields({key: join(value, others[key]) for key, value in first.fields().items() if key in others})
+
+
+def _beginning(first: Value, second: Value) -> Value:
+    """What two sequences of different lengths begin with."""
+    if first.kind is not Kind.SEQUENCE or not {first.label, second.label} <= {"", BEGINNING}:
+        return Value(first.kind)
+    shared = zip(first.items or (), second.items or (), strict=False)
+    return Value(Kind.SEQUENCE, items=tuple(join(one, other) for one, other in shared), label=BEGINNING)
 
 
 def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
