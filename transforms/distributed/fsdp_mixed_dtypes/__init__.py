@@ -2,9 +2,9 @@
 
 ## What goes wrong
 
-`ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32` or `Cannot flatten integer
-dtype tensors` (FSDP1), `FSDP expects uniform original parameter dtype` (FSDP2), `mat1 and mat2 must have the same dtype`
-behind a policy of the wrong class,
+`ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32` or `Cannot flatten
+integer dtype tensors` (FSDP1), `FSDP expects uniform original parameter dtype` (FSDP2), `mat1 and mat2 must have the
+same dtype` behind a policy of the wrong class,
 `TypeError: ... unexpected keyword argument 'buffer_dtype'`, `ValueError: Invalid mixed precision policy` (accelerate).
 Or nothing is raised: parameters are rounded to float16 and then to bfloat16, bfloat16 gradients overflow while they are
 summed in float16, and with a plain GradScaler some ranks skip a step that the others take.

@@ -102,8 +102,7 @@ def _left_in_integers(module: ModuleNames, config: ast.Call, load: ast.Call, sha
     return Draft.at(
         module,
         config,
-        f"4-bit weights are stored as integers unless {STORAGE} is given: FSDP raises 'Cannot flatten integer dtype "
-        "tensors'",
+        f"4-bit weights are stored as integers unless {STORAGE} is given, which FSDP does not flatten: ValueError",
         (
             module.place(load, "the model is loaded with it"),
             module.place(sharded, "the model is sharded here"),
