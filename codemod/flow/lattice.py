@@ -15,6 +15,10 @@ from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
+FIRST = "[0]"
+"""The key of what ``output[0]`` gives, where it is not simply the first field."""
+BEGINNING = "beginning"
+"""The label of a sequence of which only the first items are known, not how many follow."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -221,6 +225,9 @@ def join(first: Value, second: Value) -> Value:
     if first == second:
         return first
     if first.kind is not second.kind:
+        for one, other in ((first, second), (second, first)):
+            if one.keys and other.kind is Kind.SEQUENCE:
+                return _object_or_tuple(one, other)
         present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
         return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
     if first.keys or second.keys:
@@ -231,7 +238,9 @@ def join(first: Value, second: Value) -> Value:
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
     items = _parts(first.items, second.items)
-    if items is None and first.items and second.items and len(first.items) == len(second.items):
+    if items is None and first.items and second.items:
+        if len(first.items) != len(second.items) or BEGINNING in (first.label, second.label):
+            return _beginning(first, second)
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
     detail = first.detail
     if first.kind is Kind.UNKNOWN and first.detail != second.detail:
@@ -263,6 +272,22 @@ def _joined_fields(first: Value, second: Value) -> Value:
         return UNKNOWN_VALUE
     others = second.fields()
     return first.with_fields({key: join(value, others[key]) for key, value in first.fields().items() if key in others})
+
+
+def _object_or_tuple(record: Value, listed: Value) -> Value:
+    """``if not return_dict: return (sample,)``: attributes are those of the object; the first item may be either's."""
+    fields = {key: value for key, value in record.fields().items() if key != FIRST}
+    if listed.items and listed.label != "each" and record.items:
+        return record.with_fields({**fields, FIRST: join(record.fields().get(FIRST, record.items[0]), listed.items[0])})
+    return record.with_fields({**fields, FIRST: UNKNOWN_VALUE})
+
+
+def _beginning(first: Value, second: Value) -> Value:
+    """What two sequences of different lengths begin with."""
+    if first.kind is not Kind.SEQUENCE or not {first.label, second.label} <= {"", BEGINNING}:
+        return Value(first.kind)
+    shared = zip(first.items or (), second.items or (), strict=False)
+    return Value(Kind.SEQUENCE, items=tuple(join(one, other) for one, other in shared), label=BEGINNING)
 
 
 def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from ..torch.dtypes import FP32
+from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
-from .attributes import OUTPUT_ATTRIBUTES
 from .contexts import entered
 from .decided import decided
+from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started
 from .frame import Frame, Operand, joined_names, made_in_one, place_of, speaks_of_precision
@@ -93,8 +94,8 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value:
         found = UNKNOWN_VALUE
         if each is not None:
             found = each
-        elif value.items is not None and len(value.items) == len(target.elts):
-            found = value.items[index]
+        elif (held := unpacked_at(value, target, index)) is not None:
+            found = held
         elif value.label == "output" and (index == 0 or getattr(item, "id", "") in OUTPUT_ATTRIBUTES):
             found = value
         elif value.kind is Kind.NUMBER:
