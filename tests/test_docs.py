@@ -64,6 +64,14 @@ def test_fixes_in_fixtures_are_named_in_the_manual(rule: Rule) -> None:
     assert seen <= set(fixes_of(rule))
 
 
+@RULES
+def test_what_a_safe_fix_is_proved_to_be_is_told(rule: Rule) -> None:
+    """docs/safety.md has a line for every rule whose manual names a safe fix."""
+    rows = [line for line in (REPOSITORY / "docs/safety.md").read_text("utf-8").splitlines() if line.startswith("| PF")]
+    told = {code.strip() for line in rows for code in line.split("|")[1].split(",")}
+    assert rule.code in told or not any(level == "safe" for _, level in fixes_of(rule))
+
+
 def test_codes_and_names_are_unique() -> None:
     rows = rules_table(all_rules())
     assert len({row.code for row in rows}) == len({row.name for row in rows}) == len(rows)

@@ -50,6 +50,24 @@ SUMMARIES = {
         "def g(x):\n    return x.view(-1), x.float()\ndef f():\n    a, b = g(torch.ones(2).half())\n    return b",
         "float32",
     ),
+    "first of several lengths": (
+        "def g(x, n):\n    return (x.float(), x) if n else (x.float(),)\n"
+        "def f():\n    kept = g(torch.ones(2).half(), 1)\n    return kept[0]",
+        "float32",
+    ),
+    "behind an unknown length": (
+        "def g(x, n):\n    return (x, x) if n else (x,)\n"
+        "def f():\n    kept = g(torch.ones(2).half(), 1)\n    return kept[-1]",
+        "unknown",
+    ),
+    "before what is not known": (
+        "def f(others):\n    kept = (torch.ones(2).half(),) + others[1:]\n    return kept[0]",
+        "float16",
+    ),
+    "rest of a tuple": (
+        "def f():\n    kept = (torch.ones(2).half(), torch.ones(2), torch.ones(2))\n    return kept[1:][0]",
+        "float32",
+    ),
     "shadowed": ("def g(x):\n    return x\ndef f(g):\n    return g(torch.ones(2))", "unknown"),
 }
 

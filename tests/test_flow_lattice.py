@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 import torch
 from precfix.codemod.flow.lattice import (
+    BEGINNING,
     BOOL,
     INT64,
     MAX_ATOMS,
@@ -116,7 +117,10 @@ def test_join_of_sequences() -> None:
     one = Value(Kind.SEQUENCE, items=(tensor(BF16), NUMBER_VALUE))
     other = Value(Kind.SEQUENCE, items=(tensor(FP32), NUMBER_VALUE))
     assert (join(one, other).items or ())[0].atoms == tensor(BF16, FP32).atoms
-    assert join(one, Value(Kind.SEQUENCE, items=(NUMBER_VALUE,))).items is None
+    longer = join(one, Value(Kind.SEQUENCE, items=(tensor(BF16),)))
+    assert (longer.items, longer.label) == ((tensor(BF16),), BEGINNING)
+    every = Value(Kind.SEQUENCE, items=(tensor(BF16),), label="each")
+    assert join(one, every).items is None
 
 
 def test_too_many_ways_are_unknown() -> None:

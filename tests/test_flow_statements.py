@@ -44,6 +44,15 @@ CASES = {
         "x = torch.ones(2).half()\ny = x\nfor i in range(3):\n    y = x\n    x = x.float()\nreturn y",
         "float16|float32",
     ),
+    "loop over layers": (
+        "x = torch.ones(2).half()\nfor part in nn.ModuleList([nn.ReLU()]):\n    x = torch.ones(2)\nreturn x",
+        "float32",
+    ),
+    "layers counted": (
+        "x = torch.ones(2).half()\nparts = nn.ModuleList([nn.ReLU()])\n"
+        "for i, part in enumerate(parts[:2]):\n    x = torch.ones(2)\nreturn x",
+        "float32",
+    ),
     "while": ("x = torch.ones(2).half()\nwhile a:\n    x = x * torch.ones(2)\nreturn x", "float16|float32"),
     "augmented keeps": ("x = torch.ones(2).half()\nx += torch.ones(2)\nreturn x", "float16"),
     "augmented number": ("x = 0\nx += torch.ones(2).half()\nreturn x", "float16"),

@@ -11,12 +11,25 @@ from ..python.names import attribute_chain
 from ..torch.api import LOADERS, SAME_COMPUTATION
 from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
+from .arrays import array_made, array_of
 from .call_dtypes import Named, moved
 from .classes import ProjectClass, TorchLayer
 from .data import data_object, image_dataset, transform
 from .elements import each_of, elements_of_call
 from .frame import Application, Frame, place_of
-from .lattice import ARRAY_VALUE, NUMBER_VALUE, UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value, join
+from .lattice import (
+    ARRAY_VALUE,
+    BEGINNING,
+    NUMBER_VALUE,
+    UNKNOWN_VALUE,
+    Alternatives,
+    Atom,
+    Kind,
+    Made,
+    Role,
+    Value,
+    join,
+)
 from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
@@ -173,6 +186,8 @@ def _method(
     assert isinstance(node.func, ast.Attribute)
     if receiver.kind is Kind.BATCH:
         return _from_batch(frame, node, receiver, name)
+    if name == "astype" and receiver.kind in (Kind.ARRAY, Kind.UNKNOWN) and node.args:
+        return array_of(frame, node, node.args[0])
     if receiver.kind is Kind.RECORD:
         return record_method(frame, node, receiver, name, positional)
     if receiver.kind in (Kind.SEQUENCE, Kind.ARRAY):
@@ -200,7 +215,7 @@ def _converts(func: ast.Attribute) -> bool:
 
 def _grown(listed: Value, item: Value) -> Value:
     """``outputs.append(x)``: all that are gathered are alike, or nothing is known of them."""
-    alike = listed.items in ((), (item,)) and item.kind is Kind.TENSOR
+    alike = listed.items in ((), (item,)) and item.kind is Kind.TENSOR and listed.label != BEGINNING
     return each_of(item) if alike else Value(listed.kind)
 
 
@@ -262,4 +277,4 @@ def _other_call(
                 frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
             )
         return ARRAY_VALUE
-    return ARRAY_VALUE if (qualified or "").startswith("numpy.") else result_of(frame, node)
+    return array_made(frame, node, named) if (qualified or "").startswith("numpy.") else result_of(frame, node)

@@ -13,7 +13,8 @@ from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, PARTS, TOKEN_IDS
 from .frame import Frame
 from .idle_setters import is_idle_setter
-from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value, part_with
+from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
+from .recast_parts import part_with
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from ..torch.tables.layers import LAYERS
 from .classes import TorchLayer
-from .lattice import UNKNOWN_VALUE, Kind, Value, part_with
+from .lattice import UNKNOWN_VALUE, Kind, Value
 from .meetings import NodeValue
+from .recast_parts import part_with
 
 LISTS = ("ModuleList", "Sequential")
 MAX_PARTS = 16

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 
 from .containers import one_of
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Kind, Value, join
+from .lattice import BEGINNING, NUMBER_VALUE, UNKNOWN_VALUE, Kind, Value, join
 
 SAME_ELEMENTS = ("iter", "tqdm", "list", "tuple", "reversed", "trange", "cycle")
 """Functions that give the elements of their first argument."""
@@ -32,7 +32,7 @@ def element_of(iterable: ast.expr, value: Value) -> Value:
 
 def any_item(value: Value) -> Value:
     """Any one of the elements of a sequence."""
-    return reduce(join, value.items) if value.items else UNKNOWN_VALUE
+    return reduce(join, value.items) if value.items and value.label != BEGINNING else UNKNOWN_VALUE
 
 
 def at_index(base: Value, index: ast.expr) -> Value:
@@ -41,12 +41,46 @@ def at_index(base: Value, index: ast.expr) -> Value:
         return UNKNOWN_VALUE
     if base.label == "each":
         return base if isinstance(index, ast.Slice) else base.items[0]
+    if isinstance(index, ast.Slice):
+        return _from(base, index)
     if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub) and isinstance(index.operand, ast.Constant):
         index = ast.Constant(-index.operand.value) if isinstance(index.operand.value, int) else index
     if isinstance(index, ast.Constant) and isinstance(index.value, int):
-        return base.items[index.value] if -len(base.items) <= index.value < len(base.items) else UNKNOWN_VALUE
+        first = 0 if base.label == BEGINNING else -len(base.items)
+        return base.items[index.value] if first <= index.value < len(base.items) else UNKNOWN_VALUE
+    if base.label == BEGINNING:
+        return UNKNOWN_VALUE
     same = set(base.items)
     return same.pop() if len(same) == 1 else UNKNOWN_VALUE
+
+
+def _from(base: Value, index: ast.Slice) -> Value:
+    """``outputs[1:]``; other slices hold some of the items."""
+    start = index.lower.value if isinstance(index.lower, ast.Constant) else None
+    if index.upper is not None or index.step is not None or not isinstance(start, int) or start < 0:
+        return Value(Kind.SEQUENCE)
+    return replace(base, items=(base.items or ())[start:])
+
+
+def concatenated(node: ast.BinOp, left: Value, right: Value) -> Value:
+    """``[x] * 2``, ``[a] + [b]``; ``(x, *others)`` where nobody knows how many follow."""
+    known = left if left.kind is Kind.SEQUENCE else right
+    if not isinstance(node.op, ast.Add):
+        return known if isinstance(node.op, ast.Mult) else Value(Kind.SEQUENCE)
+    if left.kind is Kind.SEQUENCE and left.items and not left.label:
+        complete = right.kind is Kind.SEQUENCE and right.items is not None and not right.label
+        return Value(Kind.SEQUENCE, items=left.items + (right.items or ()), label="" if complete else BEGINNING)
+    both = left.items is not None and right.items is not None and BEGINNING not in (left.label, right.label)
+    return Value(Kind.SEQUENCE, items=(left.items or ()) + (right.items or ()) if both else None)
+
+
+def unpacked_at(value: Value, target: ast.Tuple | ast.List, index: int) -> Value | None:
+    """What ``a, b = value`` gives one of the names."""
+    items = value.items
+    if items is None:
+        return None
+    begins = value.label == BEGINNING and not any(isinstance(item, ast.Starred) for item in target.elts)
+    return items[index] if index < len(items) and (begins or len(items) == len(target.elts)) else None
 
 
 def elements_of_call(node: ast.Call, name: str, positional: list[tuple[ast.expr, Value]]) -> Value | None:

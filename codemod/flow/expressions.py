@@ -14,9 +14,21 @@ from .containers import chosen_of
 from .data import BATCH_LABEL, sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
-from .elements import at_index, each_of, element_of
-from .frame import Frame, joined_names, place_of, speaks_of_precision
-from .lattice import BOOL_TENSOR, INT64, NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, join
+from .elements import at_index, concatenated, each_of, element_of
+from .frame import Autocasting, Frame, joined_names, place_of, speaks_of_precision
+from .lattice import (
+    BOOL_TENSOR,
+    INT64,
+    NUMBER_VALUE,
+    UNKNOWN_VALUE,
+    Atom,
+    Kind,
+    Made,
+    Role,
+    Value,
+    as_floating,
+    join,
+)  # fmt: skip
 from .operation_calls import apply_operation, promoted_operands
 from .records import item_of, mapped, record_of
 from .registries import class_value, handed_out
@@ -127,7 +139,7 @@ def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
         product = apply_operation(frame, node, "matmul", [(node.left, left), (node.right, right)])
         return of_gradient(product, [left, right])
     if Kind.SEQUENCE in (left.kind, right.kind):
-        return _repeated(node, left, right)
+        return concatenated(node, left, right)
     if Kind.TENSOR not in (left.kind, right.kind):
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
@@ -142,14 +154,6 @@ def _true_division(node: ast.BinOp, result: Value) -> Value:
     if not floats and not isinstance(node.op, ast.Div | ast.Pow):
         return result
     return result.with_atoms(()) if integral else as_floating(result)
-
-
-def _repeated(node: ast.BinOp, left: Value, right: Value) -> Value:
-    """``[x] * 2`` and ``[a] + [b]``."""
-    if isinstance(node.op, ast.Add) and left.items is not None and right.items is not None:
-        return Value(Kind.SEQUENCE, items=left.items + right.items)
-    known = left if left.kind is Kind.SEQUENCE else right
-    return known if isinstance(node.op, ast.Mult) else Value(Kind.SEQUENCE)
 
 
 def _unary(frame: Frame, node: ast.expr, depth: int) -> Value:
@@ -208,6 +212,8 @@ def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
 
 def _call(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Call)
+    if frame.record.observed and frame.autocast.state is Autocasting.ON:
+        frame.record.states[node] = frame.autocast
     receiver = None
     if isinstance(node.func, ast.Attribute):
         receiver = evaluate(frame, node.func.value, depth)

@@ -21,7 +21,6 @@ from ..python.trace import trace
 from ..source.project import Project
 from ..torch.api import LOAD_KEYS, LOADED_BASES, LOADERS
 from ..torch.dtypes import FP32, FP64
-from ..torch.half_words import weights_can_be_half
 from ..torch.weights import cast_dtype
 from .classes import ProjectClass, is_torch_module
 from .parts import parts_of
@@ -50,8 +49,6 @@ class _Possible:
 
 def can_be_half(project: Project, asked: ProjectClass) -> bool:
     """Whether the weights of a class can be 16-bit in some run that the project's code shows."""
-    if not weights_can_be_half(project):
-        return False
     found = project.fact(_possible)
     return (
         found.everything or asked in found.classes or any(item in found.themselves for item in _bases(project, asked))

@@ -10,13 +10,21 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
+
+if TYPE_CHECKING:
+    from .recast_parts import Recast
 
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
 OF_PART = "part at "
 """How the symbols of parts begin that were cast to float32 after their model."""
+FIRST = "[0]"
+"""The key of what ``output[0]`` gives, where it is not simply the first field."""
+BEGINNING = "beginning"
+"""The label of a sequence of which only the first items are known, not how many follow."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -162,17 +170,6 @@ class Atom:
 
 
 @dataclass(frozen=True, slots=True)
-class Recast:
-    """A part of a model that was cast to float32 after the whole."""
-
-    path: tuple[str, ...]
-    """The attributes and indices from the model to the part: ``("layers", "[-1]", "norm")``; none for the part."""
-    atom: Atom
-    whole: Atom
-    """The 16-bit dtype that the model had then."""
-
-
-@dataclass(frozen=True, slots=True)
 class Alternatives:
     """The modules (or, before they are made, the classes) of which some expression is one."""
 
@@ -241,6 +238,9 @@ def join(first: Value, second: Value) -> Value:
     if first == second:
         return first
     if first.kind is not second.kind:
+        for one, other in ((first, second), (second, first)):
+            if one.keys and other.kind is Kind.SEQUENCE:
+                return _object_or_tuple(one, other)
         present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
         return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
     if first.keys or second.keys:
@@ -252,7 +252,9 @@ def join(first: Value, second: Value) -> Value:
         recast = tuple(dict.fromkeys((*first.recast, *second.recast)))
         return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail, recast=recast)
     items = _parts(first.items, second.items)
-    if items is None and first.items and second.items and len(first.items) == len(second.items):
+    if items is None and first.items and second.items:
+        if len(first.items) != len(second.items) or BEGINNING in (first.label, second.label):
+            return _beginning(first, second)
         items = tuple(join(one, other) for one, other in zip(first.items, second.items, strict=True))
     detail = first.detail
     if first.kind is Kind.UNKNOWN and first.detail != second.detail:
@@ -286,6 +288,22 @@ def _joined_fields(first: Value, second: Value) -> Value:
     return first.with_fields({key: join(value, others[key]) for key, value in first.fields().items() if key in others})
 
 
+def _object_or_tuple(record: Value, listed: Value) -> Value:
+    """``if not return_dict: return (sample,)``: attributes are those of the object; the first item may be either's."""
+    fields = {key: value for key, value in record.fields().items() if key != FIRST}
+    if listed.items and listed.label != "each" and record.items:
+        return record.with_fields({**fields, FIRST: join(record.fields().get(FIRST, record.items[0]), listed.items[0])})
+    return record.with_fields({**fields, FIRST: UNKNOWN_VALUE})
+
+
+def _beginning(first: Value, second: Value) -> Value:
+    """What two sequences of different lengths begin with."""
+    if first.kind is not Kind.SEQUENCE or not {first.label, second.label} <= {"", BEGINNING}:
+        return Value(first.kind)
+    shared = zip(first.items or (), second.items or (), strict=False)
+    return Value(Kind.SEQUENCE, items=tuple(join(one, other) for one, other in shared), label=BEGINNING)
+
+
 def _parts(first: tuple[Value, ...] | None, second: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
     """What a container holds after two paths meet: an empty one (a loop before its first round) adds nothing."""
     return first if first == second or second == () else second if first == () else None
@@ -298,15 +316,6 @@ def _union(first: tuple[Atom, ...], second: tuple[Atom, ...]) -> tuple[Atom, ...
     return found if len(found) <= MAX_ATOMS else ()
 
 
-def part_with(part: Value, recasts: Iterable[Recast], names: tuple[str, ...]) -> Value:
-    """A part that its whole knows by one of ``names``, with what is float32 of it."""
-    inside = tuple(replace(item, path=item.path[1:]) for item in recasts if item.path[:1] and item.path[0] in names)
-    whole = next((item for item in inside if not item.path), None)
-    if whole is not None:
-        return replace(part, atoms=(whole.atom,) if part.atoms else (), recast=())
-    return replace(part, recast=inside) if inside else part
-
-
 def as_floating(value: Value) -> Value:
     """The same value, after an operation that gives floating tensors only."""
     return value.with_atoms(
@@ -317,14 +326,6 @@ def as_floating(value: Value) -> Value:
 def of_weights_only(value: Value) -> Value:
     """The same value, where autocast, if it is open, does not give it the low precision."""
     return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)
-
-
-def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
-    """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
-    for wide, meant in ((one, other), (other, one)):
-        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
-            return wide, replace(meant, source=region)
-    return None
 
 
 def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:

@@ -11,7 +11,7 @@ from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import Atom, Kind, Made, Role, Value, clash, clash_under_autocast
+from .lattice import Atom, Kind, Made, Role, Source, Value, clash
 from .prepared import may_be_prepared
 from .stored import stored_mask
 
@@ -40,6 +40,14 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
 def is_compared(frame: Frame, value: Value) -> bool:
     """Whether a tensor is held against others: in a model that is followed, where there is one way it can have come."""
     return value.kind is Kind.TENSOR and (frame.run is None or len(value.atoms) == 1)
+
+
+def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
+    """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
+    for wide, meant in ((one, other), (other, one)):
+        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
+            return wide, replace(meant, source=region)
+    return None
 
 
 def clash_of_write(frame: Frame) -> Clash:

@@ -32,7 +32,7 @@ from .operation_calls import apply_operation
 from .prepared import may_be_prepared
 from .recasts import LOOKING, forget, forget_by_other_name, recast, uncast
 from .registries import ATTENTION
-from .results import FORWARD, result_of
+from .results import FORWARD, of_16_bit_weights, result_of
 
 
 def on_module(
@@ -127,11 +127,12 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     if isinstance(detail, Alternatives):
         return applied_any(frame, node, module, detail, lambda part: forward(frame, node, part, positional, named))
     if isinstance(detail, ProjectClass):
-        target = frame.analysis.method(detail, "forward")
+        target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
         if target is None:
             return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)
-        return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
+        known = result_of(frame, node) if known.kind is Kind.UNKNOWN else known
+        return of_16_bit_weights(frame, node, module, known)
     if isinstance(detail, ImageTransform):
         return transformed(frame, node, detail)
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":

@@ -13,6 +13,7 @@ from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
 from .frame import Application, Autocasting, Frame, Product
 from .lattice import (
     ARRAY_VALUE,
+    BEGINNING,
     BOOL_TENSOR,
     INT64,
     INT_TENSOR,
@@ -133,7 +134,7 @@ def _taking(known: Operation, operands: list[NodeValue], named: Named, *, method
 def _spread(node: ast.expr, value: Value) -> list[NodeValue]:
     if value.kind is not Kind.SEQUENCE:
         return [(node, value)]
-    if not value.items:
+    if not value.items or value.label == BEGINNING:
         return [(node, UNKNOWN_VALUE)]
     nodes = node.elts if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == len(value.items) else None
     return [(nodes[index] if nodes else node, item) for index, item in enumerate(value.items)]
@@ -264,6 +265,9 @@ def _born(
     if known.result == "factory:int64":
         source = frame.source(node, f"{known.name}(...) makes integers")
         return Value(Kind.TENSOR, (Atom(INT64, source=source),), scalar=scalar)
+    array = operands[0][1] if operands and known.result in ("data", "numpy") else UNKNOWN_VALUE
+    if array.kind is Kind.ARRAY and array.atoms:
+        return Value(Kind.TENSOR, array.atoms, scalar=scalar)
     if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
         return Value(Kind.TENSOR, () if known.name != "arange" else (Atom(INT64),), scalar=scalar)
     if frame.analysis.changes_default_dtype:

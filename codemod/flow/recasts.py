@@ -20,7 +20,8 @@ from ..torch.api import SAME_MODULE
 from ..torch.dtypes import FP32, HALVES
 from .classes import ProjectClass, attribute_value
 from .frame import Autocasting, Frame, Record, place_of
-from .lattice import NUMBER_VALUE, OF_PART, UNKNOWN_VALUE, Atom, Kind, Made, Recast, Role, Value
+from .lattice import NUMBER_VALUE, OF_PART, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .recast_parts import Recast
 
 if TYPE_CHECKING:
     from .analysis import Interpretation

@@ -9,10 +9,11 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from ..torch.dtypes import FP32
+from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
-from .attributes import OUTPUT_ATTRIBUTES
 from .contexts import entered
 from .decided import decided
+from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import started
 from .frame import Frame, Operand, joined_names, made_in_one, place_of, speaks_of_precision
@@ -95,8 +96,8 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value:
         found = UNKNOWN_VALUE
         if each is not None:
             found = each
-        elif value.items is not None and len(value.items) == len(target.elts):
-            found = value.items[index]
+        elif (held := unpacked_at(value, target, index)) is not None:
+            found = held
         elif value.label == "output" and (index == 0 or getattr(item, "id", "") in OUTPUT_ATTRIBUTES):
             found = value
         elif value.kind is Kind.NUMBER:
@@ -115,9 +116,9 @@ def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value:
     if place is not None:
         frame.put(place, value)
         return
-    if not is_compared(frame, base) or not _selects_by_tensor(frame, target.slice):
+    if not is_compared(frame, base) or not _selects_by_tensor(frame, target.slice) or value.scalar:
         return
-    if not is_compared(frame, value) or value.scalar:
+    if not is_compared(frame, value):
         return
     met = clash_of_write(frame)
     for one in base.atoms:
@@ -306,8 +307,7 @@ def _try(frame: Frame, node: ast.stmt) -> None:
             outcomes.append(frame.names)
     frame.stopped = not outcomes
     frame.names = joined_names(outcomes) if outcomes else after
-    execute(frame, node.orelse)  # type: ignore[attr-defined]
-    execute(frame, node.finalbody)  # type: ignore[attr-defined]
+    execute(frame, [*node.orelse, *node.finalbody])  # type: ignore[attr-defined]
 
 
 def _match(frame: Frame, node: ast.stmt) -> None:

@@ -20,8 +20,9 @@ a model. The tensor is in another dtype afterwards, for the first time.
 ## Not flagged
 
 Casts of modules, pipelines and whatever else may be cast in place; receivers that the file does not show to be
-tensors; `.to(device)`; casts inside `try`, which ask whether a cast is possible; statements of notebook cells, which
-may show the value; loop variables that are read after the cast; tests.
+tensors; `.to(device)`; casts inside `try`, which ask whether a cast is possible; tensors that nothing keeps
+(`torch.ones(1).to("cuda", dtype)` warms up a device); statements of notebook cells, which may show the value; loop
+variables that are read after the cast; tests.
 """
 
 from __future__ import annotations

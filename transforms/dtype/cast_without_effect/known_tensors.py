@@ -26,6 +26,8 @@ SAME_KIND = frozenset({*SAME_MODULE, "clone", "data"})
 """What a tensor gives a tensor for, and other objects something of their own kind."""
 PARAMETERS = {"parameters": 0, "named_parameters": 1, "buffers": 0, "named_buffers": 1}
 """Methods of modules that yield tensors, alone or as the second of a pair."""
+PASSING_ON = {"list": 0, "tuple": 0, "tqdm": 0, "filter": 1}
+"""Calls that yield what one of their arguments yields."""
 ANNOTATIONS = ("torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter")
 TELLING_CALLS = (
     "size", "dim", "numel", "view", "unsqueeze", "squeeze", "permute", "transpose", "reshape", "flatten", "contiguous",
@@ -158,14 +160,7 @@ class KnownTensors:
 
 def yields_tensors(module: ModuleNames, loop: ast.For | ast.AsyncFor | ast.comprehension, name: str) -> bool:
     """``for p in model.parameters()``, ``for name, p in model.named_parameters()``, ``... in state_dict().items()``."""
-    call = loop.iter
-    if (
-        isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Name)
-        and call.func.id in ("list", "tuple")
-        and call.args
-    ):
-        call = call.args[0]
+    call = _iterated(loop.iter)
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return False
     place = PARAMETERS.get(call.func.attr)
@@ -178,6 +173,15 @@ def yields_tensors(module: ModuleNames, loop: ast.For | ast.AsyncFor | ast.compr
         pair = isinstance(target, ast.Tuple) and len(target.elts) == 2
         return pair and isinstance(target, ast.Tuple) and _is_named(target.elts[1], name)
     return _is_named(target, name)
+
+
+def _iterated(node: ast.expr) -> ast.expr:
+    """What ``list(...)``, ``tqdm(...)`` or ``filter(test, ...)`` gives the elements of."""
+    if not isinstance(node, ast.Call):
+        return node
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    position = PASSING_ON.get(name)
+    return node.args[position] if position is not None and len(node.args) > position else node
 
 
 def _is_state(module: ModuleNames, node: ast.expr) -> bool:

@@ -37,26 +37,46 @@ class UnreadCast:
 def unread_casts(project: Project, module: ModuleNames) -> Iterator[UnreadCast]:
     """Every cast to a floating dtype that nothing reads, whatever is cast."""
     for statement in module.of_type(ast.Expr):
-        receiver = _cast_of(project, module, statement.value)
-        if receiver is not None and not _is_tried(module, statement) and not _is_shown(module, statement):
-            yield UnreadCast(statement.value, receiver, statement, None, _target(module, receiver))  # type: ignore[arg-type]
+        cast = _cast(statement.value)
+        if cast is None or not _is_kept(cast.receiver) or _is_tried(module, statement) or _is_shown(module, statement):
+            continue
+        if _is_to_floating(project, module, cast):
+            yield UnreadCast(cast.call, cast.receiver, statement, None, _target(module, cast.receiver))
     for assignment in module.of_type(ast.Assign):
-        loop = _bound_again(module, assignment)
-        receiver = _cast_of(project, module, assignment.value) if loop is not None else None
-        if receiver is not None and loop is not None:
-            name = assignment.targets[0].id  # type: ignore[attr-defined]
+        cast = _cast(assignment.value)
+        loop = _bound_again(module, assignment) if cast is not None else None
+        if cast is not None and loop is not None and _is_to_floating(project, module, cast):
+            name = ast.unparse(assignment.targets[0])
             assigned = f"{name}.data" if _is_parameter(module, loop, name) else None
-            yield UnreadCast(assignment.value, receiver, assignment, loop, assigned)  # type: ignore[arg-type]
+            yield UnreadCast(cast.call, cast.receiver, assignment, loop, assigned)
 
 
-def _cast_of(project: Project, module: ModuleNames, node: ast.expr) -> ast.expr | None:
-    """What ``node`` casts to a floating dtype."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cast:
+    call: ast.Call
+    receiver: ast.expr
+    method: str
+
+
+def _cast(node: ast.expr) -> _Cast | None:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in CASTS:
         return None
-    given = [*node.args, *(item.value for item in node.keywords if item.arg in ("dtype", "other"))]
-    if node.func.attr in WEIGHT_CASTS:
-        return node.func.value if not node.args and not node.keywords else None
-    return node.func.value if any(_is_floating(project, module, item) for item in given) else None
+    return _Cast(node, node.func.value, node.func.attr)
+
+
+def _is_kept(receiver: ast.expr) -> bool:
+    """Whether the tensor is there after the statement: ``torch.ones(1).to("cuda", dtype)`` only warms up a device."""
+    if not isinstance(receiver, ast.Call):
+        return True
+    return isinstance(receiver.func, ast.Attribute) and receiver.func.attr.endswith("_")
+
+
+def _is_to_floating(project: Project, module: ModuleNames, cast: _Cast) -> bool:
+    """Whether the cast is one to a floating dtype, and not only to a device."""
+    given = [*cast.call.args, *(item.value for item in cast.call.keywords if item.arg in ("dtype", "other"))]
+    if cast.method in WEIGHT_CASTS:
+        return not cast.call.args and not cast.call.keywords
+    return any(_is_floating(project, module, item) for item in given)
 
 
 def _is_floating(project: Project, module: ModuleNames, node: ast.expr) -> bool:
