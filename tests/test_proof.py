@@ -227,3 +227,19 @@ def test_modules_that_other_code_replaces(line: str, tmp_path: Path) -> None:
     code += "    def forward(self, x):\n        return self.fc(x) + MARK\n"
     project = written(tmp_path, {"train.py": code, "main.py": f"from train import Net\nmodel = Net()\n{line}\n"})
     assert at_mark(project, "self.fc.weight.dtype").applicability.value == REPLACING[line]
+
+
+def test_what_stood_under_a_condition_may_stand_there_again(tmp_path: Path) -> None:
+    """An argument is only moved: ``self.low`` is read where ``self.amp`` says so, before and after."""
+    code = """
+    class Net:
+        def run(self):
+            return make(self.low if self.amp else None, MARK)
+    """
+    project = opened(tmp_path, code)
+    module, node = _marked(project)
+    call = module.parents[node]
+    moved = module.replace(call, "make(dtype=self.low if self.amp else None)")
+    lifted = module.replace(call, "make(dtype=self.low)")
+    assert proved(project, "trial", "move it", [moved], RAISES).applicability is Applicability.SAFE
+    assert proved(project, "trial", "lift it", [lifted], RAISES).applicability is Applicability.UNSAFE

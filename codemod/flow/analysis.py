@@ -18,7 +18,8 @@ from .contexts import decorated
 from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
 from .half_possible import can_be_half
-from .lattice import UNKNOWN_VALUE, Atom, Made, Role, Value, join
+from .handed import handed_over, lacks_dtypes
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
 
@@ -100,10 +101,11 @@ class FlowAnalysis:
             return self.observed(module, holder, state).record.values.get(node, UNKNOWN_VALUE)
         if not isinstance(holder, ast.Module):
             return UNKNOWN_VALUE
-        script = self._circles.answer(
-            (module, "observed"), lambda: self._script(module, Record(observed=True)), NOTHING
-        )
-        return script.record.values.get(node, UNKNOWN_VALUE)
+        return self.observed_script(module).record.values.get(node, UNKNOWN_VALUE)
+
+    def observed_script(self, module: ModuleNames) -> Interpretation:
+        """The interpretation of a module's own statements, with what each expression was."""
+        return self._circles.answer((module, "observed"), lambda: self._script(module, Record(observed=True)), NOTHING)
 
     # --- interpretation ---------------------------------------------------------------------------------------------
 
@@ -241,7 +243,18 @@ class FlowAnalysis:
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
         self._inputs(frame, node, target, done, handed, bindings, receiver)
-        return substituted(done.returned, bindings, frame, node, target)
+        returned = self._returned(frame, target, done, handed)
+        return substituted(returned, bindings, frame, node, target)
+
+    def _returned(
+        self, frame: Frame, target: FunctionTarget, done: Interpretation, handed: dict[str, NodeValue]
+    ) -> Value:
+        """What the function returns; what it computes with a model that it is passed, only this call tells."""
+        models = {name: value for name, (_, value) in handed.items() if value.kind is Kind.MODULE and value.atoms}
+        if not models or not lacks_dtypes(done.returned):
+            return done.returned
+        state = frame.autocast if frame.autocast.state is Autocasting.ON else None
+        return self.with_names(target.module, target.node, models, state).returned
 
     def _called(self, frame: Frame, target: FunctionTarget) -> Interpretation:
         """The interpretation of a function as ``frame`` calls it: inside an open region it runs under autocast."""
@@ -271,18 +284,6 @@ class FlowAnalysis:
                     weights = bindings.get(entry.weights.symbol, (entry.weights,))
                     _, model = symbols.get(entry.weights.symbol, (expression, value))
                     report_input(frame, node, expression, value, weights, receiver, handed_on=model)
-
-
-def handed_over(
-    target: FunctionTarget, node: ast.Call, positional: list[NodeValue], named: list[tuple[str, ast.expr, Value]]
-) -> dict[str, NodeValue]:
-    """What a call gives each parameter, ``**record`` by the keys that it is known to hold."""
-    values = dict(positional) | {item: value for key, item, value in named if key != "**"}
-    arguments = target.arguments(node)
-    found = {name: (item, values.get(item, UNKNOWN_VALUE)) for name, item in arguments.items()}
-    unpacked = {item.value for item in node.keywords if item.arg is None}
-    known = {parameter.arg for parameter in parameters_of(target.node)} - found.keys()
-    return found | {key: (item, value) for key, item, value in named if item in unpacked and key in known}
 
 
 def substituted(

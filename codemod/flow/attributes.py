@@ -5,27 +5,13 @@ from __future__ import annotations
 import ast
 
 from ..torch.dtypes import FP32
-from ..torch.tables.libraries import FLOAT32_TABLES
+from ..torch.tables.libraries import FLOAT32_TABLES, OUTPUT_ATTRIBUTES
 from .classes import attribute_value, model_by_name
 from .frame import Frame
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, named_by
 from .records import field_of
 
 SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
-OUTPUT_ATTRIBUTES = {
-    "sample",
-    "prev_sample",
-    "last_hidden_state",
-    "latent_dist",
-    "logits",
-    "pooler_output",
-    "image_embeds",
-    "text_embeds",
-    "pred_original_sample",
-    "hidden_states",
-    "embeddings",
-}
-"""Attributes of what a model returns that hold a tensor of its dtype: floating ones all."""
 NUMBER_ATTRIBUTES = {"shape", "ndim", "device", "requires_grad", "is_cuda", "layout", "names"}
 
 

@@ -11,6 +11,7 @@ from ..python.names import attribute_chain
 from ..torch.api import LOADERS
 from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
+from .arrays import array_made, array_of
 from .call_dtypes import Named, moved
 from .classes import ProjectClass, TorchLayer
 from .data import data_object, image_dataset, transform
@@ -179,6 +180,8 @@ def _method(
     assert isinstance(node.func, ast.Attribute)
     if receiver.kind is Kind.BATCH:
         return _from_batch(frame, node, receiver, name)
+    if name == "astype" and receiver.kind in (Kind.ARRAY, Kind.UNKNOWN) and node.args:
+        return array_of(frame, node, node.args[0])
     if receiver.kind is Kind.RECORD:
         return record_method(frame, node, receiver, name, positional)
     if receiver.kind in (Kind.SEQUENCE, Kind.ARRAY):
@@ -266,4 +269,4 @@ def _other_call(
                 frame.module, node, name, None, tuple(positional), frame.autocast, frame.function
             )
         return ARRAY_VALUE
-    return ARRAY_VALUE if (qualified or "").startswith("numpy.") else result_of(frame, node)
+    return array_made(frame, node, named) if (qualified or "").startswith("numpy.") else result_of(frame, node)

@@ -9,6 +9,7 @@ from ..python.names import ModuleNames
 from ..source.project import Project
 from .analysis import flow_of
 from .frame import Application, Meeting
+from .handed_data import meetings_of_data
 from .roots import followed_modules, holders, in_order, roots
 
 
@@ -23,13 +24,13 @@ def all_meetings(project: Project) -> tuple[Meeting, ...]:
 
 
 def _meetings(project: Project) -> tuple[Meeting, ...]:
-    return tuple(
-        _of_modules(project, [module for module in roots(project) if project.is_checked(module.document.path)])
-    )
+    checked = [module for module in roots(project) if project.is_checked(module.document.path)]
+    entered = [module for module in followed_modules(project) if project.is_checked(module.document.path)]
+    return (*_of_modules(project, checked), *_of_data(project, entered))
 
 
 def _all_meetings(project: Project) -> tuple[Meeting, ...]:
-    return tuple(_of_modules(project, roots(project)))
+    return (*_of_modules(project, roots(project)), *_of_data(project, followed_modules(project)))
 
 
 def _of_modules(project: Project, modules: Iterable[ModuleNames]) -> Iterator[Meeting]:
@@ -38,6 +39,11 @@ def _of_modules(project: Project, modules: Iterable[ModuleNames]) -> Iterator[Me
         for function in found[module]:
             done = analysis.module_body(module) if function is None else analysis.function(module, function)
             yield from done.record.meetings
+
+
+def _of_data(project: Project, modules: Iterable[ModuleNames]) -> Iterator[Meeting]:
+    for module in modules:
+        yield from meetings_of_data(project, module)
 
 
 def applications(

@@ -15,7 +15,7 @@ from .data import BATCH_LABEL, sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
 from .elements import at_index, concatenated, each_of, element_of
-from .frame import Frame, joined_names, place_of, speaks_of_precision
+from .frame import Autocasting, Frame, joined_names, place_of, speaks_of_precision
 from .lattice import (
     BOOL_TENSOR,
     INT64,
@@ -28,7 +28,7 @@ from .lattice import (
     Value,
     as_floating,
     join,
-)
+)  # fmt: skip
 from .operation_calls import apply_operation, promoted_operands
 from .records import item_of, mapped, record_of
 from .registries import class_value, handed_out
@@ -212,6 +212,8 @@ def _sequence(frame: Frame, node: ast.expr, depth: int) -> Value:
 
 def _call(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Call)
+    if frame.record.observed and frame.autocast.state is Autocasting.ON:
+        frame.record.states[node] = frame.autocast
     receiver = None
     if isinstance(node.func, ast.Attribute):
         receiver = evaluate(frame, node.func.value, depth)

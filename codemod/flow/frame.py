@@ -136,10 +136,12 @@ class Record:
     saved: dict[ast.AST, tuple[Value, ...]] = field(default_factory=dict)
     """What each ``ctx.save_for_backward(...)`` saves."""
     observed: bool = False
-    """Whether the next two are kept."""
+    """Whether the next three are kept."""
     values: dict[ast.expr, Value] = field(default_factory=dict)
     """What each expression was, the last time it was evaluated."""
     products: dict[ast.AST, Product] = field(default_factory=dict)
+    states: dict[ast.expr, AutocastState] = field(default_factory=dict)
+    """The region that was open at a call, for calls inside of one."""
     _seen: set[tuple[ast.AST, ast.AST, Atom, Atom]] = field(default_factory=set)
 
     def meet(self, meeting: Meeting) -> None:

@@ -15,6 +15,8 @@ from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
+FIRST = "[0]"
+"""The key of what ``output[0]`` gives, where it is not simply the first field."""
 BEGINNING = "beginning"
 """The label of a sequence of which only the first items are known, not how many follow."""
 MAX_ATOMS = 6
@@ -223,6 +225,9 @@ def join(first: Value, second: Value) -> Value:
     if first == second:
         return first
     if first.kind is not second.kind:
+        for one, other in ((first, second), (second, first)):
+            if one.keys and other.kind is Kind.SEQUENCE:
+                return _object_or_tuple(one, other)
         present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
         return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
     if first.keys or second.keys:
@@ -267,6 +272,14 @@ def _joined_fields(first: Value, second: Value) -> Value:
         return UNKNOWN_VALUE
     others = second.fields()
     return first.with_fields({key: join(value, others[key]) for key, value in first.fields().items() if key in others})
+
+
+def _object_or_tuple(record: Value, listed: Value) -> Value:
+    """``if not return_dict: return (sample,)``: attributes are those of the object; the first item may be either's."""
+    fields = {key: value for key, value in record.fields().items() if key != FIRST}
+    if listed.items and listed.label != "each" and record.items:
+        return record.with_fields({**fields, FIRST: join(record.fields().get(FIRST, record.items[0]), listed.items[0])})
+    return record.with_fields({**fields, FIRST: UNKNOWN_VALUE})
 
 
 def _beginning(first: Value, second: Value) -> Value:

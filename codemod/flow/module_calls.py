@@ -31,7 +31,7 @@ from .meetings import NodeValue, report_bypass, report_input
 from .operation_calls import apply_operation
 from .prepared import may_be_prepared
 from .registries import ATTENTION
-from .results import FORWARD, result_of
+from .results import FORWARD, of_16_bit_weights, result_of
 
 
 def on_module(
@@ -52,6 +52,9 @@ def on_module(
         target = frame.analysis.method(detail, name)
         if target is not None:
             return frame.analysis.applied(frame, node, target, positional, named, receiver)
+        here = frame.get(place_of(node.func) or "")
+        if here is not None and here.kind is Kind.MODULE:
+            return forward(frame, node, here, positional, named)
         part = frame.analysis.attributes(detail).get(name)
         if part is not None and part.kind is Kind.MODULE:
             return forward(frame, node, part_of(frame, receiver, detail, part), positional, named)
@@ -117,11 +120,12 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     if isinstance(detail, Alternatives):
         return applied_any(frame, module, detail, lambda part: forward(frame, node, part, positional, named))
     if isinstance(detail, ProjectClass):
-        target = frame.analysis.method(detail, "forward")
+        target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
         if target is None:
             return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)
-        return result_of(frame, node) if known.kind is Kind.UNKNOWN else known
+        known = result_of(frame, node) if known.kind is Kind.UNKNOWN else known
+        return of_16_bit_weights(frame, node, module, known)
     if isinstance(detail, ImageTransform):
         return transformed(frame, node, detail)
     if isinstance(detail, TorchLayer) and detail.name == "Sequential":

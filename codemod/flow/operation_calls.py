@@ -265,6 +265,9 @@ def _born(
     if known.result == "factory:int64":
         source = frame.source(node, f"{known.name}(...) makes integers")
         return Value(Kind.TENSOR, (Atom(INT64, source=source),), scalar=scalar)
+    array = operands[0][1] if operands and known.result in ("data", "numpy") else UNKNOWN_VALUE
+    if array.kind is Kind.ARRAY and array.atoms:
+        return Value(Kind.TENSOR, array.atoms, scalar=scalar)
     if known.result in ("data", "numpy", "arguments") and not _floats_given(known, operands):
         return Value(Kind.TENSOR, () if known.name != "arange" else (Atom(INT64),), scalar=scalar)
     if frame.analysis.changes_default_dtype:

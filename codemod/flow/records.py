@@ -13,7 +13,7 @@ from ..torch.tables.libraries import is_output_class
 from .call_dtypes import Named
 from .classes import MAX_BASES, ProjectClass
 from .frame import Frame, place_of
-from .lattice import UNKNOWN_VALUE, Kind, Value
+from .lattice import FIRST, UNKNOWN_VALUE, Kind, Value
 from .meetings import NodeValue
 
 MAX_FIELDS = 40
@@ -54,7 +54,7 @@ def item_of(base: Value, index: ast.expr) -> Value:
 def first_field(base: Value, index: ast.expr) -> Value:
     """``output[0]`` of an object that a model returns."""
     first = isinstance(index, ast.Constant) and index.value == 0 and bool(base.detail) and bool(base.items)
-    return base.items[0] if first and base.items else UNKNOWN_VALUE
+    return base.fields().get(FIRST, base.items[0]) if first and base.items else UNKNOWN_VALUE
 
 
 def written(frame: Frame, target: ast.Subscript, base: Value, value: Value) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 
 from ..python.names import attribute_chain
-from ..torch.tables.libraries import MODEL_WORDS
+from ..torch.dtypes import HALVES
+from ..torch.tables.libraries import MODEL_WORDS, OUTPUT_ATTRIBUTES
+from .classes import ProjectClass
+from .endings import may_end_wide
 from .frame import Autocasting, Frame
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Role, Source, Value, as_floating
 from .prepared import may_be_prepared
 
+BY_WEIGHTS = "result of the weights of"
+"""How the symbol of a result begins that 16-bit weights gave, not autocast."""
 FORWARD = {"forward", "encode", "decode", "__call__", "encode_image", "encode_text"}
 """Methods by which code applies a model."""
 MODULE_METHODS = ("eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict", "requires_grad_")
@@ -30,6 +35,31 @@ def result_of(frame: Frame, node: ast.Call) -> Value:
         candidates=dtypes,
     )  # fmt: skip
     return Value(Kind.TENSOR, (atom,), label="output")
+
+
+def of_16_bit_weights(frame: Frame, node: ast.Call, module: Value, known: Value) -> Value:
+    """What a model of the project gives whose weights are 16-bit, where its own code is not followed to the end."""
+    detail = module.detail
+    dtypes = frozenset(atom.dtype for atom in module.atoms if atom.dtype in HALVES)
+    if not isinstance(detail, ProjectClass) or len(dtypes) != 1 or len(module.atoms) != 1:
+        return known
+    fields = {key: value for key, value in known.fields().items() if key in OUTPUT_ATTRIBUTES}
+    unknown = {key for key, value in fields.items() if value.kind in (Kind.UNKNOWN, Kind.TENSOR) and not value.atoms}
+    if not unknown and known.kind is not Kind.UNKNOWN:
+        return known
+    if frame.autocast.state is Autocasting.ON or may_end_wide(frame.project, detail):
+        return known
+    text, before = ast.unparse(node.func), module.atoms[0].source
+    source = Source(frame.module.document.path, node, f"{text} computes it with these weights", before)
+    atom = Atom(
+        symbol=f"{BY_WEIGHTS} {text}", role=Role.RESULT, can_be_half=False, source=source, expression=node.func,
+        candidates=frozenset(item for item in dtypes if item is not None),
+    )  # fmt: skip
+    result = Value(Kind.TENSOR, (atom,), label="output")
+    if known.kind is Kind.UNKNOWN:
+        return result
+    filled = as_floating(result)
+    return known.with_fields({key: filled if key in unknown else value for key, value in known.fields().items()})
 
 
 def _is_model(frame: Frame, node: ast.expr) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial, reduce
 
 from ..torch.dtypes import FP32
+from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
-from .attributes import OUTPUT_ATTRIBUTES
 from .contexts import entered
 from .decided import decided
 from .elements import unpacked_at

@@ -132,7 +132,7 @@ def _parsed(text: str) -> ast.AST | None:
 
 def _names(written: _Written, added: dict[str, str], made: set[str]) -> Iterator[Need]:
     """That each name and each attribute of ``self`` that the new code reads has a value where it runs."""
-    evaluated = list(_evaluated_with(written.module, written.node))
+    evaluated = [*_evaluated_with(written.module, written.node), *_moved_along(written)]
     read = {item.id for item in evaluated if isinstance(item, ast.Name)}
     own = {item.id for item in ast.walk(written.code) if isinstance(item, ast.Name) and not _is_read(item)}
     own |= {item.arg for item in ast.walk(written.code) if isinstance(item, ast.arg)}
@@ -146,6 +146,15 @@ def _names(written: _Written, added: dict[str, str], made: set[str]) -> Iterator
     for attribute, used in _attributes_of_self(written.code):
         known = has_attribute(written.module, attribute, written.node, evaluated, used=used)
         yield Known(known, f"self.{attribute} may {'be None, or ' if used else ''}not exist here")
+
+
+def _moved_along(written: _Written) -> Iterator[ast.AST]:
+    """What stood under a condition inside the old code, and stands under one again in the new code."""
+    if isinstance(written.node, ast.expr):
+        again = {ast.dump(item) for item in ast.walk(written.code) if isinstance(item, _BRANCHING)}
+        for branch in ast.walk(written.node):
+            if isinstance(branch, _BRANCHING) and ast.dump(branch) in again:
+                yield from ast.walk(branch)
 
 
 def _is_read(node: ast.Name) -> bool:

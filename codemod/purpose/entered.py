@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..model import Place
-from ..python.callers import callers_of
-from ..python.functions import called_function, class_of
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ..python.functions import called_function
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..source.project import Project
 from ..torch.accelerators import accelerator_at
 from ..torch.autocast import Autocast, autocasts_in
 from ..torch.dtypes import BF16, FP16, UNKNOWN, as_dtype
-from ..torch.object_calls import calls_of_object
+from ..torch.entering_calls import sites_of
 from .files import is_test
 from .lightning import step_runs
 from .steps import contexts_around
@@ -23,8 +22,6 @@ MAX_HOPS = 5
 """How many calls up a region is looked for: further away it is another program's business."""
 MAX_CONTEXT_HOPS = 2
 """How many names and helper functions stand between a ``with`` and the autocast that it enters."""
-MAX_BIRTHS = 8
-"""How many objects of one class are followed to their calls."""
 ACCELERATED = frozenset({None, "cuda", "xpu"})
 """The devices that share CUDA's list of operations; one that is chosen at run time counts as CUDA."""
 
@@ -120,33 +117,12 @@ def _way_into(project: Project, asked: tuple[ModuleNames, FunctionNode, int]) ->
     trainer = next(iter(step_runs(project, module, function)), None)
     if trainer is not None:
         return Inside(None, (trainer.place,), False)
-    for other, call in _sites(project, module, function):
+    for other, call in sites_of(project, module, function):
         found = None if is_test(other.document.path) else way_inside(project, other, call, hops + 1)
         if found is not None:
             name = _spoken_name(module, function)
             return Inside(found.region, (*found.places, _place(other, call, f"{name} is called here")), False)
     return None
-
-
-def _sites(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.Call]]:
-    owner = module.scopes[function].parent
-    if function.name in ("forward", "__call__") and owner is not None and isinstance(owner.node, ast.ClassDef):
-        for other, birth in _births(project, owner.node):
-            yield from ((use.module, use.call) for use in calls_of_object(project, other, birth))
-        return
-    yield from ((site.module, site.call) for site in callers_of(project, module, function).sites)
-
-
-def _births(project: Project, owner: ast.ClassDef) -> Iterator[tuple[ModuleNames, ast.Call]]:
-    """The calls that make an object of the class."""
-    count = 0
-    for document in project.python_documents((f"{owner.name}(",)):
-        other = names_of(project, document)
-        for call in other.calls_by_name.get(owner.name, []):
-            found = class_of(project, other, call.func)
-            if found is not None and found[1].node is owner and count < MAX_BIRTHS:
-                count += 1
-                yield other, call
 
 
 def _spoken_name(module: ModuleNames, function: FunctionNode) -> str:

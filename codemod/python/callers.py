@@ -10,6 +10,8 @@ from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, names_of
 
+COMMON = ("forward", "get", "call", "step", "update")
+"""Names of methods that too many classes have."""
 WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
 """What files say that speak of precision."""
 
@@ -78,6 +80,7 @@ def _called_name(module: ModuleNames, function: FunctionNode) -> str | None:
     if function.name == "__init__":
         owner = module.scopes[function].enclosing_class
         return owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else None
-    if function.name.startswith("__") or function.name in ("forward", "get", "call", "step", "update"):
+    of_class = module.scopes[function].enclosing_class is not None
+    if function.name.startswith("__") or (of_class and function.name in COMMON):
         return None
     return function.name

@@ -82,7 +82,10 @@ _BY_REGIME = _each(_pair(_text, _ACTIONS))
 _MEANINGS = _each(_pair(_text, _text))
 _KEY = _record(
     Key,
-    (*(_text, _text, _texts, _texts, _texts, _texts, _texts), *(_MEANINGS, _texts, _texts, _text_or_none, _truth)),
+    (
+        *(_text, _text, _texts, _texts, _texts, _texts, _texts),
+        *(_MEANINGS, _texts, _texts, _text_or_none, _truth, _MEANINGS),
+    ),
 )
 _CONTRADICTION = _record(Contradiction, (_text, _text, _conditions, _text, _text, _BY_REGIME, _text, _texts))
 _RECOGNITION = _record(Recognition, (*(_texts for each in fields(Recognition)[:-1]), _truth))

@@ -15,6 +15,7 @@ from ...codemod.model import Place
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32
+from .follows import is_cast_to_the_other
 from .handed_halves import is_handed_half
 from .islands import is_on_purpose
 
@@ -181,6 +182,8 @@ def is_mistake(meeting: Meeting, runs_in_half: bool) -> bool:
     odd, meant = meeting.odd.atom, meeting.meant.atom
     if meeting.function is not None and meeting.function.name == "__init__":
         return False  # the weights have just been made, in float32
+    if is_cast_to_the_other(meeting):
+        return False
     if meeting.operation == "module" and _is_entry_or_loss(meeting):
         return False
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):

@@ -14,7 +14,8 @@ take no bfloat16 tensor, and no array can be made with `dtype="bfloat16"`; `.ite
 ## Fix
 
 `float` [safe] inserts `.float()`: where it crashed there is an array now; where the tensor is float32 already, nothing
-changes. `float` [unsafe] where the tensor is not known to be a floating one, as integers would become floats.
+changes. `float` [unsafe] where the tensor is not known to be a floating one, as integers would become floats, or where
+other calls may bring another tensor to the same place.
 
 ## Not flagged
 
@@ -28,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...codemod.flow.lattice import Atom, Kind, Role
+from ...codemod.flow.results import BY_WEIGHTS
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.proof.proving import proved
@@ -37,6 +39,7 @@ from .atom_places import atom_places
 from .clashes import name_of
 from .numpy_readings import (
     Reading,
+    entered,
     float_edit,
     is_bf16_result,
     is_told_apart,
@@ -51,7 +54,8 @@ def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(("bfloat16", "bf16", "autocast"))):
         return
     for reading in readings(project):
-        finding = _of_dtype(project, reading) or _of_model(project, reading)
+        found = (_of_dtype(project, each) or _of_model(project, each) for each in (reading, *entered(project, reading)))
+        finding = next((each for each in found if each is not None), None)
         if finding is not None:
             yield finding
 
@@ -72,7 +76,7 @@ def _of_dtype(project: Project, reading: Reading) -> Finding | None:
         chosen = next((atom.symbol for atom in guilty if atom.expression is not None), "")
         message = f"{name} is bfloat16 {f'where {chosen} is' if chosen else 'on one path'}: {RAISES}"
     safe = all(atom.is_floating and atom.dtype != FP64 for atom in atoms)
-    evidence = atom_places(project, guilty)
+    evidence = (*atom_places(project, guilty), *reading.via)
     return rule.at(reading.module, reading.call, message, evidence, _float_fix(project, reading, safe=safe))
 
 
@@ -89,12 +93,14 @@ def _of_model(project: Project, reading: Reading) -> Finding | None:
         return None
     name, model = name_of(reading.tensor), name_of(atom.expression)
     when = "computes" if atom.candidates == {BF16} else "can compute"
+    how = "whose weights are bfloat16" if atom.symbol.startswith(BY_WEIGHTS) else f"where autocast {when} in bfloat16"
     message = (
-        f"{name} comes from {model} where autocast {when} in bfloat16: unless the model returns float32, this raises"
+        f"{name} comes from {model} {how}: unless the model returns float32, this raises"
         " TypeError because NumPy does not support bfloat16"
     )
     fixes = _float_fix(project, reading, safe=atom.is_floating)
-    return rule.at(reading.module, reading.call, message, atom_places(project, (atom,)), fixes)
+    evidence = (*atom_places(project, (atom,)), *reading.via)
+    return rule.at(reading.module, reading.call, message, evidence, fixes)
 
 
 def _float_fix(project: Project, reading: Reading, *, safe: bool) -> list[Fix]:
@@ -103,7 +109,8 @@ def _float_fix(project: Project, reading: Reading, *, safe: bool) -> list[Fix]:
         return []
     message = "cast to float32 first; nothing changes for a float32 tensor"
     exact = Known(safe, "integers and float64 would become float32")
-    return [proved(project, "float", message, [edit], exact)]
+    alone = Known(not reading.has_others, "other calls may bring integers or float64 here")
+    return [proved(project, "float", message, [edit], exact, alone)]
 
 
 rule = Rule.of("PF208", check)

@@ -10,7 +10,8 @@ from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.encounters import applications
 from ...codemod.flow.frame import Application, Autocasting, AutocastState
 from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ...codemod.model import Edit
+from ...codemod.flow.ways import are_all_ways, in_way, ways_into
+from ...codemod.model import Edit, Place
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.lightning import step_runs
 from ...codemod.purpose.regimes import speaks_of_precision
@@ -18,7 +19,7 @@ from ...codemod.python.editing import PRIMARIES
 from ...codemod.python.names import FunctionNode, ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16
+from ...codemod.torch.dtypes import BF16, FP64
 
 _FUNCTIONS = ("asarray", "array")
 _INTEGRAL = (
@@ -39,6 +40,10 @@ class Reading:
     tensor: ast.expr
     value: Value
     """What the dtype flow knows of the tensor."""
+    via: tuple[Place, ...] = ()
+    """The calls on whose way it is known."""
+    has_others: bool = False
+    """Whether other calls may lead here with something else."""
 
     @property
     def text(self) -> str:
@@ -74,6 +79,26 @@ def _in_step(project: Project, reading: Reading, function: FunctionNode | None) 
     atom = Atom(symbol="autocast", role=Role.AUTOCAST, made=Made.AUTOCAST, candidates=frozenset({BF16}))
     state = AutocastState(Autocasting.ON, atom)
     return replace(reading, value=flow_of(project).value_at(reading.module, reading.tensor, state))
+
+
+def entered(project: Project, reading: Reading) -> Iterator[Reading]:
+    """The same reading as it is on the ways into its function, where the function alone does not tell the dtype."""
+    function = reading.module.scope_of(reading.call).function.node
+    told = reading.value.kind is Kind.TENSOR and all(atom.dtype is not None for atom in reading.value.atoms)
+    if (told and reading.value.atoms) or not isinstance(function, FunctionNode):
+        return
+    ways = ways_into(project, reading.module, function)
+    entries = [in_way(project, reading.module, function, way).record.values.get(reading.tensor) for way in ways]
+    alike = are_all_ways(project, reading.module, function) and all(_is_floating(value) for value in entries)
+    for way, value in zip(ways, entries, strict=True):
+        if value is not None and value != reading.value:
+            yield replace(reading, value=value, via=way.places, has_others=not alike)
+
+
+def _is_floating(value: Value | None) -> bool:
+    """Whether it is a floating tensor that a cast to float32 does not make narrower."""
+    atoms = value.atoms if value is not None and value.kind is Kind.TENSOR else ()
+    return bool(atoms) and all(atom.is_floating and atom.dtype != FP64 for atom in atoms)
 
 
 def is_bf16_result(atom: Atom) -> bool:

@@ -149,6 +149,11 @@ def keeps_image_dtype(name: str) -> bool:
     return package.startswith("torchvision.transforms") and last not in _CHANGING and not last.startswith("Random")
 
 
+OUTPUT_ATTRIBUTES = (
+    "sample", "prev_sample", "last_hidden_state", "latent_dist", "logits", "pooler_output", "image_embeds",
+    "text_embeds", "pred_original_sample", "hidden_states", "embeddings",
+)  # fmt: skip
+"""Attributes of what a model returns that hold a tensor of its dtype: floating ones all."""
 OUTPUT_CLASSES = ("transformers.*Output*", "diffusers.*Output*", "types.SimpleNamespace")
 """Classes whose objects keep what they are called with under the keywords: ``ModelOutput`` of transformers,
 ``BaseOutput`` of diffusers."""

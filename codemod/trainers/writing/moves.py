@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from packaging.version import Version
+
 from ...model import Edit, EditRefused, Finding, Place, Rule, Span
 from ...proof.needs import Known, Need, Release
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference
+from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import by_machine
 from ..reading.declarations import scopes_of
@@ -145,19 +148,22 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     place = settings[0].place if settings else scope.place
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
-    needs = tuple(_releases(scope, (*plan.steps, *plan.unknown))) if edits else ()
+    needs = tuple(_releases(project, scope, (*plan.steps, *plan.unknown))) if edits else ()
     unproved = "" if reader_is_known(project, scope) else f"nothing here is known to read {_what(scope)}"
     return Move(
         place.path, place.span, _message(scope, target, reports), effect, tuple(edits), evidence, unproved, needs
     )
 
 
-def _releases(scope: Scope, steps: Sequence[Step]) -> Iterator[Release]:
+def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator[Release]:
     """The releases of the trainer that take what is written."""
     for step in steps:
         release = step.key.release(step.value) if step.verb in ("set", "put", "add") else None
-        for package in scope.framework.packages[:1] if release is not None else ():
-            yield Release(package, release or "", scope.path, f"{step.key.name}: {step.value}")
+        packages = scope.framework.packages
+        today = step.key.release(step.setting.value or "") if step.setting is not None else None
+        if release is not None and packages and (today is None or Version(today) < Version(release)):
+            named = next((item for item in packages if allowed(project, item, scope.path) is not None), packages[0])
+            yield Release(named, release, scope.path, f"{step.key.name}: {step.value}")
 
 
 def _what(scope: Scope) -> str:

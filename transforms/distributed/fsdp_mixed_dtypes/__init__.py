@@ -1,9 +1,10 @@
-"""Sharded parameters get two dtypes: by FSDP's policy, autocast, a cast, an added part, 4-bit storage or the scaler.
+"""Sharded parameters get two dtypes: by a policy, autocast, a cast, an added part, 4-bit storage or the scaler.
 
 ## What goes wrong
 
-`ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32` (FSDP1), `FSDP expects
-uniform original parameter dtype` (FSDP2), `mat1 and mat2 must have the same dtype` behind a policy of the wrong class,
+`ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32` or `Cannot flatten
+integer dtype tensors` (FSDP1), `FSDP expects uniform original parameter dtype` (FSDP2), `mat1 and mat2 must have the
+same dtype` behind a policy of the wrong class,
 `TypeError: ... unexpected keyword argument 'buffer_dtype'`, `ValueError: Invalid mixed precision policy` (accelerate).
 Or nothing is raised: parameters are rounded to float16 and then to bfloat16, bfloat16 gradients overflow while they are
 summed in float16, and with a plain GradScaler some ranks skip a step that the others take.
@@ -20,6 +21,8 @@ agrees with all ranks; with FSDP2 the plain one does, too.
 ## Fix
 
 - `same-storage` [safe]: `bnb_4bit_quant_storage` becomes the dtype the model is loaded in. The bits stay the same.
+- `float-storage` [unsafe]: 4-bit weights that are left in integers, the default, are stored in the dtype that the model
+  is loaded in, where the same function shards it.
 - `drop-argument` [safe]: `buffer_dtype` goes from a MixedPrecisionPolicy; `drop-argument` [unsafe] for `output_dtype`
 of FSDP1.
 - `one-dtype` [unsafe]: the second 16-bit dtype of a policy becomes that of its parameters; a cast of one part of the
@@ -46,10 +49,10 @@ from ....codemod.source.project import Project
 from .fsdp_scalers import scaler_clashes
 from .plugin_policies import plugin_clashes
 from .policy_dtypes import policy_clashes
-from .quantized_storage import storage_clashes
+from .quantized_storage import integer_storage, storage_clashes
 from .uneven_parameters import part_clashes
 
-KINDS = (policy_clashes, scaler_clashes, storage_clashes, part_clashes, plugin_clashes)
+KINDS = (policy_clashes, scaler_clashes, storage_clashes, integer_storage, part_clashes, plugin_clashes)
 
 
 def check(project: Project) -> Iterator[Finding]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft
+from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.paths import function_of, guard_facts
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import Dtype, as_dtype
+from .fsdp_policies import wraps_in
 
 STORAGE = "bnb_4bit_quant_storage"
+SHARDING = ("fsdp", "FullyShardedDataParallel", "fully_shard")
+ARGUMENTS = ("TrainingArguments", "Seq2SeqTrainingArguments", "SFTConfig", "DPOConfig", "ORPOConfig", "KTOConfig")
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.PYTHON, FileKind.NOTEBOOK)
 
 
@@ -41,6 +45,70 @@ def _loads(project: Project, module: ModuleNames, config: ast.Call, node: ast.ex
             dtype = _dtype(project, module, dtype_node)
             if dtype is not None and dtype != storage and project.fact(_uses_fsdp):
                 yield _clash(project, module, config, node, dtype_node, storage, dtype)
+
+
+# --- no storage at all ------------------------------------------------------------------------------------------------
+
+
+def integer_storage(project: Project) -> Iterator[Draft]:
+    """4-bit weights left in integers, their default, in code that itself shards the model."""
+    for document in project.checked_documents(("load_in_4bit",), ("BitsAndBytesConfig",), SHARDING):
+        module = names_of(project, document)
+        for config in module.calls_by_name.get("BitsAndBytesConfig", []):
+            given = {item.arg: item.value for item in config.keywords}
+            on = given.get("load_in_4bit")
+            if not (isinstance(on, ast.Constant) and on.value is True) or not {STORAGE, None}.isdisjoint(given):
+                continue
+            for load in _loads_with(module, config):
+                sharded = _sharded_by(project, module, load)
+                if sharded is not None:
+                    yield _left_in_integers(module, config, load, sharded)
+
+
+def _loads_with(module: ModuleNames, config: ast.Call) -> Iterator[ast.Call]:
+    for name in LOADERS:
+        for load in module.calls_by_name.get(name, []):
+            given = {item.arg: item.value for item in load.keywords}
+            if _is_config(module, given.get("quantization_config"), config):
+                yield load
+
+
+def _sharded_by(project: Project, module: ModuleNames, load: ast.Call) -> ast.Call | None:
+    """What shards the model: FSDP around its name, or a trainer's ``fsdp="full_shard"`` in the same function."""
+    home = function_of(module, load)
+    for wrap, _ in wraps_in(project, module):
+        if function_of(module, wrap) is home and wrap.args and _is_named_by(module, load, wrap.args[0]):
+            return wrap
+    for name in ARGUMENTS:
+        for call in module.calls_by_name.get(name, []):
+            value = next((item.value for item in call.keywords if item.arg == "fsdp"), None)
+            wanted = isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value.strip()
+            if wanted and function_of(module, call) is home and guard_facts(module, call) == guard_facts(module, load):
+                return call
+    return None
+
+
+def _is_named_by(module: ModuleNames, load: ast.Call, node: ast.expr) -> bool:
+    statement = module.statement_of(load)
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == ast.unparse(node)
+
+
+def _left_in_integers(module: ModuleNames, config: ast.Call, load: ast.Call, sharded: ast.Call) -> Draft:
+    node = next((item.value for item in load.keywords if item.arg in LOAD_KEYS), None)
+    fix = None
+    if node is not None and means_the_same(module, node, config):
+        edit = module.set_argument(config, STORAGE, ast.unparse(node))
+        fix = Fix.unsafe("float-storage", "store the 4-bit weights in the dtype of the rest: the same bits", edit)
+    return Draft.at(
+        module,
+        config,
+        f"4-bit weights are stored as integers unless {STORAGE} is given, which FSDP does not flatten: ValueError",
+        (
+            module.place(load, "the model is loaded with it"),
+            module.place(sharded, "the model is sharded here"),
+        ),
+        [fix],
+    )
 
 
 def _clash(

@@ -13,6 +13,8 @@ from ....codemod.source.project import Project
 
 MAKING_STRINGS = ("lower", "upper", "strip", "replace", "removeprefix", "casefold", "join", "format")
 STRING_ANNOTATIONS = ("str", "'str'")
+STRING_NAMES = ("_str", "_string", "_name")
+"""How parameters are called that certainly hold strings."""
 
 
 def shadowed_words(_project: Project, module: ModuleNames) -> Iterator[Draft]:
@@ -41,8 +43,9 @@ def _is_string(module: ModuleNames, node: ast.expr) -> bool:
     if isinstance(node, ast.Name):
         bindings = module.scope_of(node).lookup(node.id)
         declared = bindings[0].node if len(bindings) == 1 else None
-        if isinstance(declared, ast.arg) and declared.annotation is not None:
-            return ast.unparse(declared.annotation) in STRING_ANNOTATIONS
+        if isinstance(declared, ast.arg):
+            annotation = ast.unparse(declared.annotation) if declared.annotation is not None else ""
+            return annotation in STRING_ANNOTATIONS or (not annotation and declared.arg.endswith(STRING_NAMES))
         value = only_value(module, node)
         return value is not None and not isinstance(value, ast.Name) and _is_string(module, value)
     if isinstance(node, ast.JoinedStr):

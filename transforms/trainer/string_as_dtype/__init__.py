@@ -7,7 +7,8 @@
 `TypeError: cannot create 'torch.dtype' instances`, `autocast(dtype="bfloat16")` raises when it is entered.
 `getattr(torch, args.dtype)` raises `AttributeError` for `--dtype bf16`, and so does
 `BitsAndBytesConfig(bnb_4bit_compute_dtype="bf16")`. A pipeline or model of diffusers that is loaded with
-`torch_dtype="float16"` only warns, and is loaded in float32.
+`torch_dtype="float16"` only warns, and is loaded in float32. `{"fp16": torch.float16}.get(args.dtype)` is None for
+`--dtype bf16`, and `.to(None)` casts nothing.
 
 ## Why
 
@@ -26,7 +27,7 @@ Choices and defaults of options are reported only.
 
 Strings that are passed on through parameters or settings; `torch_dtype="auto"` and `"float16"` for transformers, which
 reads them; `.to("cuda")`; objects of other libraries that have dtypes of strings; options with a `type` that converts
-them, names that a test or an exception looks after; tests.
+them, names that a test, an exception or an alternative (`or torch.float16`) looks after; tests.
 """
 
 from __future__ import annotations
@@ -34,25 +35,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Edit, Finding, Fix, Rule
-from ...codemod.proof.needs import RAISES, Known
-from ...codemod.proof.proving import proved
-from ...codemod.purpose.files import is_test
-from ...codemod.python.bindings import only_value
-from ...codemod.python.names import ModuleNames, names_of, resolve
-from ...codemod.python.options import Option, options_read
-from ...codemod.python.paths import guards
-from ...codemod.source.project import Project
-from ...codemod.torch.api import LOADERS
-from ...codemod.torch.dtypes import Dtype, as_dtype
+from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.proof.needs import RAISES, Known
+from ....codemod.proof.proving import proved
+from ....codemod.purpose.files import is_test
+from ....codemod.python.bindings import only_value
+from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.source.project import Project
+from ....codemod.torch.api import LOADERS
+from ....codemod.torch.dtypes import Dtype, as_dtype
+from .looked_up import KNOWN, SPELLINGS, is_caught, names_table_lacks, names_torch_lacks
 
 WORDS = ("bf16", "bfloat16", "fp16", "float16", "fp32", "float32")
-KNOWN = frozenset(("bfloat16", "float16", "float32", "float64", "half", "float", "double"))
-"""Names that torch has for floating-point types."""
-SPELLINGS = KNOWN | {"fp16", "bf16", "fp32", "fp64"}
 AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
 COMPUTE = "bnb_4bit_compute_dtype"
 LOAD_KEYS = frozenset(("torch_dtype", "dtype"))
+CALLED, KEYS = frozenset(("dtype", "to", "getattr", "get")), LOAD_KEYS | {COMPUTE}
 OTHERS = frozenset(("jax", "tensorflow", "paddle", "jittor", "tinygrad", "mxnet", "mindspore", "onnx"))
 """Libraries of which an object may have a method ``to`` that takes strings."""
 
@@ -63,6 +61,8 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         module = names_of(project, document)
         for call in module.calls:
+            if not _may_take_dtype(call):
+                continue
             qualified = resolve(project, module, call.func) or ""
             if qualified == "torch.dtype" and call.args:
                 fix = _created(project, module, call)
@@ -76,7 +76,15 @@ def check(project: Project) -> Iterator[Finding]:
             elif isinstance(call.func, ast.Attribute) and call.func.attr == "to":
                 yield from _cast(module, call)
             elif isinstance(call.func, ast.Name) and call.func.id == "getattr":
-                yield from _looked_up(project, module, call)
+                yield from (rule.found(*draft) for draft in names_torch_lacks(project, module, call))
+            elif isinstance(call.func, ast.Attribute) and call.func.attr == "get":
+                yield from (rule.found(*draft) for draft in names_table_lacks(project, module, call))
+
+
+def _may_take_dtype(call: ast.Call) -> bool:
+    """Whether the name of what is called, or of a keyword, is one of those that are looked at: most calls are not."""
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return last in CALLED or any(item.arg in KEYS for item in call.keywords)
 
 
 def _takes_dtype(qualified: str) -> bool:
@@ -100,16 +108,11 @@ def _of_torch(project: Project, module: ModuleNames, call: ast.Call) -> Iterator
             edits = _replaced(module, item.value, text)
             enters_later = ast.unparse(call.func).endswith("autocast")
             fix = None
-            if edits and (enters_later or _is_caught(module, call)):
+            if edits and (enters_later or is_caught(module, call)):
                 fix = Fix.unsafe("dtype", "pass the dtype", *edits)
             elif edits:
                 fix = proved(project, "dtype", "pass the dtype", edits, RAISES)
             yield rule.at(module, item.value, message, fixes=[fix])
-
-
-def _is_caught(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether an exception that is raised here may be expected."""
-    return any(isinstance(above, ast.Try) and above.handlers for above in module.ancestors(node))
 
 
 def _cast(module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
@@ -151,7 +154,7 @@ def _named(project: Project, module: ModuleNames, call: ast.Call, keys: Sequence
         fixes: list[Fix] = []
         if isinstance(item.value, ast.Constant):
             edit = module.replace(item.value, f'"{right.name}"')
-            is_certain = Known(item.arg == COMPUTE and not _is_caught(module, call), "it may not be read")
+            is_certain = Known(item.arg == COMPUTE and not is_caught(module, call), "it may not be read")
             fixes = [proved(project, "name", f'write "{right.name}"', [edit], RAISES, is_certain)]
         yield rule.at(module, item.value, f"torch has no {text}: {item.arg} must be {right.name!r}", fixes=fixes)
 
@@ -159,7 +162,7 @@ def _named(project: Project, module: ModuleNames, call: ast.Call, keys: Sequence
 def _created(project: Project, module: ModuleNames, call: ast.Call) -> Fix | None:
     text = _text(module, call.args[0])
     edits = _replaced(module, call.args[0], text, call) if text and len(call.args) == 1 and not call.keywords else []
-    certain = Known(not _is_caught(module, call), "the exception may be expected")
+    certain = Known(not is_caught(module, call), "the exception may be expected")
     return proved(project, "dtype", "name the dtype", edits, RAISES, certain) if edits else None
 
 
@@ -169,48 +172,6 @@ def _replaced(module: ModuleNames, node: ast.expr, text: str, whole: ast.expr | 
     if not isinstance(node, ast.Constant) or not isinstance(dtype, Dtype) or not is_imported:
         return []
     return [module.replace(whole if whole is not None else node, f"torch.{dtype.name}")]
-
-
-# --- names that are looked up -----------------------------------------------------------------------------------------
-
-
-def _looked_up(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
-    """``getattr(torch, args.dtype)`` where ``--dtype`` accepts, or defaults to, what torch does not have."""
-    if len(call.args) != 2 or call.keywords or module.qualified(call.args[0]) != "torch":
-        return
-    key = call.args[1]
-    if not isinstance(key, ast.Attribute) or _is_looked_after(module, call, key):
-        return
-    for option in options_read(project, module, key):
-        wrong = [item for item in (*option.choices, option.default) if item is not None and _is_unknown(item)]
-        if wrong and _is_read_as_text(option):
-            message = f"torch has no {ast.unparse(wrong[0])}, which {ast.unparse(key)} can be (AttributeError)"
-            yield rule.at(module, call, message, [option.module.place(wrong[0], "stated here")])
-            return
-
-
-def _is_unknown(stated: ast.expr) -> bool:
-    text = stated.value if isinstance(stated, ast.Constant) else None
-    return isinstance(text, str) and text not in KNOWN and text.removeprefix("torch.") in SPELLINGS
-
-
-def _is_read_as_text(option: Option) -> bool:
-    """Whether what is written on the command line arrives as it is."""
-    if option.kind != "option" or not isinstance(option.node, ast.Call):
-        return False
-    kinds = [item.value for item in option.node.keywords if item.arg in ("type", "action", "callback", None)]
-    return all(isinstance(kind, ast.Name) and kind.id == "str" for kind in kinds)
-
-
-def _is_looked_after(module: ModuleNames, call: ast.Call, key: ast.Attribute) -> bool:
-    """Whether a test, an exception or an assignment deals with names that torch does not have."""
-    if _is_caught(module, call):
-        return True
-    text = ast.unparse(key)
-    if any(text in ast.unparse(guard.test) for guard in guards(module, call)):
-        return True
-    asked = (other.args[0] for other in module.calls_by_name.get("hasattr", []) if other.args)
-    return bool(module.attribute_stores.get(key.attr)) or any(ast.unparse(item) == "torch" for item in asked)
 
 
 rule = Rule.of("PF409", check)

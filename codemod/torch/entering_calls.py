@@ -1,0 +1,37 @@
+"""The calls that reach a function; for ``forward`` and ``__call__``, those of the objects of its class."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ..python.callers import callers_of
+from ..python.functions import class_of
+from ..python.names import FunctionNode, ModuleNames, names_of
+from ..source.project import Project
+from .object_calls import calls_of_object
+
+MAX_BIRTHS = 8
+"""How many objects of one class are followed to their calls."""
+
+
+def sites_of(project: Project, module: ModuleNames, function: FunctionNode) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The calls that reach a function; for ``forward`` and ``__call__`` those of the objects of its class."""
+    owner = module.scopes[function].parent
+    if function.name in ("forward", "__call__") and owner is not None and isinstance(owner.node, ast.ClassDef):
+        for other, birth in _births(project, owner.node):
+            yield from ((use.module, use.call) for use in calls_of_object(project, other, birth))
+        return
+    yield from ((site.module, site.call) for site in callers_of(project, module, function).sites)
+
+
+def _births(project: Project, owner: ast.ClassDef) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """The calls that make an object of the class."""
+    count = 0
+    for document in project.python_documents((f"{owner.name}(",)):
+        other = names_of(project, document)
+        for call in other.calls_by_name.get(owner.name, []):
+            found = class_of(project, other, call.func)
+            if found is not None and found[1].node is owner and count < MAX_BIRTHS:
+                count += 1
+                yield other, call
