@@ -50,6 +50,7 @@ WORDS = ("bf16", "bfloat16", "fp16", "float16", "fp32", "float32")
 AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
 COMPUTE = "bnb_4bit_compute_dtype"
 LOAD_KEYS = frozenset(("torch_dtype", "dtype"))
+CALLED, KEYS = frozenset(("dtype", "to", "getattr", "get")), LOAD_KEYS | {COMPUTE}
 OTHERS = frozenset(("jax", "tensorflow", "paddle", "jittor", "tinygrad", "mxnet", "mindspore", "onnx"))
 """Libraries of which an object may have a method ``to`` that takes strings."""
 
@@ -60,6 +61,8 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         module = names_of(project, document)
         for call in module.calls:
+            if not _may_take_dtype(call):
+                continue
             qualified = resolve(project, module, call.func) or ""
             if qualified == "torch.dtype" and call.args:
                 fix = _created(project, module, call)
@@ -76,6 +79,12 @@ def check(project: Project) -> Iterator[Finding]:
                 yield from (rule.found(*draft) for draft in names_torch_lacks(project, module, call))
             elif isinstance(call.func, ast.Attribute) and call.func.attr == "get":
                 yield from (rule.found(*draft) for draft in names_table_lacks(project, module, call))
+
+
+def _may_take_dtype(call: ast.Call) -> bool:
+    """Whether the name of what is called, or of a keyword, is one of those that are looked at: most calls are not."""
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return last in CALLED or any(item.arg in KEYS for item in call.keywords)
 
 
 def _takes_dtype(qualified: str) -> bool:

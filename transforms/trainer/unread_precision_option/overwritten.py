@@ -31,9 +31,9 @@ def _replaces(first: ast.stmt, second: ast.stmt) -> bool:
     target = first.targets[0]
     if len(first.targets) != 1 or len(second.targets) != 1 or not isinstance(target, ast.Name | ast.Attribute):
         return False
-    text = ast.unparse(target)
     name = target.id if isinstance(target, ast.Name) else target.attr
-    if text != ast.unparse(second.targets[0]) or not names_precision(name, True):
+    text = ast.unparse(target) if names_precision(name, True) else ""
+    if not text or text != ast.unparse(second.targets[0]):
         return False
     reads = any(isinstance(node, ast.Name | ast.Attribute) for node in ast.walk(first.value))
     calls = any(isinstance(node, ast.Call) for node in ast.walk(second.value))
