@@ -10,7 +10,7 @@ from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
-from .alternatives import applied_any
+from .alternatives import CHOSEN, applied_any
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -117,7 +117,7 @@ def _cast_place(node: ast.expr) -> str | None:
 def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
     """A module applied to its inputs."""
     detail = module.detail
-    if isinstance(detail, Alternatives):
+    if isinstance(detail, Alternatives) and (frame.run is not None or module.label == CHOSEN):
         return applied_any(frame, module, detail, lambda part: forward(frame, node, part, positional, named))
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
