@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..model import Applicability, Edit, Fix
 from ..source.project import Project
 from .inserted import needs_of
 from .needs import Need, Release, RunsWith
 
-__all__ = ["proved", "proved_again"]
+__all__ = ["proved"]
 
 
 def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *needs: Need) -> Fix:
@@ -28,13 +27,6 @@ def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *ne
     if missing:
         return Fix(name, f"{message}; unsafe, as {' and '.join(missing)}", Applicability.UNSAFE, listed)
     return Fix(name, _with_demands(message, everything), Applicability.SAFE, listed)
-
-
-def proved_again(project: Project, fix: Fix, *needs: Need, edits: Iterable[Edit] = ()) -> Fix:
-    """``fix``, with further edits, if it stays safe with more ``needs``; an unsafe one stays unsafe."""
-    if fix.applicability is not Applicability.SAFE:
-        return replace(fix, edits=tuple(dict.fromkeys((*fix.edits, *edits))))
-    return proved(project, fix.name, fix.message, (*fix.edits, *edits), *needs)
 
 
 def _is_covered(need: Need, others: Iterable[Need]) -> bool:

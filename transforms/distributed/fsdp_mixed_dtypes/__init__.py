@@ -1,4 +1,4 @@
-"""Sharded parameters get two dtypes: by FSDP's policy, autocast, a cast, an added part, 4-bit storage or the scaler.
+"""Sharded parameters get two dtypes: by a policy, autocast, a cast, an added part, 4-bit storage or the scaler.
 
 ## What goes wrong
 

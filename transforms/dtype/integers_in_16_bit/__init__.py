@@ -46,15 +46,12 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
-from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, FP16, Dtype
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import BF16, Dtype
 from ....codemod.torch.tables.libraries import COUNTS, TOKEN_IDS
-from ....codemod.torch.weights import cast_dtype
 from ..clashes import chain_of
-from .batch_casts import BatchCast, batch_casts
+from .batch_casts import LAST_EXACT, BatchCast, batch_casts, coarsest
 
-LAST_EXACT = {BF16: 256, FP16: 2048}
-"""The integers up to here are exact."""
 WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")
 CASTS = ("half", "bfloat16", "to")
 
@@ -102,7 +99,7 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
         for call in module.calls_by_name.get(name, []):
             if not isinstance(call.func, ast.Attribute) or not _may_matter(module, call):
                 continue
-            dtype = _coarsest(project, module, call)  # before the flow, which costs more
+            dtype = coarsest(project, module, call)  # before the flow, which costs more
             if dtype is None:
                 continue
             source = _source(project, module, call.func.value) or _named_ids(module, call)
@@ -163,16 +160,6 @@ def _named_ids(module: ModuleNames, cast: ast.Call) -> IntegerSource | None:
     target = parent.targets[0] if isinstance(parent, ast.Assign) and len(parent.targets) == 1 else None
     name = getattr(target, "id", getattr(target, "attr", ""))
     return IntegerSource(target, math.inf, "token ids") if target is not None and name in TOKEN_IDS else None
-
-
-def _coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:
-    """The 16-bit type that the cast certainly has, or the coarsest one of those it can have by the project's choice."""
-    certain = cast_dtype(project, module, call)
-    if certain is not None or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
-        return certain if certain in LAST_EXACT else None
-    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
-    found = {scenario.value for node in given for scenario in scenarios_of(project, module, node)}
-    return next((dtype for dtype in LAST_EXACT if dtype in found), None)
 
 
 def _holds_something_else(module: ModuleNames, call: ast.Call) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.python.paths import function_of
 from ....codemod.source.project import Project
-from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.tables.libraries import TOKEN_IDS
 from ....codemod.torch.weights import cast_dtype
@@ -18,6 +18,8 @@ ENTRIES = (*TOKEN_IDS, "token_type_ids", "position_ids", "labels")
 """Entries of a batch that hold integers; those that index an embedding first."""
 TOKENIZERS = ("tokenizer", "tok")
 _MAX_CHAIN = 5
+LAST_EXACT = {BF16: 256, FP16: 2048}
+"""The integers up to here are exact."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +73,31 @@ def _cast(
     while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and len(chain) < _MAX_CHAIN:
         chain.append(inner)
         inner = inner.func.value
-    dtypes = [dtype for call in chain if (dtype := cast_dtype(project, module, call)) is not None]
-    if not dtypes or dtypes[0] not in (FP16, BF16) or not _is_entry(inner, target, table):
+    if not chain or not _is_entry(inner, target, table):
+        return
+    dtypes = [dtype for call in chain if (dtype := _lowest(project, module, call)) is not None]
+    if not dtypes or dtypes[0] not in LAST_EXACT:
         return
     found = _integer_entry(module, node, table)
     if found is not None:
         simple = len(chain) == 1
         rest = _without_dtype(project, module, chain[0]) if simple else None
         yield BatchCast(module, expression, inner if simple else None, rest, dtypes[0], *found)
+
+
+def _lowest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:
+    """What the cast certainly casts to, or the coarsest type that a setting can choose for it."""
+    return cast_dtype(project, module, call) or coarsest(project, module, call)
+
+
+def coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:
+    """The 16-bit type that the cast certainly has, or the coarsest one of those it can have by the project's choice."""
+    certain = cast_dtype(project, module, call)
+    if certain is not None or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
+        return certain if certain in LAST_EXACT else None
+    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
+    found = {scenario.value for node in given for scenario in scenarios_of(project, module, node)}
+    return next((dtype for dtype in LAST_EXACT if dtype in found), None)
 
 
 def _is_entry(inner: ast.expr, target: ast.expr, table: ast.expr) -> bool:
