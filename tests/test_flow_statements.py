@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from precfix.codemod.flow.analysis import MAX_STATEMENTS
 from precfix.codemod.flow.frame import MAX_NAMES
+from precfix.codemod.flow.sizes import MAX_STATEMENTS
 
 from .flow_runs import interpreted, meetings, opened, returns
 

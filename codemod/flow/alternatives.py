@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -15,16 +16,21 @@ from .lattice import Alternatives, Value, join
 Apply = Callable[[Value], Value]
 
 
-def applied_any(frame: Frame, module: Value, alternatives: Alternatives, apply: Apply) -> Value:
+def applied_any(frame: Frame, node: ast.Call, module: Value, alternatives: Alternatives, apply: Apply) -> Value:
     """What any of some modules gives; what is met in all of them is met, the rest is not."""
     seen: list[Record] = []
+    of_parts: list[Record] = []
     values: list[Value] = []
     for part in alternatives.values:
         with aside(frame) as record:
             values.append(apply(of_container(part, module)))
         if frame.run is not None or _has_weights(part):
             seen.append(record)
+        if _has_weights(part):
+            of_parts.append(record)
     _keep_what_all_met(frame.record, seen)
+    if of_parts and all(each.of_parts for each in of_parts):  # a part that was cast has weights
+        frame.record.take_parts(of_parts[0], frame.module, node)
     return reduce(join, values)
 
 

@@ -22,9 +22,9 @@ from .handed import handed_over, lacks_dtypes
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
+from .recasts import PARTS, applied_with_parts
+from .sizes import is_too_large
 
-MAX_STATEMENTS = 1200
-"""A larger function degrades to unknown."""
 MAX_DEPTH = 12
 """How many calls deep summaries are made of summaries."""
 
@@ -85,6 +85,16 @@ class FlowAnalysis:
             (node, state, "observed"), lambda: self._interpret(module, node, state, Record(observed=True)), NOTHING
         )
 
+    def specially(self, target: FunctionTarget, names: Mapping[str, Value], own: Atom | None) -> Interpretation:
+        """A function outside of autocast, on objects of which ``names`` tell more; ``own``: its weights' dtype."""
+        module, node = target.module, target.node
+        opened = decorated(self.project, module, node)
+        state = OUTSIDE if opened.state is Autocasting.MAYBE else opened
+        key = ("specially", node, state, own, tuple(sorted(names.items(), key=lambda item: item[0])))
+        return self._circles.answer(
+            key, lambda: self._interpret(module, node, state, Record(), names, own, special=True), NOTHING
+        )
+
     def with_names(
         self, module: ModuleNames, node: FunctionNode, names: Mapping[str, Value], state: AutocastState | None = None
     ) -> Interpretation:
@@ -119,9 +129,12 @@ class FlowAnalysis:
         state: AutocastState | None = None,
         record: Record | None = None,
         names: Mapping[str, Value] | None = None,
+        own: Atom | None = None,
+        special: bool = False,
     ) -> Interpretation:
         state = state if state is not None else decorated(self.project, module, node)
         frame = self._entered(module, node, state, record or Record())
+        frame.own_weights, frame.run = own or frame.own_weights, PARTS if special else None
         frame.names.update(names or {})
         return self._run(frame, node.body)
 
@@ -145,7 +158,7 @@ class FlowAnalysis:
         return frame
 
     def _run(self, frame: Frame, body: list[ast.stmt]) -> Interpretation:
-        if self._depth >= MAX_DEPTH or _is_too_large(body):
+        if self._depth >= MAX_DEPTH or is_too_large(body):
             return NOTHING
         self._depth += 1
         try:
@@ -233,15 +246,17 @@ class FlowAnalysis:
     ) -> Value:
         """What a call returns: the function's summary with its symbols replaced by what this call hands over."""
         handed = handed_over(target, node, positional, named)
-        if frame.run is not None:
-            return frame.run.applied(
-                frame, node, target, {name: value for name, (_, value) in handed.items()}, receiver
-            )
+        given = {name: value for name, (_, value) in handed.items()}
+        if frame.run is not None and not frame.is_special:
+            return frame.run.applied(frame, node, target, given, receiver)
         done = self._called(frame, target)
         bindings = {parameter_symbol(target.node, name): value.atoms for name, (_, value) in handed.items()}
         owner = self.owner(target.module, target.node)
         if receiver is not None and owner is not None:
             bindings[self.own_weights(owner).symbol] = receiver.atoms
+        special = applied_with_parts(frame, node, target, given, receiver)
+        if special is not None:
+            return substituted(special.returned, bindings, frame, node, target)
         self._inputs(frame, node, target, done, handed, bindings, receiver)
         returned = self._returned(frame, target, done, handed)
         return substituted(returned, bindings, frame, node, target)
@@ -283,7 +298,8 @@ class FlowAnalysis:
                 if entry.symbol == symbol:
                     weights = bindings.get(entry.weights.symbol, (entry.weights,))
                     _, model = symbols.get(entry.weights.symbol, (expression, value))
-                    report_input(frame, node, expression, value, weights, receiver, handed_on=model)
+                    norm = entry.takes_narrow
+                    report_input(frame, node, expression, value, weights, receiver, handed_on=model, takes_narrow=norm)
 
 
 def substituted(
@@ -323,26 +339,9 @@ def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, 
 def _names_are_asked_for(frame: Frame) -> bool:
     """Whether somebody looks at the names a function leaves: its class, or a function nested in it."""
     function = frame.function
-    if function is None or function.name == "__init__" or frame.record.observed:
+    if function is None or function.name == "__init__" or frame.record.observed or frame.is_special:
         return True
     return any(isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) for item in function.body)
-
-
-def _is_too_large(body: list[ast.stmt]) -> bool:
-    if body and (body[-1].end_lineno or 0) - body[0].lineno < MAX_STATEMENTS:
-        return False
-    count = 0
-    stack: list[ast.AST] = list(body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        count += isinstance(node, ast.stmt)
-        if count > MAX_STATEMENTS:
-            return True
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            stack.extend(getattr(node, name, []) if isinstance(getattr(node, name, []), list) else [])
-    return False
 
 
 def flow_of(project: Project) -> FlowAnalysis:

@@ -58,6 +58,8 @@ def is_float32_table(node: ast.Attribute) -> bool:
 
 def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
     """``x.dtype``: the atoms of ``x``, or a symbol of its own."""
+    if base.recast:
+        return UNKNOWN_VALUE  # that of one of its parameters
     if base.kind in (Kind.TENSOR, Kind.MODULE) and base.atoms:
         return Value(Kind.DTYPE, tuple(atom for atom in base.atoms))
     if base.kind is Kind.NUMBER or base.kind is Kind.ARRAY:

@@ -8,7 +8,7 @@ from functools import reduce
 
 from ..python.functions import called_function, class_of
 from ..python.names import attribute_chain
-from ..torch.api import LOADERS
+from ..torch.api import LOADERS, SAME_COMPUTATION
 from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
 from .arrays import array_made, array_of
@@ -34,6 +34,7 @@ from .meetings import NodeValue
 from .module_calls import forward, loaded, made_layer, made_object, on_module, prepared
 from .operation_calls import apply_operation
 from .promotion import promote
+from .recasts import forget_given
 from .records import fields_of_class, object_of, record_method
 from .registries import handed_out
 from .results import result_of
@@ -41,6 +42,8 @@ from .results import result_of
 TENSOR_ONLY = {"float", "half", "bfloat16", "double", "type_as", "masked_fill", "masked_fill_", "unsqueeze", "detach"}
 """Methods that tell that an unknown receiver is a tensor (or a module: which is told apart by the table)."""
 PLAIN_BUILTINS = {"len", "int", "float", "range", "str", "isinstance", "round", "bool", "hasattr", "callable", "id"}
+LOOKED_AT = ("print", "type", "repr", "next", "list", "getattr", "issubclass", "dir", "vars")
+"""Builtins that leave the modules that they are given as they are."""
 GROWING = ("append", "extend", "insert", "pop", "clear", "remove")
 CONVERTERS = ("prepare", "prepare_model", "setup_module")
 """Methods of accelerate's Accelerator and of Fabric: the modules that they return give float32 results."""
@@ -157,6 +160,9 @@ def made_of(frame: Frame, node: ast.Call, chosen: Value, positional: list[NodeVa
 
 def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named) -> Value:
     last = qualified.rpartition(".")[2]
+    if last in SAME_COMPUTATION and positional and positional[0][1].kind is Kind.MODULE:
+        return positional[0][1]
+    forget_given(frame, [*positional, *((item, value) for _, item, value in named)])
     if qualified.startswith("torch.nn.") and not qualified.startswith(
         ("torch.nn.functional.", "torch.nn.utils", "torch.nn.init")
     ):
@@ -248,6 +254,8 @@ def _other_call(
     target = called_function(frame.project, frame.module, node)
     if target is not None and target.node.name != "__init__":
         return frame.analysis.applied(frame, node, target, positional, named, None)
+    if not (isinstance(node.func, ast.Name) and name in LOOKED_AT):
+        forget_given(frame, [*positional, *((item, value) for _, item, value in named)])
     found = class_of(frame.project, frame.module, node.func)
     if found is not None:
         kept = fields_of_class(frame, ProjectClass(*found), node, positional, named)

@@ -12,7 +12,9 @@ from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import MODEL_NAMES, PARTS, TOKEN_IDS
 from .frame import Frame
+from .idle_setters import is_idle_setter
 from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
+from .recast_parts import part_with
 
 if TYPE_CHECKING:
     from .analysis import FlowAnalysis
@@ -112,7 +114,7 @@ def attribute_value(frame: Frame, base: Value, name: str) -> Value:
     detail = base.detail
     if isinstance(detail, ProjectClass):
         known = frame.analysis.attributes(detail).get(name)
-        return part_of(frame, base, detail, known) if known is not None else UNKNOWN_VALUE
+        return part_of(frame, base, detail, known, name) if known is not None else UNKNOWN_VALUE
     if isinstance(detail, LibraryModel):
         return _part(base, detail, name)
     return UNKNOWN_VALUE
@@ -127,10 +129,11 @@ def _part(base: Value, detail: LibraryModel, name: str) -> Value:
     return UNKNOWN_VALUE
 
 
-def part_of(frame: Frame, base: Value, owner: ProjectClass, value: Value) -> Value:
+def part_of(frame: Frame, base: Value, owner: ProjectClass, value: Value, name: str) -> Value:
     """A class's attribute seen on the object ``base``; where that was cast as a whole, what was made otherwise too."""
     cast = frame.run is not None and value.kind is Kind.MODULE and bool(value.atoms)
-    return value.with_atoms(base.atoms) if cast or value.atoms == (frame.analysis.own_weights(owner),) else value
+    follows = cast or value.atoms == (frame.analysis.own_weights(owner),)
+    return part_with(value.with_atoms(base.atoms) if follows else value, base.recast, (name,))
 
 
 def constructed(analysis: FlowAnalysis, found: ProjectClass, names: dict[str, Value]) -> dict[str, Value]:
@@ -178,7 +181,9 @@ def set_outside_constructors(project: Project, module: ModuleNames) -> dict[Scop
     for name, node in changed:
         holder = module.scope_of(node)
         made = holder.function.node
-        if holder.enclosing_class is not None and not (isinstance(made, FunctionNode) and made.name == "__init__"):
+        if holder.enclosing_class is None or (isinstance(made, FunctionNode) and made.name == "__init__"):
+            continue
+        if not is_idle_setter(project, module, holder.enclosing_class, made, node):
             found.setdefault(holder.enclosing_class, set()).add(name)
     return found
 

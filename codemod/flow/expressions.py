@@ -10,7 +10,7 @@ from functools import partial
 from .attributes import attribute_of
 from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
-from .containers import one_of
+from .containers import chosen_of
 from .data import BATCH_LABEL, sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
@@ -118,7 +118,7 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
         sample = sample_of(frame, base)
         if sample.kind is not Kind.UNKNOWN:
             return sample
-        return base if isinstance(node.slice, ast.Slice) else one_of(base)
+        return chosen_of(base, node.slice)
     if base.kind is Kind.TENSOR:
         of_table = any(atom.made is Made.TABLE for atom in base.atoms) and not isinstance(node.slice, ast.Slice)
         return replace(base, scalar=True) if of_table else base

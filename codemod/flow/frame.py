@@ -118,12 +118,23 @@ class Product:
         return self.operation.endswith("_")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OfPart:
+    """A meeting that a part in float32 causes, and the outermost call that leads to it."""
+
+    meeting: Meeting
+    module: ModuleNames
+    call: ast.expr
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """A parameter that the function hands to weights as it is."""
 
     symbol: str
     weights: Atom
+    takes_narrow: bool = False
+    """Whether float32 weights take a 16-bit input: those of norms do."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,19 +151,37 @@ class Record:
     values: dict[ast.expr, Value] = field(default_factory=dict)
     """What each expression was, the last time it was evaluated."""
     products: dict[ast.AST, Product] = field(default_factory=dict)
+    of_parts: list[OfPart] = field(default_factory=list)
+    """The meetings of parts that were cast to float32 after their model, here and in what is called here."""
     states: dict[ast.expr, AutocastState] = field(default_factory=dict)
     """The region that was open at a call, for calls inside of one."""
     _seen: set[tuple[ast.AST, ast.AST, Atom, Atom]] = field(default_factory=set)
 
     def meet(self, meeting: Meeting) -> None:
         key = (meeting.node, meeting.odd.node, meeting.odd.atom, meeting.meant.atom)
-        if key not in self._seen:
-            self._seen.add(key)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if meeting.odd.atom.is_of_part:
+            self.of_parts.append(OfPart(meeting, meeting.module, meeting.node))
+        else:
             self.meetings.append(meeting)
+
+    def take_parts(self, done: Record, module: ModuleNames, call: ast.expr) -> None:
+        """What was met in a function that ``call`` entered."""
+        known = {(item.meeting.node, item.meeting.odd.atom) for item in self.of_parts}
+        for item in done.of_parts:
+            if (item.meeting.node, item.meeting.odd.atom) not in known:
+                self.of_parts.append(OfPart(item.meeting, module, call))
 
 
 class Run(Protocol):
     """What follows the calls of a model with what they are really given (`half_runs`)."""
+
+    @property
+    def of_parts(self) -> bool:
+        """Whether the model has parts that were cast to float32 (`recasts`)."""
+        ...
 
     def applied(
         self,
@@ -191,7 +220,7 @@ class Frame:
         self.module = module
         self.function = function
         self.record = record
-        self.autocast = autocast
+        self.autocast = self.entry = autocast
         self.names: dict[str, Value] = names if names is not None else {}
         """Places (``x``, ``self.mask``, ``batch['m']``) and what they hold."""
         self.returned: list[Value] = []
@@ -202,6 +231,10 @@ class Frame:
         """Set after ``return``, ``raise``, ``break``: the rest of the block is not reached."""
         self.own_weights: Atom | None = None
         """In a method of a module: the dtype of its weights."""
+        self.touched: set[str] = set()
+        """The places of models that something unknown may have changed."""
+        self.fed: dict[str, list[tuple[ast.Name, ast.expr, Atom]]] = {}
+        """By name: where layers take it, what is called, and the weights (`siblings`)."""
         self.run: Run | None = None
         """Set while a model that is certainly 16-bit is followed."""
         self.loops = 0
@@ -211,6 +244,11 @@ class Frame:
     @property
     def project(self) -> Project:
         return self.analysis.project
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the function is followed for the very objects of one call (`recasts`)."""
+        return self.run is not None and self.run.of_parts
 
     def get(self, place: str) -> Value | None:
         return self.names.get(place)

@@ -59,6 +59,8 @@ def _run(project: Project, module: ModuleNames, call: ast.Call, owner: ProjectCl
 class Run:
     """One model being run: each function once for every kind of arguments that it is given."""
 
+    of_parts = False
+
     def __init__(self, analysis: FlowAnalysis) -> None:
         self.record = Record()
         self._analysis = analysis

@@ -10,11 +10,17 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 
+if TYPE_CHECKING:
+    from .recast_parts import Recast
+
 BOOL, INT64 = Dtype("bool"), Dtype("int64")
 FLOATING = (BF16, FP16, FP32, FP64)
+OF_PART = "part at "
+"""How the symbols of parts begin that were cast to float32 after their model."""
 FIRST = "[0]"
 """The key of what ``output[0]`` gives, where it is not simply the first field."""
 BEGINNING = "beginning"
@@ -149,6 +155,11 @@ class Atom:
         return self.made is Made.GRADIENT or self.role is Role.GRADIENT
 
     @property
+    def is_of_part(self) -> bool:
+        """Whether it comes from a part of a model that was cast to float32 after the whole (`recasts`)."""
+        return self.symbol.startswith(OF_PART)
+
+    @property
     def is_half(self) -> bool:
         """Whether it is, or can be, a 16-bit floating type."""
         return self.dtype in HALVES if self.dtype is not None else self.can_be_half
@@ -182,6 +193,8 @@ class Value:
     """
     detail: object = None
     """For modules: what `modules.ModuleFact` knows."""
+    recast: tuple[Recast, ...] = ()
+    """For modules: the parts that are float32 although the rest is 16-bit."""
     keys: tuple[str, ...] = ()
     """For records, and objects with fields: what they are known to hold. Others are not known."""
 
@@ -236,7 +249,8 @@ def join(first: Value, second: Value) -> Value:
         detail = first.detail if first.detail == second.detail else _alternatives(first, second)
         label = first.label if first.label == second.label else ""
         atoms = _union(first.atoms, second.atoms) or first.atoms or second.atoms
-        return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail)
+        recast = tuple(dict.fromkeys((*first.recast, *second.recast)))
+        return Value(Kind.MODULE, atoms, _parts(first.items, second.items), label=label, detail=detail, recast=recast)
     items = _parts(first.items, second.items)
     if items is None and first.items and second.items:
         if len(first.items) != len(second.items) or BEGINNING in (first.label, second.label):
@@ -312,14 +326,6 @@ def as_floating(value: Value) -> Value:
 def of_weights_only(value: Value) -> Value:
     """The same value, where autocast, if it is open, does not give it the low precision."""
     return value.with_atoms(replace(atom, made=Made.PLAIN) if atom.made is Made.LAYER else atom for atom in value.atoms)
-
-
-def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
-    """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
-    for wide, meant in ((one, other), (other, one)):
-        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
-            return wide, replace(meant, source=region)
-    return None
 
 
 def clash(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:

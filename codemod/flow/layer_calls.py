@@ -10,6 +10,7 @@ from ..torch.tables.layers import LAYERS, Layer
 from .frame import Autocasting, Frame
 from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
+from .siblings import feed
 
 
 def layer_forward(frame: Frame, node: ast.Call, name: str, module: Value, positional: list[NodeValue]) -> Value:
@@ -35,7 +36,10 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
             else [item] * len(items)
         )
         for place, part in zip(nodes, items, strict=True):
-            report_input(frame, node, place, part, module.atoms, module)
+            if layer.mix == "raises":
+                feed(frame, node, place, part, module.atoms)
+            norm = layer.mix == "raises-narrow-weight"
+            report_input(frame, node, place, part, module.atoms, module, takes_narrow=norm)
 
 
 def _result(
@@ -56,6 +60,8 @@ def _result(
         if layer.role == "weighted":
             return Value(Kind.TENSOR, value.atoms or module.atoms)
     known = value.kind is Kind.TENSOR and bool(value.atoms)
+    if any(atom.is_of_part for atom in module.atoms) and layer.result == "input":
+        return Value(Kind.TENSOR, value.atoms if known else ())
     if layer.role == "weighted" and (not known or (frame.run is not None and layer.mix != "promotes")):
         return Value(Kind.TENSOR, _given_by(layer, module))
     return Value(Kind.TENSOR, value.atoms) if value.kind is Kind.TENSOR else UNKNOWN_VALUE

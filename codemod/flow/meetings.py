@@ -11,7 +11,7 @@ from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import Atom, Kind, Made, Role, Value, clash, clash_under_autocast
+from .lattice import Atom, Kind, Made, Role, Source, Value, clash
 from .prepared import may_be_prepared
 from .stored import stored_mask
 
@@ -40,6 +40,14 @@ def report_mix(frame: Frame, node: ast.expr, operation: str, mix: str, operands:
 def is_compared(frame: Frame, value: Value) -> bool:
     """Whether a tensor is held against others: in a model that is followed, where there is one way it can have come."""
     return value.kind is Kind.TENSOR and (frame.run is None or len(value.atoms) == 1)
+
+
+def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
+    """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
+    for wide, meant in ((one, other), (other, one)):
+        if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
+            return wide, replace(meant, source=region)
+    return None
 
 
 def clash_of_write(frame: Frame) -> Clash:
@@ -112,26 +120,27 @@ def report_input(
     weights: tuple[Atom, ...],
     module: Value | None,
     handed_on: Value | None = None,
+    takes_narrow: bool = False,
 ) -> None:
     """Record that ``operand`` enters a module (or an operation with a weight) of another dtype.
 
     Under a region that is open for certain, autocast casts both. ``handed_on``: the model that ``node`` is given to
-    apply, where it is not ``module`` itself.
+    apply, where it is not ``module`` itself. ``takes_narrow``: as `Input` has it.
     """
     if frame.autocast.state is Autocasting.ON:
         return
     given = weights or _given_model(handed_on or module)
     if value.kind is Kind.UNKNOWN and value.label:
-        frame.record.inputs.update(Input(value.label, weight) for weight in given)
+        frame.record.inputs.update(Input(value.label, weight, takes_narrow) for weight in given)
     if not is_compared(frame, value):
         return
     _branches(frame, node, "module", "raises", operand, value)
     for atom in value.atoms:
         if atom.role is Role.PARAMETER:
-            frame.record.inputs.update(Input(atom.symbol, weight) for weight in given)
+            frame.record.inputs.update(Input(atom.symbol, weight, takes_narrow) for weight in given)
         met = _of_table(frame, node, operand, atom)
         for weight in weights:
-            found = _clash_with_weight(atom, weight)
+            found = None if takes_narrow and weight.is_of_part else _clash_with_weight(atom, weight)
             if found is not None:
                 met = True
                 _met_weight(frame, node, operand, module, *found)
@@ -224,6 +233,8 @@ def record(
     if frame.run is not None and not (odd.atom.dtype == FP32 and meant.atom.dtype in HALVES):
         return
     state = frame.autocast.state
+    if odd.atom.is_of_part and state is Autocasting.MAYBE and frame.autocast is not frame.entry:
+        return  # whether a region is open decides, and it may well be
     met = Meeting(
         frame.module,
         node,

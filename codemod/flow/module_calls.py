@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from ..python.names import attribute_chain
-from ..torch.api import SAME_MODULE, SAME_WEIGHTS, WEIGHT_CASTS
+from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
@@ -22,7 +22,7 @@ from .classes import (
     part_of,
     registered_buffer,
 )
-from .containers import held, meets_first, of_container
+from .containers import held, meets_first, nth_of
 from .data import ImageTransform, transformed
 from .frame import Frame, Record, place_of
 from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
@@ -30,6 +30,7 @@ from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_bypass, report_input
 from .operation_calls import apply_operation
 from .prepared import may_be_prepared
+from .recasts import LOOKING, forget, forget_by_other_name, recast, uncast
 from .registries import ATTENTION
 from .results import FORWARD, of_16_bit_weights, result_of
 
@@ -44,6 +45,8 @@ def on_module(
         return receiver
     if name == "append" and receiver.detail == TorchLayer("ModuleList"):
         return _appended(frame, node, receiver, positional)
+    if name in LOOKING:
+        return UNKNOWN_VALUE
     if name == "register_buffer":
         _register(frame, node, receiver, positional, named)
         return UNKNOWN_VALUE
@@ -57,10 +60,13 @@ def on_module(
             return forward(frame, node, here, positional, named)
         part = frame.analysis.attributes(detail).get(name)
         if part is not None and part.kind is Kind.MODULE:
-            return forward(frame, node, part_of(frame, receiver, detail, part), positional, named)
+            return forward(frame, node, part_of(frame, receiver, detail, part, name), positional, named)
+        if name not in FORWARD:
+            forget(frame, node.func.value)
         return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
+    forget(frame, node.func.value)
     part = attribute_value(frame, receiver, name)
     part = part if part.kind is Kind.MODULE else model_by_name(node.func)
     return forward(frame, node, part, positional, named) if part.kind is Kind.MODULE else UNKNOWN_VALUE
@@ -99,6 +105,11 @@ def _cast_module(
         atoms = cast.atoms
     else:
         atoms = (Atom(WEIGHT_CASTS[name], made=Made.CAST, source=frame.source(node, f".{name}() casts the module")),)
+    if atoms is not receiver.atoms:  # not where it is only moved
+        forget_by_other_name(frame, receiver)
+        receiver = replace(receiver, recast=())
+        assert isinstance(node.func, ast.Attribute)
+        atoms = recast(frame, uncast(node.func.value), node, atoms)
     result = receiver.with_atoms(atoms)
     place = _cast_place(node)
     if place is not None and place != "self":
@@ -107,18 +118,14 @@ def _cast_module(
 
 
 def _cast_place(node: ast.expr) -> str | None:
-    """The place that holds the module of ``model.half()``, and of ``model.half().float()``."""
-    names = SAME_MODULE
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
-        node = node.func.value
-    return place_of(node)
+    return place_of(uncast(node))
 
 
 def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeValue], named: Named) -> Value:
     """A module applied to its inputs."""
     detail = module.detail
     if isinstance(detail, Alternatives):
-        return applied_any(frame, module, detail, lambda part: forward(frame, node, part, positional, named))
+        return applied_any(frame, node, module, detail, lambda part: forward(frame, node, part, positional, named))
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
         if target is None:
@@ -154,8 +161,9 @@ def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[N
     if meets_first(container):
         report_input(frame, node, item, value, container.atoms, container)
     record, frame.record = frame.record, Record()
-    for part in container.items:
-        value = forward(frame, node, of_container(part, container), [(item, value)], [])
+    for position in range(len(container.items)):
+        value = forward(frame, node, nth_of(container, position), [(item, value)], [])
+    record.take_parts(frame.record, frame.module, node)
     frame.record = record
     return value
 

@@ -20,6 +20,7 @@ from .frame import Frame, Operand, joined_names, made_in_one, place_of, speaks_o
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
 from .meetings import clash_of_write, dtype_of, is_compared, record
 from .promotion import promote
+from .recasts import replaced, walked
 from .records import forget_passed, written
 
 MAX_NESTED_LOOPS = 2
@@ -61,6 +62,7 @@ def _bind(frame: Frame, target: ast.expr, source: ast.expr, value: Value) -> Non
     if isinstance(target, ast.Tuple | ast.List):
         _unpack(frame, target, source, value)
         return
+    replaced(frame, target, source)
     if isinstance(target, ast.Subscript):
         _indexed_write(frame, target, source, value)
         return
@@ -114,9 +116,9 @@ def _indexed_write(frame: Frame, target: ast.Subscript, source: ast.expr, value:
     if place is not None:
         frame.put(place, value)
         return
-    if not is_compared(frame, base) or not _selects_by_tensor(frame, target.slice):
+    if not is_compared(frame, base) or not _selects_by_tensor(frame, target.slice) or value.scalar:
         return
-    if not is_compared(frame, value) or value.scalar:
+    if not is_compared(frame, value):
         return
     met = clash_of_write(frame)
     for one in base.atoms:
@@ -238,6 +240,7 @@ def _told_by_test(before: dict[str, Value], first: dict[str, Value], second: dic
 def _loop(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.For | ast.AsyncFor)
     iterated = evaluate(frame, node.iter)
+    walked(frame, node)
     skipped = not _runs_for_certain(frame, node.iter, iterated)
     _repeat(frame, node.body, lambda: bind_loop_target(frame, node.target, node.iter, iterated), skipped=skipped)
     execute(frame, node.orelse)
@@ -304,8 +307,7 @@ def _try(frame: Frame, node: ast.stmt) -> None:
             outcomes.append(frame.names)
     frame.stopped = not outcomes
     frame.names = joined_names(outcomes) if outcomes else after
-    execute(frame, node.orelse)  # type: ignore[attr-defined]
-    execute(frame, node.finalbody)  # type: ignore[attr-defined]
+    execute(frame, [*node.orelse, *node.finalbody])  # type: ignore[attr-defined]
 
 
 def _match(frame: Frame, node: ast.stmt) -> None:
@@ -324,9 +326,7 @@ def _match(frame: Frame, node: ast.stmt) -> None:
 def _delete(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.Delete)
     for target in node.targets:
-        place = place_of(target)
-        if place is not None:
-            frame.names.pop(place, None)
+        frame.names.pop(place_of(target) or "", None)
 
 
 _HANDLERS: dict[type[ast.stmt], Callable[[Frame, ast.stmt], None]] = {

@@ -23,7 +23,7 @@ everything is float32.
 parameter, where a name is not bound on every path, and below another cast of the same value.
 
 `keep` [unsafe]: a part that is cast back to float32 after its whole model was cast to 16 bits (`model.head.float()`),
-and whose class feeds it what the other layers computed, stays in 16 bits.
+and meets what the other layers computed, stays in 16 bits.
 
 ## Not flagged
 
@@ -34,6 +34,7 @@ and a module that are cast in branches of the same test.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from ....codemod.flow.frame import Meeting
@@ -56,12 +57,18 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _part_finding(part: PartInFloat32) -> Finding:
     message = (
-        f"{name_of(part.called)} is cast to float32 after the whole model was cast to 16 bits, and is fed 16-bit "
-        "tensors: this raises outside of autocast"
+        f"{name_of(part.part)} is cast to float32, but the rest of its model is 16-bit: where they meet, this raises "
+        "outside of autocast"
     )
-    edit = part.module.remove(part.module.statement_of(part.cast))
-    fix = Fix.unsafe("keep", f"leave {name_of(part.called)} in the dtype of its model", edit)
-    return rule.at(part.module, part.cast, message, (part.whole, part.fed), [fix])
+    return rule.at(part.module, part.cast, message, part.places, _without_cast(part))
+
+
+def _without_cast(part: PartInFloat32) -> list[Fix]:
+    statement = part.module.statement_of(part.cast)
+    if not isinstance(statement, ast.Expr) or statement.value is not part.cast:
+        return []
+    text = f"leave {name_of(part.part)} in the dtype of its model"
+    return [Fix.unsafe("keep", text, part.module.remove(statement))]
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:

@@ -1,4 +1,4 @@
-"""Parts of a model that are cast back to float32 while the model feeds them what its 16-bit layers computed."""
+"""Parts of a model that are cast to float32 although the rest of it computes in 16 bits, and meets them."""
 
 from __future__ import annotations
 
@@ -7,56 +7,135 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.flow.analysis import flow_of
-from ....codemod.flow.classes import ProjectClass, TorchLayer
-from ....codemod.flow.frame import OUTSIDE
-from ....codemod.flow.half_classes import WORDS, casts_to_half
-from ....codemod.flow.lattice import Kind
+from ....codemod.flow.frame import OfPart
+from ....codemod.flow.lattice import Made, Role
+from ....codemod.flow.roots import followed_modules, holders, in_order
 from ....codemod.model import Place
-from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.purpose.entered import way_inside
+from ....codemod.python.callers import callers_of
+from ....codemod.python.names import FunctionNode, ModuleNames, resolve
 from ....codemod.source.project import Project
-from ....codemod.torch.half_models import parts_cast_back
-from ....codemod.torch.tables.layers import LAYERS
+from ....codemod.torch.dtypes import HALVES
+from ..clashes import chain_of, name_of
+
+CASTS = ("float", "to")
+WORDS = ("float()", "float32")
+MAX_HOPS = 3
+"""How many calls up a model is followed that a function returns."""
+OWN_BASES = ("torch.nn.", "object", "abc.", "typing.")
+Holder = FunctionNode | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartInFloat32:
-    """``model.head.float()``, the cast of the whole model above it, and where its class calls the part."""
+    """``model.head.float()``, and where that raises."""
 
     module: ModuleNames
     cast: ast.Call
-    called: ast.expr
-    whole: Place
-    fed: Place
+    part: ast.expr
+    places: tuple[Place, ...]
 
 
 def parts_in_float32(project: Project) -> Iterator[PartInFloat32]:
-    """Only layers that refuse a mix, and whose input certainly has the dtype of the other weights."""
-    for document in project.checked_documents(WORDS):
-        module = names_of(project, document)
-        for whole, owner in casts_to_half(project, module):
-            for cast in parts_cast_back(module, whole):
-                part = cast.func.value if isinstance(cast.func, ast.Attribute) else cast.func
-                fed = _fed(project, owner, part.attr) if isinstance(part, ast.Attribute) else None
-                if fed is not None:
-                    place = module.place(whole, f"{owner.name} is cast to 16 bits here")
-                    yield PartInFloat32(module, cast, part, place, fed)
+    """The casts of parts after that of their model, each with the first meeting that raises for it."""
+    analysis, seen = flow_of(project), set[ast.AST]()
+    for module, holder in _interpreted(project):
+        done = analysis.module_body(module) if holder is None else analysis.function(module, holder)
+        for item in done.record.of_parts:
+            cast = chain_of(item.meeting.odd.atom)[0]
+            if cast.node not in seen and _raises(project, item):
+                part = _part(project, item, cast.path, cast.node)
+                if part is not None:
+                    seen.add(cast.node)
+                    yield part
 
 
-def _fed(project: Project, owner: ProjectClass, name: str) -> Place | None:
-    """The first call of ``self.<name>`` in ``forward`` whose input has the dtype of the class's weights."""
-    analysis = flow_of(project)
-    part, forward = analysis.attributes(owner).get(name), analysis.method(owner, "forward")
-    if forward is None or part is None or not isinstance(part.detail, TorchLayer):
+def _interpreted(project: Project) -> Iterator[tuple[ModuleNames, Holder]]:
+    """The functions that cast parts of something, the methods beside them, and who calls these."""
+    found: dict[tuple[ModuleNames, Holder], None] = {}
+    asked = {document.path for document in project.checked_documents(WORDS)}
+    for module in followed_modules(project):
+        if module.document.path in asked:
+            calls = [call for name in CASTS for call in module.calls_by_name.get(name, []) if _is_of_part(call)]
+            for holder in in_order(_with_methods(module, holders(module, calls))):
+                found[module, holder] = None
+    new = list(found)
+    for _ in range(MAX_HOPS):
+        new = [item for item in _callers(project, new) if item not in found]
+        found |= dict.fromkeys(new)
+    return iter(found)
+
+
+def _is_of_part(call: ast.Call) -> bool:
+    """``a.b.float()``, ``a.b[0].to(torch.float32)``; for a loop over the parameters of a part, ``p.data.float()``."""
+    held = call.func.value if isinstance(call.func, ast.Attribute) else None
+    wide = not (call.args or call.keywords) if getattr(call.func, "attr", "") == "float" else "float32" in _given(call)
+    return isinstance(held, ast.Attribute | ast.Subscript) and wide
+
+
+def _given(call: ast.Call) -> str:
+    return " ".join(ast.unparse(item) for item in (*call.args, *(keyword.value for keyword in call.keywords)))
+
+
+def _with_methods(module: ModuleNames, found: set[Holder]) -> set[Holder]:
+    """Where an object's own model is cast, the other methods of its class use it."""
+    owners = [module.scopes[item].parent for item in found if item is not None]
+    bodies = [owner.node.body for owner in owners if owner is not None and isinstance(owner.node, ast.ClassDef)]
+    return found | {item for body in bodies for item in body if isinstance(item, FunctionNode)}
+
+
+def _callers(project: Project, called: list[tuple[ModuleNames, Holder]]) -> Iterator[tuple[ModuleNames, Holder]]:
+    for module, holder in called:
+        if holder is not None:
+            for site in callers_of(project, module, holder).sites:
+                yield from ((site.module, item) for item in holders(site.module, [site.call]))
+
+
+def _raises(project: Project, item: OfPart) -> bool:
+    """Whether a 16-bit type certainly meets the part, where no autocast region can be open."""
+    meant = item.meeting.meant.atom
+    chosen = (
+        meant.role is Role.EXPRESSION and meant.made is not Made.FOLLOWED and not meant.candidates.isdisjoint(HALVES)
+    )
+    if meant.dtype not in HALVES and not chosen:
+        return False
+    if _is_run_by_library(project, item):
+        return False
+    return way_inside(project, item.module, item.call) is None
+
+
+def _is_run_by_library(project: Project, item: OfPart) -> bool:
+    """Whether the call stands in a class of a library's kind (a Trainer, a LightningModule), which may open regions."""
+    owner = item.module.scope_of(item.call).enclosing_class
+    bases = owner.node.bases if owner is not None and isinstance(owner.node, ast.ClassDef) else []
+    names = [resolve(project, item.module, base) or ast.unparse(base) for base in bases]
+    return any(not name.startswith(OWN_BASES) for name in names)
+
+
+def _part(project: Project, item: OfPart, path: str, cast: ast.AST) -> PartInFloat32 | None:
+    module = next((module for module in followed_modules(project) if module.document.path == path), None)
+    if module is None or not project.is_checked(path) or not isinstance(cast, ast.Call):
         return None
-    layer = LAYERS.get(part.detail.name)
-    if layer is None or layer.mix != "raises":
-        return None
-    own = analysis.own_weights(owner)
-    values = analysis.observed(forward.module, forward.node, OUTSIDE).record.values
-    for call in forward.module.calls_by_name.get(name, []):
-        value = values.get(call.args[0]) if len(call.args) == 1 and ast.unparse(call.func) == f"self.{name}" else None
-        if value is not None and value.kind is Kind.TENSOR and set(value.atoms) == {own}:
-            return forward.module.place(
-                call, f"{ast.unparse(call.args[0])[:50]} has the dtype of the other weights here"
-            )
-    return None
+    part = _cast_part(module, cast)
+    return PartInFloat32(module, cast, part, tuple(_places(project, item))) if part is not None else None
+
+
+def _cast_part(module: ModuleNames, cast: ast.Call) -> ast.expr | None:
+    """What is cast: the part, also where the cast is of each of its parameters."""
+    statement = module.statement_of(cast)
+    loop = module.parents.get(statement)
+    walks = loop.iter if isinstance(loop, ast.For) and isinstance(statement, ast.Assign) else None
+    if isinstance(walks, ast.Call) and isinstance(walks.func, ast.Attribute) and walks.func.attr == "parameters":
+        return walks.func.value
+    return cast.func.value if isinstance(cast.func, ast.Attribute) else None
+
+
+def _places(project: Project, item: OfPart) -> Iterator[Place]:
+    meeting = item.meeting
+    for step in chain_of(meeting.meant.atom)[:1]:
+        document = project.document(step.path)
+        if document is not None and hasattr(step.node, "lineno"):
+            yield Place(step.path, document.span(step.node), "the whole model is cast to 16 bits here")
+    if item.call is not meeting.node:
+        yield item.module.place(item.call, "the model runs here, in no autocast region")
+    yield meeting.module.place(meeting.node, f"{name_of(meeting.odd.node)} meets another dtype here: this raises")

@@ -1,0 +1,44 @@
+"""Methods that give attributes other values, but that nobody calls: ``reset_classifier``, ``set_input_embeddings``."""
+
+from __future__ import annotations
+
+import ast
+
+from ..python.functions import class_of
+from ..python.limits import MAX_BASES
+from ..python.names import FunctionNode, ModuleNames, Scope, parameters_of, resolve
+from ..source.project import Project
+
+
+def is_idle_setter(project: Project, module: ModuleNames, owner: Scope, method: ast.AST, statement: ast.AST) -> bool:
+    """Whether ``method`` stores the attribute in ``statement``, and is mentioned nowhere in the project.
+
+    A base class of a library may call it by a name that it knows: then it hands over what takes the place of what was
+    there (new embeddings), and only that is passed over.
+    """
+    if not isinstance(method, FunctionNode) or method.decorator_list or not isinstance(statement, ast.Assign):
+        return False
+    if method.name.startswith("__") or method.name == "forward":
+        return False
+    given = isinstance(statement.value, ast.Name) and statement.value.id in {item.arg for item in parameters_of(method)}
+    if not given and not _is_plain_module(project, module, owner):
+        return False
+    return not project.memo(_is_mentioned, method.name)
+
+
+def _is_mentioned(project: Project, name: str) -> bool:
+    """``model.reset_head``, or its name as a text."""
+    return any(True for _ in project.python_paths((f".{name}", f'"{name}"', f"'{name}'")))
+
+
+def _is_plain_module(project: Project, module: ModuleNames, owner: Scope, hops: int = 0) -> bool:
+    """Whether a class and its bases are the project's own, but for those of torch, which call no such method."""
+    bases = owner.node.bases if isinstance(owner.node, ast.ClassDef) else []
+    return hops <= MAX_BASES and all(_is_plain_base(project, module, base, hops) for base in bases)
+
+
+def _is_plain_base(project: Project, module: ModuleNames, base: ast.expr, hops: int) -> bool:
+    inside = class_of(project, module, base)
+    if inside is not None:
+        return _is_plain_module(project, *inside, hops + 1)
+    return (resolve(project, module, base) or "").startswith("torch.nn.")
