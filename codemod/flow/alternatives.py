@@ -13,6 +13,8 @@ from .containers import of_container
 from .frame import Frame, Record
 from .lattice import Alternatives, Value, join
 
+CHOSEN = "chosen"
+"""The label of a module whose class was chosen through a variable or a dictionary."""
 Apply = Callable[[Value], Value]
 
 

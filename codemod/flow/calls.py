@@ -11,6 +11,7 @@ from ..python.names import attribute_chain
 from ..torch.api import LOADERS, SAME_COMPUTATION
 from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHEDULER_METHODS
 from ..torch.tables.operations import operation
+from .alternatives import CHOSEN
 from .arrays import array_made, array_of
 from .call_dtypes import Named, moved
 from .classes import ProjectClass, TorchLayer
@@ -155,7 +156,9 @@ def made_of(frame: Frame, node: ast.Call, chosen: Value, positional: list[NodeVa
         for item in each
         if isinstance(item.detail, TorchLayer | ProjectClass)
     ]
-    return reduce(join, made) if len(made) == len(each) else UNKNOWN_VALUE
+    if len(made) != len(each):
+        return UNKNOWN_VALUE
+    return replace(reduce(join, made), label=CHOSEN) if len(made) > 1 else made[0]
 
 
 def _torch(frame: Frame, node: ast.Call, qualified: str, positional: list[NodeValue], named: Named) -> Value:

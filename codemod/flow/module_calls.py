@@ -10,7 +10,7 @@ from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
-from .alternatives import applied_any
+from .alternatives import CHOSEN, applied_any
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -125,7 +125,9 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
     """A module applied to its inputs."""
     detail = module.detail
     if isinstance(detail, Alternatives):
-        return applied_any(frame, node, module, detail, lambda part: forward(frame, node, part, positional, named))
+        known = applied_any(frame, node, module, detail, lambda part: forward(frame, node, part, positional, named))
+        if frame.run is not None or module.label == CHOSEN:
+            return known  # what the branches of a constructor made is given mostly what the same branches chose
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
         if target is None:

@@ -15,7 +15,6 @@ from ..python.arguments import Signature, bind
 from ..python.conditions import never_reached
 from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
-from ..releases.pins import certainly_has
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
@@ -92,12 +91,6 @@ class Autocast:
 
 DTYPE_SINCE = "1.10"
 """The release of PyTorch from which ``torch.cuda.amp.autocast`` takes ``dtype=``; ``torch.autocast`` came with it."""
-
-
-def takes_dtype(project: Project, autocast: Autocast) -> bool:
-    """Whether the call certainly takes ``dtype=`` in every release of torch that the project allows."""
-    near = autocast.module.document.path
-    return not autocast.is_old_api or certainly_has(project, "torch", DTYPE_SINCE, near)
 
 
 def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:

@@ -12,7 +12,7 @@ from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, takes_dtype
+from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading.knobs import Knob
@@ -135,7 +135,7 @@ def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kerne
         yield Move(document.path, span, message, evidence=evidence)
         return
     effect = f"compute in {wanted.name} here; {EFFECTS[project.target or '']}"
-    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence, unproved(project, region))
+    yield Move(document.path, span, message, effect, _dtype_edits(region, wanted), evidence)
 
 
 def _dtype_edits(region: TrainingRegion, wanted: Dtype) -> tuple[Edit, ...]:
@@ -254,14 +254,6 @@ def pin_places(project: Project, region: TrainingRegion) -> tuple[Place, ...]:
     versions = allowed(project, "torch", region.module.document.path) if region.autocast.dtype_node is None else None
     pin = versions.pin_below(DTYPE_SINCE) if versions is not None else None
     return (pin.place.saying(f"autocast takes dtype= from torch {DTYPE_SINCE} on"),) if pin else ()
-
-
-def unproved(project: Project, region: TrainingRegion) -> str:
-    """Why giving the region a dtype may stop a run; empty where every torch that the project allows takes it."""
-    if region.autocast.dtype_node is not None or takes_dtype(project, region.autocast):
-        return ""
-    since = f"takes dtype= from torch {DTYPE_SINCE} on"
-    return f"{region.autocast.api} {since}, and no manifest here excludes older releases"
 
 
 def of_kernel(kernel: Place) -> str:

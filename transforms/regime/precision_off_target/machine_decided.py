@@ -23,7 +23,7 @@ from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.unscaled_steps import scales_somehow, training_step
 from ....codemod.trainers.writing.machine_choice import Question, question
 from ....codemod.trainers.writing.moves import Move
-from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says, unproved
+from .autocast_regions import is_literal, of_kernel, off_places, only_with, pin_places, says
 from .half_kernels import half_only_kernel
 from .machine_dtypes import edits_at_sources, either_half
 from .switches import switches_of
@@ -85,7 +85,7 @@ def _moves(project: Project, region: TrainingRegion) -> Iterator[Move]:
         yield Move(document.path, span, f"{message}; not changed automatically: {refusal}", evidence=evidence)
         return
     effect = f"choose by the machine; {EFFECTS[TARGET]}"
-    yield Move(document.path, span, message, effect, edits, evidence, unproved(project, region))
+    yield Move(document.path, span, message, effect, edits, evidence)
 
 
 def _by_setting(project: Project, region: TrainingRegion) -> Iterator[Move]:
