@@ -66,6 +66,7 @@ LEFT_OUT = {
     "nul.py": "null bytes",
     "tabs.py": "indent",
     "deep.ipynb": "nested too deeply",
+    "sentinels.ipynb": "reserves",
 }
 """Which of the files cannot be read, and a word of the reason; all others are."""
 
@@ -96,8 +97,8 @@ def test_a_hostile_file_is_read_or_left_out_with_a_reason(bombs: Mapping[str, An
     if wanted is None:
         assert [reason for reason in reasons if "not applied" not in reason] == []
     else:
-        assert len(reasons) == 1
-        assert wanted in reasons[0]
+        assert reasons
+        assert all(wanted in reason for reason in reasons)
         assert len(reasons[0]) < 300
         assert (bombs["project"] / name).read_bytes() == bombs["files"][name]
 

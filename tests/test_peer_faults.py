@@ -349,7 +349,7 @@ def test_a_named_link_out_of_the_folder_is_the_user_s_own_choice(run: Command, t
     assert (outside / "train.py").read_text() == (outside / "other.py").read_text() == LOOP
 
 
-IGNORED = (".venv", "venv", "env", "node_modules/x", "build", "dist", "site-packages", "pkg.egg-info", ".tox", "mine")
+IGNORED = (".venv", "venv", "node_modules/x", "build", "dist", "site-packages", "pkg.egg-info", ".tox", "mine")
 
 
 @pytest.mark.parametrize("folder", IGNORED)
