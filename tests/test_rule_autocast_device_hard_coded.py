@@ -15,7 +15,7 @@ from .rule_runs import findings, migrated, rule_of, written
 
 RULE = rule_of("autocast.autocast_device_hard_coded")
 DEPRECATED = rule_of("autocast.deprecated_cuda_amp")
-CHOSEN = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")\n'
+CHOSEN = 'device = torch.device("cuda" if torch.cuda.is_available() else "mps")\n'
 STEP = "def step(model, x):\n    with {}:\n        return model(x.to({}))\n"
 
 
@@ -26,15 +26,15 @@ def program(made: str, device: str = CHOSEN, used: str = "device", head: str = "
 FOLLOWED = {
     "a torch.device": (program('torch.autocast("cuda")'), "torch.autocast(device.type)"),
     "a text": (
-        program('torch.autocast("cuda")', 'device = "cuda" if torch.cuda.is_available() else "cpu"'),
+        program('torch.autocast("cuda")', 'device = "cuda" if torch.cuda.is_available() else "mps"'),
         "torch.autocast(device)",
     ),
     "a text with an index": (
-        program('torch.autocast("cuda")', 'device = "cuda:1" if torch.cuda.is_available() else "cpu"'),
+        program('torch.autocast("cuda")', 'device = "cuda:1" if torch.cuda.is_available() else "mps"'),
         "torch.autocast(torch.device(device).type)",
     ),
     "chosen by an if": (
-        program('torch.autocast("cuda")', 'device = "cpu"\nif torch.cuda.is_available():\n    device = "cuda"\n'),
+        program('torch.autocast("cuda")', 'device = "xpu"\nif torch.cuda.is_available():\n    device = "cuda"\n'),
         "torch.autocast(device)",
     ),
     "chosen by a function": (
@@ -46,20 +46,18 @@ FOLLOWED = {
         "torch.amp.autocast(device_type=device.type, dtype=torch.bfloat16)",
     ),
     "float16 stays off on a CPU": (
-        program('torch.autocast("cuda", torch.float16, enabled=True)'),
+        program(
+            'torch.autocast("cuda", torch.float16, enabled=True)',
+            CHOSEN + "if not torch.backends.mps.is_available():\n    device = torch.device('cpu')\n",
+        ),
         'torch.autocast(device.type, torch.float16, enabled=device.type != "cpu")',
     ),
     "a module of settings": (
         "import torch, settings\n" + STEP.format('torch.autocast("cuda")', "settings.DEVICE"),
         "torch.autocast(settings.DEVICE.type)",
     ),
-    "tested elsewhere": (
-        "import torch\nclass T:\n    def log(self):\n        return self.device.type == 'cuda'\n"
-        "    def step(self, x):\n        with torch.autocast('cuda'):\n            return self.m(x.to(self.device))\n",
-        "torch.autocast(self.device.type)",
-    ),
 }
-SETTINGS = {"settings.py": "import torch\nDEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')\n"}
+SETTINGS = {"settings.py": "import torch\nDEVICE = torch.device('cuda' if torch.cuda.is_available() else 'mps')\n"}
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
@@ -75,6 +73,13 @@ def test_the_region_follows_the_device(name: str, tmp_path: Path) -> None:
 
 
 SILENT = {
+    "falls back to the CPU": program(
+        'torch.autocast("cuda")', 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+    ),
+    "tested elsewhere": (
+        "import torch\nclass T:\n    def log(self):\n        return self.device.type == 'cuda'\n"
+        "    def step(self, x):\n        with torch.autocast('cuda'):\n            return self.m(x.to(self.device))\n"
+    ),
     "follows": program("torch.autocast(device.type)"),
     "guarded switch": program('torch.autocast("cuda", enabled=torch.cuda.is_available())'),
     "switch of a function": program(
@@ -117,19 +122,21 @@ def test_what_tests_pass_does_not_count(tmp_path: Path) -> None:
         "tests/test_second.py": passes.format("second", "'cuda:0'").replace("run", "run_too"),
     }
     assert not findings(RULE, written(tmp_path, files))
-    files["main.py"] = files["main.py"].replace("'cuda'", "'cuda:0' if first else 'cpu'")
+    files["main.py"] = files["main.py"].replace("'cuda'", "'cuda:0' if first else 'mps'")
     assert len(findings(RULE, written(tmp_path / "chosen", files))) == 2
 
 
-def test_an_option_can_be_anything(tmp_path: Path) -> None:
-    flag = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--device', default='cuda')\n"
+def test_an_option_can_be_anything_and_says_so_by_its_choices(tmp_path: Path) -> None:
+    flag = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--device', default='cuda'{})\n"
     source = flag + program('torch.autocast("cuda")', "args = p.parse_args()\n", "args.device")
-    project = written(tmp_path, {"train.py": source})
-    (finding,) = findings(RULE, project)
-    assert "args.device is chosen when the program runs" in finding.message
-    (region,) = autocasts(project)
+    open_ended = written(tmp_path / "open", {"train.py": source.format("")})
+    assert not findings(RULE, open_ended)
+    (region,) = autocasts(open_ended)
     moved = region.module.calls_by_name["to"][0].args[0]
-    assert {value.kind for value in devices_of(project, region.module, moved)} == {"cuda", OPEN}
+    assert {value.kind for value in devices_of(open_ended, region.module, moved)} == {"cuda", OPEN}
+    chosen = written(tmp_path / "chosen", {"train.py": source.format(", choices=['cuda', 'mps']")})
+    (finding,) = findings(RULE, chosen)
+    assert "args.device may be mps" in finding.message
 
 
 def test_mps_before_it_had_autocast(tmp_path: Path) -> None:

@@ -129,12 +129,6 @@ def asks_for_cuda(module: ModuleNames, test: ast.expr) -> bool:
     return isinstance(test, ast.Call) and module.qualified(test.func) == "torch.cuda.is_available"
 
 
-def is_cuda_or_other(values: Iterable[DeviceValue]) -> bool:
-    """Whether the source says that the device can be a CUDA GPU and can be another one."""
-    kinds = {value.kind for value in values}
-    return OPEN in kinds or ("cuda" in kinds and bool(kinds - {"cuda", ""}))
-
-
 def _constant(value: object) -> DeviceValue:
     if isinstance(value, str):
         return _written(value)

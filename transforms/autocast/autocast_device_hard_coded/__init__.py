@@ -2,9 +2,9 @@
 
 ## What goes wrong
 
-`torch.autocast("cuda")` in code that picks its device when it runs: on a CPU, on Apple's `mps` or on `xpu` the region
-has no effect, and each entry warns: `UserWarning: CUDA is not available or torch_xla is imported. Disabling autocast.`
-(before PyTorch 2.4: `User provided device_type of 'cuda', but CUDA is not available. Disabling`).
+`torch.autocast("cuda")` in code that can also choose another accelerator, such as Apple's `mps` or `xpu`: there the
+region has no effect, and each entry warns: `UserWarning: CUDA is not available or torch_xla is imported. Disabling
+autocast.` (before PyTorch 2.4: `User provided device_type of 'cuda', but CUDA is not available. Disabling`).
 
 `torch.autocast("cuda" if torch.cuda.is_available() else "cpu")` beside a device that is known: a run on the CPU of a
 machine with a GPU gets autocast for CUDA, which has no effect on CPU tensors. No warning at all.
@@ -32,9 +32,10 @@ is none on every device.
 
 ## Not flagged
 
-Projects that run on CUDA alone (`.cuda()`, `torch.device("cuda")`, kernels of their own that they compile for CUDA);
-regions behind a test of the device or with `enabled=` depending on it, or behind a switch that a constant keeps off;
-`enabled=False` and float32 islands; decorators; tests; devices of which nothing is known.
+Devices that are CUDA or the CPU, or that only an option names: where the region falls away on a CPU, the run is in
+float32, as it should be there. Projects that run on CUDA alone (`.cuda()`, `torch.device("cuda")`, kernels of their own
+that they compile for CUDA); regions behind a test of the device or with `enabled=` depending on it, or behind a switch
+that a constant keeps off; `enabled=False` and float32 islands; decorators; tests; devices of which nothing is known.
 """
 
 from __future__ import annotations
@@ -54,7 +55,6 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios, is_float32_island
 from ....codemod.torch.device_tests import asks_for_device, depends_on_device, needs_cuda
-from ....codemod.torch.devices import is_cuda_or_other
 from ....codemod.torch.dtypes import BF16
 from ....codemod.torch.imported import torch_at
 from .autocast_arguments import mistakes
@@ -83,7 +83,7 @@ def _on_another_device(project: Project, region: Autocast) -> Iterator[Finding]:
         return  # for old releases, beside a branch for the others
     if region.device == "cuda":
         device = device_around(project, region)
-        if device is not None and is_cuda_or_other(device.values) and not _is_meant_for_cuda(project, region):
+        if device is not None and device.can_be_cuda_or_accelerator and not _is_meant_for_cuda(project, region):
             message = f"autocast is for CUDA alone while {device.text} {where_it_may_be(device)}"
             yield _device_finding(project, region, device, f"{message}: elsewhere the region has no effect")
     elif region.device is None:

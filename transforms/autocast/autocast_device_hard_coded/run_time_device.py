@@ -29,6 +29,11 @@ class RegionDevice:
     def kinds(self) -> set[str]:
         return {value.kind for value in self.values}
 
+    @property
+    def can_be_cuda_or_accelerator(self) -> bool:
+        """Whether the source names CUDA and another accelerator; a CPU loses nothing with the region."""
+        return "cuda" in self.kinds and not self.kinds <= {"cuda", "cpu", "", OPEN}
+
     def type_text(self, torch: str) -> str:
         """Source text of its device type; ``torch`` is what that module is called there."""
         forms = {value.form for value in self.values}
