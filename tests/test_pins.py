@@ -26,6 +26,8 @@ ONE_LINE = [
     ("torch==2.1.0 --hash=sha256:00 \\", "2.1", "2.2"),
     ("Torch===2.1.0", "2.1", "2.2"),
     ("torch==1.13.*", "1.13", "1.14"),
+    ("https://example.org/whl/torch-1.13.1%2Bcu116-cp310-cp310-linux_x86_64.whl", "1.13.1", "1.14"),
+    ("torch @ https://example.org/torch-2.1.0-cp311-cp311-linux_x86_64.whl#sha256=00", "2.1", "2.2"),
 ]
 
 

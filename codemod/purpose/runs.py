@@ -54,6 +54,8 @@ class Run:
     """Whether it is a region of the CPU, whose autocast has lists of its own."""
     trainer: str = ""
     """The id of the framework that is told the precision; empty for a region in the project's own code."""
+    region: Autocast | None = None
+    """The autocast region that states the precision, if one does."""
 
     @property
     def dtypes(self) -> frozenset[Dtype]:
@@ -137,7 +139,7 @@ def _of_regions(project: Project) -> Iterator[Run]:
             place = Place(document.path, document.span(item.node), f"autocast can compute in {_named(regimes)} here")
             starts = starts_of(project, item.module)
             trains = not runs_without_gradients(item) and any(module in trained for module in starts)
-            yield Run(place, regimes, starts, trains, item.device == "cpu")
+            yield Run(place, regimes, starts, trains, item.device == "cpu", region=item)
 
 
 def _regimes_of(project: Project, item: Autocast) -> frozenset[str]:

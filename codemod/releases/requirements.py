@@ -66,6 +66,7 @@ def tier_of_extra(name: str) -> Tier:
 def _parsed(text: str) -> tuple[str, SpecifierSet, bool] | None:
     """(name, specifiers, whether only an extra asks for it) of a requirement; None when it is none."""
     cleaned = text.split(" #")[0].split(" --")[0].split(" -f ")[0].strip().rstrip(",").rstrip()
+    cleaned = _of_wheel(cleaned) or cleaned
     if not cleaned or cleaned[0] in "-#./" or len(cleaned) > _MAX_LENGTH:
         return None
     for attempt in (cleaned, _modern(cleaned)):
@@ -76,6 +77,16 @@ def _parsed(text: str) -> tuple[str, SpecifierSet, bool] | None:
         only_extra = found.marker is not None and "extra ==" in str(found.marker)
         return canonicalize_name(found.name), found.specifier, only_extra
     return None
+
+
+def _of_wheel(text: str) -> str:
+    """``torch==1.13.1+cu116`` for ``https://.../torch-1.13.1%2Bcu116-cp310-cp310-linux_x86_64.whl``; "" for others."""
+    address = text.partition(";")[0].split("#")[0].rpartition(" @ ")[2].strip()
+    if "://" not in address or not address.endswith(".whl"):
+        return ""
+    name, _, rest = address.rpartition("/")[2].replace("%2B", "+").partition("-")
+    version = rest.partition("-")[0]
+    return f"{name}=={version}" if name and version else ""
 
 
 def _modern(text: str) -> str:

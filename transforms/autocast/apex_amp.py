@@ -57,9 +57,17 @@ def _uses(module: ModuleNames) -> list[tuple[str, ast.Name | ast.Attribute]]:
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
             qualified = module.qualified(node)
             inner = isinstance(module.parents[node], ast.Attribute)
-            if qualified is not None and not inner and qualified.startswith((*PREFIXES, *OTHERS)):
+            ours = qualified is not None and not inner and qualified.startswith((*PREFIXES, *OTHERS))
+            if qualified is not None and ours and not _is_imported_again(module, node):
                 found.append((qualified, node))
     return sorted(found, key=lambda use: (use[1].lineno, use[1].col_offset))
+
+
+def _is_imported_again(module: ModuleNames, node: ast.Name | ast.Attribute) -> bool:
+    """Whether another import gives the same name to something else, such as ``import torch.cuda.amp as amp``."""
+    chain = attribute_chain(node) or [""]
+    imports = [item for item in module.scope_of(node).lookup(chain[0]) if item.kind == "import"]
+    return any(not (item.qualified or "").startswith("apex") for item in imports)
 
 
 def _is_one_choice(project: Project, module: ModuleNames, node: ast.expr) -> bool:

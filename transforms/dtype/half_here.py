@@ -23,6 +23,7 @@ from ...codemod.torch.autocast import autocasts_in
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from .atom_places import atom_places
 from .clashes import chain_of
+from .enclosed import can_be_inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms
         return Half(frozenset(dtype for dtype in dtypes if dtype is not None), False, why) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
-    runs = runs_of(project, module, node)
+    runs = [run for run in runs_of(project, module, node) if can_be_inside(project, run, module, node)]
     used = any(uses(project, run, module, node) for run in runs)
     named = frozenset(dtype for run in runs for dtype in run.dtypes)
     return Half(named, False, (*why, *(run.place for run in runs[:1])), used) if named else None

@@ -46,7 +46,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.imported import torch_for
 from ..half_here import Half, half_here
-from .named_classes import is_named
+from ..named_classes import is_named
 from .read_by import only_softmax_reads
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
