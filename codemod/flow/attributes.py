@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..torch.dtypes import FP32
+from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import FLOAT32_TABLES, OUTPUT_ATTRIBUTES
 from .classes import attribute_value, model_by_name
 from .frame import Frame
@@ -66,5 +67,9 @@ def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return UNKNOWN_VALUE
     text = ast.unparse(node)
     source = frame.source(node, f"{text} is followed")
-    made = Made.PLAIN if base.kind is Kind.MODULE else Made.FOLLOWED
-    return Value(Kind.DTYPE, (Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node, made=made),))
+    own = frame.own_weights
+    followed = base.kind is not Kind.MODULE
+    half = not followed or (own.can_be_half if own is not None else weights_can_be_half(frame.project))
+    made = Made.FOLLOWED if followed else Made.PLAIN
+    atom = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=half, source=source, expression=node, made=made)
+    return Value(Kind.DTYPE, (atom,))
