@@ -56,8 +56,9 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
     kept = project.fact(names_kept_in_float32)
     for meeting in meetings(project):
-        if is_join_of_activations(meeting) and meeting.node not in project.fact(_widening):
-            continue  # nothing is known to be raised by it: results are gathered, boxes are sorted
+        unread = is_join_of_activations(meeting) or _is_kept(meeting)
+        if unread and meeting.node not in project.fact(_widening):
+            continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         known = runs_in_half(project, meeting)
         if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept):
             continue
@@ -121,6 +122,13 @@ def _widening(project: Project) -> frozenset[ast.AST]:
 def is_join_of_activations(meeting: Meeting) -> bool:
     """A concatenation whose other operand is only known to have the model's dtype, not one that was asked for."""
     return meeting.mix == "promotes" and meeting.meant.atom.role in (Role.PARAMETER, Role.WEIGHTS)
+
+
+def _is_kept(meeting: Meeting) -> bool:
+    """``self.bounds = torch.cat(...)``: a concatenation that is stored away, for readers that are not looked at."""
+    statement = meeting.module.statement_of(meeting.node)
+    stored = isinstance(statement, ast.Assign) and all(isinstance(item, ast.Attribute) for item in statement.targets)
+    return meeting.mix == "promotes" and stored
 
 
 def names_kept_in_float32(project: Project) -> frozenset[str]:
