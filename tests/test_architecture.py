@@ -30,6 +30,7 @@ LAYERS = (
     ("purpose",),
     ("proof",),
     ("torch.weights", "torch.half_models", "torch.scaler_edits", "flow"),
+    ("trainers.parsers",),
     ("trainers.reading",),
     ("purpose.runs", "purpose.lightning", "purpose.entered"),
     ("trainers.writing",),
@@ -272,6 +273,7 @@ READING_SAFE = (
 
 NOT_PYTHON = {
     "codemod/purpose/files.py": "names of files",
+    "codemod/python/identifiers.py": "one name, into words",
     "codemod/trainers/framework_file.py": "the conditions of the tables",
     "codemod/trainers/reading/launch_flags.py": "shell variables in values",
     "codemod/trainers/reading/recognition.py": "patterns of the tables, against keys and command lines",
