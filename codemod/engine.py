@@ -255,7 +255,7 @@ def collide(one: Edit, other: Edit) -> bool:
     if isinstance(one.operation, ReplaceText) != isinstance(other.operation, ReplaceText):
         return True
     if isinstance(one.operation, ReplaceText) and isinstance(other.operation, ReplaceText):
-        return one.operation.start < other.operation.end and other.operation.start < one.operation.end
+        return _touch(one.operation, other.operation)
     if isinstance(one.operation, AddImport) or isinstance(other.operation, AddImport):
         return False
     mine, theirs = _span(one.operation), _span(other.operation)
@@ -263,6 +263,13 @@ def collide(one: Edit, other: Edit) -> bool:
         return False
     same = mine == theirs
     return same or mine.overlaps(theirs)
+
+
+def _touch(one: ReplaceText, other: ReplaceText) -> bool:
+    """Whether two edits change the same characters, or what one inserts stands where the other one begins or ends."""
+    if one.start == one.end or other.start == other.end:
+        return one.start <= other.end and other.start <= one.end
+    return one.start < other.end and other.start < one.end
 
 
 def _span(operation: Operation) -> Span:
