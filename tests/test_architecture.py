@@ -39,6 +39,7 @@ LAYERS = (
     ("processes",),
     ("engine",),
     ("plugins", "report"),
+    ("diagnosis",),
     ("applying",),
     ("settings",),
     ("screening",),
