@@ -38,6 +38,7 @@ LAYERS = (
     ("asking", "rehearsed"),
     ("processes",),
     ("engine",),
+    ("moving",),
     ("plugins", "report"),
     ("applying",),
     ("settings",),
