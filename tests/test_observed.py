@@ -202,7 +202,10 @@ def main():
         ("{", "is not an observation"),
         ('{"version": 9, "failures": []}', "update precfix"),
         ('{"version": 1, "failures": {}}', "failures is {}, not a list"),
-        ('{"version": 1, "failures": [{"filename": "../x.py"}]}', "is not a path below the project"),
+        (
+            '{"version": 1, "failures": [{"filename": "../x.py", "location": {"row": 1}}]}',
+            "is not a path below the project",
+        ),
         ('{"version": 1, "failures": [{"filename": "x.py", "location": {"row": -1, "column": 1}}]}', "row or column"),
         ('{"version": 1, "failures": [], "files": {"/etc/passwd": {}}}', "is not a path below the project"),
         ('{"version": 1, "failures": ' + "[" * 90 + "]" * 90 + "}", "nested too deeply"),
