@@ -10,19 +10,18 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.flow.analysis import flow_of
-from ...codemod.flow.frame import ASSUMED
-from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ...codemod.model import Place
-from ...codemod.purpose.regimes import speaks_of_precision
-from ...codemod.purpose.runs import runs_of, uses
-from ...codemod.python.names import FunctionNode, ModuleNames
-from ...codemod.python.paths import guards
-from ...codemod.source.project import Project
-from ...codemod.torch.autocast import autocasts_in
-from ...codemod.torch.dtypes import FP32, HALVES, Dtype
-from .atom_places import atom_places
-from .clashes import chain_of
+from ..flow.analysis import flow_of
+from ..flow.frame import ASSUMED
+from ..flow.lattice import Atom, Kind, Made, Role, Value
+from ..model import Place
+from ..purpose.regimes import speaks_of_precision
+from ..purpose.runs import runs_of, uses
+from ..python.names import FunctionNode, ModuleNames
+from ..python.paths import guards
+from ..source.project import Project
+from ..torch.autocast import autocasts_in
+from ..torch.dtypes import FP32, HALVES, Dtype
+from .atom_places import atom_places, chain_of
 from .enclosed import can_be_inside
 
 
