@@ -189,7 +189,8 @@ def main():
         operand(tmp_path, "net.py", "float32", "layer(|noise|)", born="torch.zeros"),
         operand(tmp_path, "net.py", "bfloat16", role="parameter"),
     ]
-    save(tmp_path, observation(tmp_path, [failure(tmp_path, "net.py", "layer(noise)", operands)]))
+    seen = failure(tmp_path, "net.py", "layer(noise)", operands, module_class="torch.nn.modules.linear.Linear")
+    save(tmp_path, observation(tmp_path, [seen]))
     [found] = checked(capfd, monkeypatch, tmp_path)
     assert (found["code"], found["location"]["row"]) == ("PF202", 7)
     assert sum("raises here" in each["message"] for each in found["evidence"]) == 1
