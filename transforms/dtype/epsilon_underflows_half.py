@@ -31,6 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.half.half_here import half_here
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.numbers import number_of
@@ -38,7 +39,6 @@ from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.half_models import half_model_made
-from .half_here import half_here
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
