@@ -59,7 +59,7 @@ WRAPPERS = ("FP16", "initialize", "Fp16", "prepare", "OSS", "ZeroRedundancy", "s
 
 def check(project: Project) -> Iterator[Finding]:
     words = (".half(", "float16", "autocast", "fp16")
-    if not any(True for _ in project.python_documents(words)):
+    if project.observation is None and not any(True for _ in project.python_documents(words)):
         return
     for document in project.checked_documents(("e-",), ("torch",), SMALL):
         yield from _tensors(project, names_of(project, document))
@@ -82,8 +82,7 @@ def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
         if half is not None and half.reached and FP16 in half.dtypes:
             document = module.document
             text = document.source(document.span(epsilon))
-            when = "" if half.certain else " as soon as autocast computes in float16"
-            message = f"{text} is zero in float16: {use} is not protected{when}"
+            message = f"{text} is zero in float16: {use} is not protected {half.when('float16')}".rstrip()
             yield rule.at(module, epsilon, message, half.why)
 
 

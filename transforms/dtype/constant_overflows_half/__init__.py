@@ -183,7 +183,7 @@ def _argument(call: ast.Call, keyword: str, index: int) -> ast.expr | None:
 def _finding(project: Project, write: Write, half: Half, overflows: list[Dtype]) -> Finding:
     names = " and ".join(dtype.name for dtype in overflows)
     error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"
-    when = "always" if half.certain else f"as soon as autocast computes in {names}"
+    when = half.when(names) or "always"
     message = f"{write.source} does not fit {names}: {when} this raises '{error}'"
     return rule.at(write.module, write.number, message, half.why, _fixes(project, write, half))
 

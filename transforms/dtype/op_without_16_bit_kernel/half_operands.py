@@ -126,7 +126,10 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     if not is_in_forward(project, item.module, item.node):
         return None
     half = half_here(project, item.module, node) or _handed_over(project, item, node)
-    return HalfOperand(node, half.dtypes, Origin.CAST if half.certain else Origin.AUTOCAST, half.why) if half else None
+    if half is None:
+        return None
+    origin = Origin.CAST if half.certain else Origin.CHOSEN if half.seen else Origin.AUTOCAST
+    return HalfOperand(node, half.dtypes, origin, half.why)
 
 
 def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | None:
