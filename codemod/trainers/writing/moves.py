@@ -87,6 +87,8 @@ def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> 
     """``move`` of one of the sources that a setting has; reported where a configuration decides instead."""
     if source in unused_defaults(found):
         return move.only_reported(OVERRIDDEN, aside=True)
+    if source.is_guessed:
+        return replace(move, aside=True)
     return move.only_reported(FALLBACK) if only_fallbacks(found) else move
 
 
