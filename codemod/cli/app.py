@@ -25,6 +25,7 @@ from .options import (
     path_named,
 )
 from .probe import probe
+from .rehearse import rehearse
 
 app = typer.Typer(
     name="precfix",
@@ -36,6 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(probe)
+app.command(context_settings={"allow_interspersed_args": False})(rehearse)
 
 
 @app.callback(invoke_without_command=True)
