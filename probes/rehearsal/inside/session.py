@@ -81,6 +81,10 @@ class Session:
     def module_path(self, frame: FrameType | None) -> str:
         return self.modules.path(frame)
 
+    def module_running(self, frame: FrameType | None) -> Any:
+        """The innermost module that runs; None where none does."""
+        return next(iter(self.modules.running(frame)), None)
+
     def on_device_text(self, text: str) -> str:
         """The error as the device words it."""
         if not self.settings.on.simulated or self.settings.on.type != "cuda":
