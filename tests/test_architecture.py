@@ -280,6 +280,7 @@ NOT_PYTHON = {
     "codemod/trainers/framework_file.py": "the conditions of the tables",
     "codemod/trainers/reading/launch_flags.py": "shell variables in values",
     "codemod/trainers/reading/recognition.py": "patterns of the tables, against keys and command lines",
+    "codemod/trainers/reading/stated_shell.py": "variables and their defaults in flags of shell texts",
     "codemod/trainers/reading/text_scopes.py": "references in values of configuration files",
     "codemod/trainers/writing/handed_values.py": "tests of shell scripts",
     "codemod/trainers/writing/moves.py": "names of checkpoints",
