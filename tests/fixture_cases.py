@@ -5,11 +5,12 @@ A case is a folder with an ``input/`` tree; fixtures/README.md describes it. Wha
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import tomlkit
 import yaml
 from precfix.codemod import engine
 from precfix.codemod.model import Finding, Place, Rule, Span
+from precfix.codemod.observed.observation import Observation
+from precfix.codemod.observed.observed_file import load_observation
 from precfix.codemod.outcome import Report, Skipped, Target
 from precfix.codemod.profiles.profile import Profile
 from precfix.codemod.profiles.profile_file import load as load_profile
@@ -30,9 +33,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FIXTURES = REPOSITORY / "fixtures"
 TARGET = Target("auto", "fixture")
 FINDINGS, DIFF, SETTINGS = "expected.findings.txt", "expected.diff", "settings.toml"
+OBSERVED = "observed.json"
 NOTHING = "nothing\n"
 """What ``expected.findings.txt`` holds for a look-alike: silence is an expectation too."""
-KNOWN_SETTINGS = {"select", "unsafe_fixes", "fix", "example", "variants", "run", "error", "profile", "to"}
+KNOWN_SETTINGS = {"select", "unsafe_fixes", "fix", "example", "variants", "run", "error", "profile", "to", "observed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Settings:
     """The target, as ``--to`` takes it; empty: the project's own regime."""
     profile: str = ""
     """The machine: a file of ``fixtures/profiles`` without its ending; empty: no machine is known."""
+    observed: bool = False
+    """Whether ``observed.json`` beside the input says what a rehearsal of it saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,14 @@ class Case:
         """The project at ``root``, on the machine of this case."""
         profile = profile_named(self.settings.profile) if self.settings.profile else None
         project = Project.open([root], profile=profile).with_frameworks(load_frameworks())
-        return project.with_target(self.settings.to or None)
+        project = project.with_target(self.settings.to or None)
+        return project.with_observation(self.observation()) if self.settings.observed else project
+
+    def observation(self) -> Observation:
+        """What was seen of the files as they lie in ``input``."""
+        found = load_observation(self.folder / OBSERVED)
+        files = {path: hashlib.sha256(data).hexdigest() for path, data in files_of(self.input).items()}
+        return replace(found, files=files)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules this case is about, of those that exist."""
@@ -146,6 +159,7 @@ def _settings(folder: Path) -> Settings:
         error=str(read.get("error", "")),
         profile=str(read.get("profile", "")),
         to=str(read.get("to", "")),
+        observed=bool(read.get("observed", False)),
     )
 
 

@@ -26,6 +26,7 @@ from .options import (
     MigrateFormat,
     MigrateFormatOption,
     NoCache,
+    ObservedOption,
     Output,
     Paths,
     ProfileOption,
@@ -52,6 +53,7 @@ class Request:
     paths: Sequence[Path]
     exclude: Sequence[str] | None = None
     profile: Path | None = None
+    observed: Path | None = None
     probe: bool = False
     to: Regime = Regime.AUTO
     select: str | None = None
@@ -86,6 +88,7 @@ class CheckRequest(Request):
     ignore: Ignore = ""
     exclude: Exclude = None
     profile: ProfileOption = None
+    observed: ObservedOption = None
     diff_base: DiffBase = None
     baseline: BaselineOption = None
     write_baseline: Annotated[Path | None, file("Write all present findings to this file, and exit with 0.")] = None
@@ -143,6 +146,7 @@ class MigrateRequest(Request):
     exclude: Exclude = None
     profile: ProfileOption = None
     probe: Annotated[bool, flag("Probe this machine first, and repair for it.", "--probe")] = False
+    observed: ObservedOption = None
     diff_base: DiffBase = None
     baseline: BaselineOption = None
     stdin_filename: StdinFilename = None

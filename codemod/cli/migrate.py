@@ -16,6 +16,7 @@ from ..source.documents import Document
 from ..source.project import Project
 from .answering import looked_at
 from .commands import MigrateRequest, words_of
+from .observations import tell_of_sight
 from .options import MigrateFormat
 from .output import (
     check_distinct,
@@ -33,7 +34,8 @@ from .output import (
 from .request import Opened, check_chosen, open_request, options_of, target_line
 
 DECIDING = (
-    "to", "unsafe_fixes", "select", "ignore", "exclude", "profile", "probe", "baseline", "isolated", "fix", "diff_base"
+    "to", "unsafe_fixes", "select", "ignore", "exclude", "profile", "probe", "observed", "baseline",
+    "isolated", "fix", "diff_base",
 )  # fmt: skip
 """The options on which it depends what is repaired; a report shows them in the command to type."""
 
@@ -56,6 +58,7 @@ def run_migrate(request: MigrateRequest) -> int:
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
     report = _measured(opened, opened.completed(_migrated(opened, request, terminal)))
     check_chosen(report, request.fix, opened.known)
+    tell_of_sight(opened.project, quiet=request.quiet, verbose=request.verbose)
     if request.preview and not request.interactive:
         looked_at(opened, request, report)
     for file in (request.output, request.patch, *(file for _, file in reports)):  # before anything is applied

@@ -211,6 +211,10 @@ ProfileOption = Annotated[
     Path | None,
     file("The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]"),
 ]
+ObservedOption = Annotated[
+    Path | None,
+    file("What `precfix rehearse --save` saw of the project.  [default: precfix-observed.json in the project]"),
+]
 DiffBase = Annotated[
     str | None, Value("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
 ]

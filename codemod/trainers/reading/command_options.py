@@ -23,7 +23,8 @@ def declared_options(
 ) -> Sequence[Option]:
     """The declarations of ``name``, seen from ``module``; with ``function`` only click options of that command."""
     if function is not None:
-        return [item for item in options_in(project, module).get(name, ()) if item.node in function.decorator_list]
+        listed = options_in(project, module).get(name, ())
+        return [item for item in listed if item.node in function.decorator_list or item.function is function]
     for other in connected_modules(project, module):
         if other is module or not purpose_of(other.document.path).is_left_alone:
             found = options_in(project, other).get(name)

@@ -39,9 +39,11 @@ class Knob:
     def text(self) -> str:
         return ast.unparse(self.node)
 
-    def literal(self, dtype: Dtype) -> Constant | None:
-        """The value that picks ``dtype``; None when the code knows no such value."""
-        return next((value for value, meant in self.meanings if meant == dtype), None)
+    def literal(self, dtype: Dtype, like: Constant = None) -> Constant | None:
+        """The value that picks ``dtype``, spelled as ``like`` is where the code knows it; None: it knows none."""
+        known = [value for value, meant in self.meanings if meant == dtype]
+        alike = [value for value in known if _spelling(value) == _spelling(like)]
+        return next(iter([*alike, *known]), None)
 
     def meaning(self, value: Constant) -> Dtype | None:
         """The dtype that ``value`` picks; a word for float32 that no branch names counts as one."""
@@ -56,6 +58,13 @@ class Knob:
     def sources(self, project: Project) -> tuple[Source, ...]:
         """Where the setting gets its values."""
         return sources(project, self.module, self.node)
+
+
+def _spelling(value: Constant) -> str:
+    """How a value names a dtype: ``fp16`` and ``bf16`` are alike, ``float16`` and ``bfloat16``."""
+    if not isinstance(value, str):
+        return type(value).__name__
+    return value.lower().replace("bfloat", "float").replace("bf16", "fp16")
 
 
 def knobs_of(

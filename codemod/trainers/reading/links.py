@@ -60,9 +60,11 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
     name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
     if name == "getattr" and len(arguments) >= 2 and module.qualified(arguments[0]) == "torch":
         return question.of(module, arguments[1])
-    if name in ("getattr", "get", "getenv") and read_of(module, node) is not None:
+    read = read_of(module, node) if name in ("getattr", "get", "getenv") else None
+    if read is not None:
         default = arguments[-1:] if len(arguments) >= (3 if name == "getattr" else 2) else []
-        fallen_back = [_of_kind(item, "parameter", "") for value in default for item in question.of(module, value)]
+        kind = "parameter" if read.of_environment else "fallback"
+        fallen_back = [_of_kind(item, kind, read.name) for value in default for item in question.of(module, value)]
         return [*_setting(question, module, node), *fallen_back]
     if name in SAME_VALUE and isinstance(func, ast.Attribute) and not arguments:
         return question.of(module, func.value)

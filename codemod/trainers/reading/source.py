@@ -12,10 +12,11 @@ from ...python.names import ModuleNames
 from ...torch.dtypes import TORCH_DTYPES, UNKNOWN, Constant, Dtype, Unknown
 from .configs import ConfigFile
 
-KINDS = ("constant", "argument", "parameter", "field", "option", "entry", "flag", "variable")
+KINDS = ("constant", "argument", "parameter", "fallback", "field", "option", "entry", "flag", "variable")
 """``constant``: a variable or attribute of the code · ``argument``: what a caller passes · ``parameter``: a default ·
-``field``: of a class body · ``option``: the default of a command-line option · ``entry``: of a configuration file ·
-``flag``: on a command line · ``variable``: of a shell or the environment."""
+``fallback``: of ``cfg.get("key", default)``, where a configuration may say otherwise · ``field``: of a class body ·
+``option``: the default of a command-line option · ``entry``: of a configuration file · ``flag``: on a command line ·
+``variable``: of a shell or the environment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +118,12 @@ def entry_source(config: ConfigFile, entry: Entry) -> Source:
     return Source(
         kind, config.document.path, config.span(entry), ".".join(map(str, entry.key)), value, entry.raw, config, entry
     )
+
+
+def only_fallbacks(found: Iterable[Source]) -> bool:
+    """Whether all that is known of a setting is what holds where the configuration does not name it."""
+    kinds = {item.kind for item in found}
+    return kinds == {"fallback"}
 
 
 def unused_defaults(found: Iterable[Source]) -> frozenset[Source]:
