@@ -18,7 +18,9 @@ ATTENTION = "aten::_scaled_dot_product"
 """Marked as random for their dropout; without dropout they are not."""
 
 
-def widened(storages: Storages, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def widened(
+    storages: Storages, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The same arguments with shadows for tensors and float64 for each floating dtype."""
     flat, spec = tree_flatten((args, kwargs))
     wide_args, wide_kwargs = tree_unflatten([_wide(storages, value) for value in flat], spec)

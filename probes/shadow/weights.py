@@ -93,7 +93,9 @@ class Weights:
         self._line = site[:2] if site else None
         with _disable_current_modes(), torch.no_grad():
             parameters = _parameters(optimizer)
-            scale = max((root_mean_square(self.storages.shadow(p.grad)) for p in parameters if p.grad is not None), default=0.0)
+            scale = max(
+                (root_mean_square(self.storages.shadow(p.grad)) for p in parameters if p.grad is not None), default=0.0
+            )
             for parameter in parameters:
                 self._look(parameter, scale)
 
