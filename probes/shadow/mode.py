@@ -27,11 +27,11 @@ class Watcher(Protocol):
         """``results`` have storages of their own and shadows."""
 
 
-class ShadowMode(TorchDispatchMode):
+class ShadowMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, every storage that the program computes has a shadow in ``storages``."""
 
     def __init__(self, storages: Storages, watchers: Iterable[Watcher]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.restarted: dict[str, int] = {}
         """Operations that could not be done in float64, and how often: shadows start anew behind them."""
         self._storages = storages

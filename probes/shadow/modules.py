@@ -86,7 +86,7 @@ class Modules:
                 layer.dtype = str(tensor.dtype).removeprefix("torch.")
         for tensor in _tensors(result):
             if tensor.requires_grad:
-                tensor.register_hook(self._gradient_of(layer))
+                tensor.register_hook(self._gradient_of(layer))  # type: ignore[no-untyped-call]
 
     def _gradient_of(self, layer: Layer) -> Callable[[Tensor], None]:
         def compare(gradient: Tensor) -> None:

@@ -62,6 +62,11 @@ class Shadowed:
     """The dtype of one real number in the storage."""
     origin: Origin = NOWHERE
 
+    @property
+    def gone(self) -> bool:
+        """Whether the program has let go of the storage."""
+        return bool(self.storage.expired())  # type: ignore[no-untyped-call]
+
 
 def is_followed(value: object) -> bool:
     """Whether ``value`` is a dense tensor of real or complex floating numbers."""
@@ -76,7 +81,7 @@ def _real(tensor: Tensor) -> torch.dtype:
 
 def _wide_copy(storage: torch.UntypedStorage, real: torch.dtype) -> Tensor:
     whole = torch.empty(0, dtype=real)
-    whole.set_(storage)  # type: ignore[call-overload]
+    whole.set_(storage)
     return whole.to(WIDE, copy=True)
 
 
@@ -100,7 +105,7 @@ class Storages:
     def entry(self, tensor: Tensor) -> Shadowed | None:
         """The shadow of the storage, where one is kept and fits the dtype that ``tensor`` sees in it."""
         kept = self._kept.get(self.key(tensor))
-        if kept is None or kept.storage.expired() or kept.real != _real(tensor):
+        if kept is None or kept.gone or kept.real != _real(tensor):
             return None
         return kept if kept.flat.numel() * kept.real.itemsize == tensor.untyped_storage().nbytes() else None
 
@@ -137,7 +142,7 @@ class Storages:
     def whole_of(self, key: int) -> tuple[Tensor, Tensor] | None:
         """The same for a storage by its key, while it is alive."""
         kept = self._kept.get(key)
-        if kept is None or kept.storage.expired():
+        if kept is None or kept.gone:
             return None
         storage = torch.UntypedStorage._new_with_weak_ptr(kept.storage.cdata)
         return None if storage is None else (_wide_copy(storage, kept.real), kept.flat)
@@ -145,7 +150,8 @@ class Storages:
     def _add(self, tensor: Tensor, flat: Tensor) -> Shadowed:
         self._made += 1
         if self._made % SWEEP_EVERY == 0:
-            self._kept = {key: kept for key, kept in self._kept.items() if not kept.storage.expired()}
-        added = Shadowed(StorageWeakRef(tensor.untyped_storage()), flat, _real(tensor))
+            self._kept = {key: kept for key, kept in self._kept.items() if not kept.gone}
+        reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        added = Shadowed(reference, flat, _real(tensor))
         self._kept[self.key(tensor)] = added
         return added
