@@ -187,4 +187,6 @@ def test_reports_say_the_same() -> None:
     assert {layer["name"] for layer in told["modules"]} >= {"Sequential", "Sequential.0"}
     assert "updates rounded away" in as_text(findings)
     html = page(findings, "a <title>")
-    assert "a &lt;title&gt;" in html and "Sequential.0" in html and "http" not in html
+    assert "a &lt;title&gt;" in html
+    assert "Sequential.0" in html
+    assert "http" not in html

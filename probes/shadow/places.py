@@ -31,7 +31,7 @@ NOISE = {
     Loss.LINE: 0.1,
     Loss.OUTPUT: 0.25,
 }
-"""Up to here a measure is what rounding does to healthy bfloat16 training; measured on the repaired example programs."""
+"""Up to here a measure is what rounding does to healthy bfloat16 training, as measured on repaired programs."""
 ORDER = tuple(Loss)
 """A cause before what follows from it: weights that do not move say more than gradients that are off."""
 

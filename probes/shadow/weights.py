@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.optim import optimizer as hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .measures import distance, progress, root_mean_square
 from .lines import Lines
+from .measures import distance, progress, root_mean_square
 from .places import NOISE, Loss, Place
 from .storages import WIDE, Line, Storages
 
