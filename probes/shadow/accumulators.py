@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,9 @@ class Accumulators:
 
     def __post_init__(self) -> None:
         self._sums: dict[int, Sum] = {}
+        self._once: set[int] = set()
+        """Storages that were written to a single time: most are, and need no copies."""
+        self.storages.on_sweep.append(self._forget)
         self._places: dict[tuple[Line | None, str], Place] = {}
 
     def before(self, func: OpOverload[..., Any], written: list[Tensor], given: list[Tensor]) -> None:
@@ -72,6 +75,10 @@ class Accumulators:
         entry = self.storages.entry(tensor)
         if name in RESETS or entry is None:
             self._sums.pop(key, None)
+            self._once.discard(key)
+            return
+        if key not in self._once:
+            self._once.add(key)
             return
         if known is None or known.real.numel() != entry.flat.numel():
             known = self._sums[key] = self._start(func, tensor)
@@ -80,6 +87,10 @@ class Accumulators:
         if known.rounds >= known.next:
             known.next = known.rounds + max(MIN_ROUNDS, known.rounds // 8)
             self._measure(key, known)
+
+    def _forget(self, alive: Collection[int]) -> None:
+        self._once.intersection_update(alive)
+        self._sums = {key: kept for key, kept in self._sums.items() if key in alive}
 
     def _start(self, func: OpOverload[..., Any], tensor: Tensor) -> Sum:
         site = self.lines.here()

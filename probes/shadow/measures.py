@@ -16,32 +16,53 @@ SMALL = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Distance:
-    """``error`` is the norm of the difference over the norm of the shadow; the others are shares of the elements."""
+class Harm:
+    """Shares of the elements."""
 
-    error: float
     vanished: float
     """Zero in the program, and not small in the shadow."""
     broken: float
     """Infinite or NaN in the program, finite in the shadow."""
 
 
-def distance(real: Tensor, shadow: Tensor, scale: float = 0.0) -> Distance:
-    """Compare elementwise; ``scale`` is a root mean square below which the shadow counts as noise itself."""
-    if not real.numel():
-        return Distance(0.0, 0.0, 0.0)
-    values, wide = _real(real.detach()).to(WIDE), _real(shadow)
+def harm(real: Tensor, shadow: Tensor) -> Harm:
+    """What underflow and overflow have done to a gradient."""
+    wide = _real(shadow)
     finite = torch.isfinite(wide)
-    sound = finite & torch.isfinite(values)
-    count = max(1, int(finite.sum()))
-    off = torch.where(sound, values - wide, 0.0)
-    base = torch.where(sound, wide, 0.0)
-    least = scale * math.sqrt(values.numel())
-    error = float(off.norm()) / max(float(base.norm()), least, FLOOR)
-    counts = finite & (wide.abs() > SMALL * root_mean_square(base))
+    counts = finite & (wide.abs() > SMALL * root_mean_square(wide[finite]))
+    values = _real(real.detach())
     vanished = int(((values == 0) & counts).sum()) / max(1, int(counts.sum()))
-    broken = int((finite & ~torch.isfinite(values)).sum()) / count
-    return Distance(min(error, 1e6), vanished, broken)
+    broken = int((finite & ~torch.isfinite(values)).sum()) / max(1, int(finite.sum()))
+    return Harm(vanished, broken)
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Of a difference, of the shadow, and how many elements they have."""
+
+    off: float
+    base: float
+    count: int
+
+    def error(self, scale: float = 0.0) -> float:
+        """Relative to the shadow, or to elements of the size ``scale`` where those are larger."""
+        return min(self.off / max(self.base, scale * math.sqrt(self.count), FLOOR), 1e6)
+
+    @property
+    def size(self) -> float:
+        """The root mean square of the shadow's elements."""
+        return self.base / math.sqrt(self.count) if self.count else 0.0
+
+
+def norms(real: Tensor, shadow: Tensor) -> Norms:
+    """Over the elements that are finite in both."""
+    wide = _real(shadow)
+    off = _real(real.detach()).to(WIDE, copy=True).sub_(wide)
+    both = float(off.norm()), float(wide.norm())
+    if math.isfinite(both[0]) and math.isfinite(both[1]):
+        return Norms(*both, off.numel())
+    sound = torch.isfinite(off) & torch.isfinite(wide)
+    return Norms(float(off[sound].norm()), float(wide[sound].norm()), off.numel())
 
 
 def _real(tensor: Tensor) -> Tensor:

@@ -96,9 +96,10 @@ def _leaves(tree: object) -> list[Any]:
 def _written(func: OpOverload[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
     """The tensors that the operation changes, by its schema; running statistics are not in every schema."""
     found: list[Tensor] = []
+    forward = not operation(func).endswith("backward")
     for position, argument in enumerate(func._schema.arguments):
         value = args[position] if position < len(args) else kwargs.get(argument.name)
         writes = argument.alias_info is not None and argument.alias_info.is_write
-        if writes or argument.name in ("running_mean", "running_var"):
+        if writes or (forward and argument.name in ("running_mean", "running_var")):
             found += tensors_in(value)
     return found

@@ -13,7 +13,7 @@ from torch.nn.modules import module as hooks
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
-from .measures import distance
+from .measures import norms
 from .places import Loss, Place
 from .storages import Storages, is_followed
 
@@ -97,7 +97,10 @@ class Modules:
 
     def _error(self, tensor: Tensor) -> float:
         entry = self.storages.entry(tensor)
-        return distance(tensor, self.storages.shadow(tensor)).error if entry is not None else 0.0
+        if entry is None:
+            return 0.0
+        known = entry.origin
+        return known.error if known.line is not None else norms(tensor, self.storages.shadow(tensor)).error()
 
 
 def _tensors(tree: object) -> list[Tensor]:

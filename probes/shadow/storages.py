@@ -6,7 +6,7 @@ the shadow of a tensor is the same window (sizes, strides, offset) of the shadow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -15,8 +15,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 WIDE = torch.float64
 """Autocast leaves float64 alone, so the shadow computes in it under any regime."""
-SWEEP_EVERY = 4096
-"""Storages made between two searches for dead ones: about as many as a training step of a small model makes."""
+SWEEP_EVERY = 1 << 26
+"""Bytes of shadows made between two searches for those whose storage is gone."""
+ENTRY = 1 << 12
+"""What an entry counts beside its numbers, so that many small ones are searched too."""
 
 
 Line = tuple[str, int]
@@ -38,14 +40,15 @@ class Origin:
     """Where the values of a storage come from.
 
     ``line`` wrote them, ``narrowed`` first rounded to 16 bits what they are made of, ``error`` is how far they were
-    from their shadow, ``introduced`` how much of it that line has added, and ``rounds`` are the sites of that line that
-    they have passed.
+    from their shadow, ``introduced`` how much of it that line has added, ``size`` their root mean square, and
+    ``rounds`` are the sites of that line that they have passed.
     """
 
     line: Line | None = None
     narrowed: Line | None = None
     error: float = 0.0
     introduced: float = 0.0
+    size: float = 0.0
     rounds: Mapping[Site, Round] = field(default_factory=dict)
 
 
@@ -96,7 +99,9 @@ class Storages:
 
     def __init__(self) -> None:
         self._kept: dict[int, Shadowed] = {}
-        self._made = 0
+        self._unswept = 0
+        self.on_sweep: list[Callable[[Collection[int]], None]] = []
+        """Told the keys of the storages that are alive."""
 
     def key(self, tensor: Tensor) -> int:
         """What two tensors share that show the same memory."""
@@ -147,10 +152,16 @@ class Storages:
         storage = torch.UntypedStorage._new_with_weak_ptr(kept.storage.cdata)
         return None if storage is None else (_wide_copy(storage, kept.real), kept.flat)
 
+    def _sweep(self) -> None:
+        self._unswept = 0
+        self._kept = {key: kept for key, kept in self._kept.items() if not kept.gone}
+        for told in self.on_sweep:
+            told(self._kept.keys())
+
     def _add(self, tensor: Tensor, flat: Tensor) -> Shadowed:
-        self._made += 1
-        if self._made % SWEEP_EVERY == 0:
-            self._kept = {key: kept for key, kept in self._kept.items() if not kept.gone}
+        self._unswept += flat.nbytes + ENTRY
+        if self._unswept > SWEEP_EVERY:
+            self._sweep()
         reference = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         added = Shadowed(reference, flat, _real(tensor))
         self._kept[self.key(tensor)] = added

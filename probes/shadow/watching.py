@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from .lines import Lines
-from .measures import astray, distance, root_mean_square
+from .measures import astray, norms
 from .places import Loss, Place
 from .storages import Line, Origin, Round, Site, Storages
 
@@ -72,11 +72,11 @@ class LineWatch:
         yield from self._worst.values()
         yield from self._stalled.values()
 
-    def _scale(self, func: OpOverload[..., Any], given: list[Tensor], result: Tensor) -> float:
+    def _scale(self, func: OpOverload[..., Any], given: list[Tensor], origins: list[Origin], result: Tensor) -> float:
         name = operation(func)
         if not given or name not in (*CANCELLING, *REDUCING, *PRODUCTS):
             return 0.0
-        sizes = [root_mean_square(self.storages.shadow(tensor)) for tensor in given]
+        sizes = [origin.size for origin in origins]
         size = max(sizes)
         if name in PRODUCTS:
             return float(sizes[-1] * sizes[-2] * math.sqrt(given[-2].shape[-1])) if len(given) > 1 else 0.0
@@ -92,14 +92,15 @@ class LineWatch:
             return
         origins = [self._origin(tensor) for tensor in given]
         shadow = self.storages.shadow(result)
-        error = distance(result, shadow, self._scale(func, given, result)).error
+        measured = norms(result, shadow)
+        error = measured.error(self._scale(func, given, origins, result))
         before = max((origin.error for origin in origins), default=0.0)
         here = max((origin.introduced for origin in origins if origin.line == line), default=0.0)
         introduced = min(error, max(0.0, error - before) + here)
         worst = max(origins, key=lambda origin: origin.error, default=Origin())
         since = worst.narrowed or (line if result.dtype in NARROW else None)
         rounds = self._rounds(func, site, result, origins)
-        entry.origin = Origin(line, since, distance(result, shadow).error, introduced, rounds)
+        entry.origin = Origin(line, since, measured.error(), introduced, measured.size, rounds)
         detail = f"{operation(func)} {tuple(result.shape)}: off by {error:.2g}, its input by {before:.2g}"
         place = Place(Loss.LINE, introduced, line=line, since=since, dtype=_short(result), detail=detail)
         if line not in self._worst or place.amount > self._worst[line].amount:
@@ -111,7 +112,8 @@ class LineWatch:
         origin = self.storages.origin(tensor)
         if origin.line is not None:
             return origin
-        return replace(origin, error=distance(tensor, self.storages.shadow(tensor)).error)
+        measured = norms(tensor, self.storages.shadow(tensor))
+        return replace(origin, error=measured.error(), size=measured.size)
 
     def _rounds(
         self, func: OpOverload[..., Any], site: Site, result: Tensor, origins: list[Origin]

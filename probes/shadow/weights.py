@@ -13,7 +13,7 @@ from torch.optim import optimizer as hooks
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .lines import Lines
-from .measures import distance, progress, root_mean_square
+from .measures import harm, progress, root_mean_square
 from .places import NOISE, Loss, Place
 from .storages import WIDE, Line, Storages
 
@@ -109,7 +109,7 @@ class Weights:
             return
         wide = self.storages.shadow(gradient)
         if root_mean_square(wide) >= NEGLIGIBLE * scale:
-            found = distance(gradient, wide)
+            found = harm(gradient, wide)
             weight.matters = True
             weight.vanished = max(weight.vanished, found.vanished)
             weight.broken = max(weight.broken, found.broken)
