@@ -33,6 +33,7 @@ LAYERS = (
     ("trainers.parsers",),
     ("trainers.reading",),
     ("purpose.runs", "purpose.lightning", "purpose.entered"),
+    ("half",),
     ("trainers.writing",),
     ("rewrite",),
     ("asking", "rehearsed"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.cli.rehearsed import report_rehearsal
 
 from .observed_files import failure, observation, operand, save, value
 from .test_cli import Run, precfix
@@ -188,7 +189,8 @@ def main():
         operand(tmp_path, "net.py", "float32", "layer(|noise|)", born="torch.zeros"),
         operand(tmp_path, "net.py", "bfloat16", role="parameter"),
     ]
-    save(tmp_path, observation(tmp_path, [failure(tmp_path, "net.py", "layer(noise)", operands)]))
+    seen = failure(tmp_path, "net.py", "layer(noise)", operands, module_class="torch.nn.modules.linear.Linear")
+    save(tmp_path, observation(tmp_path, [seen]))
     [found] = checked(capfd, monkeypatch, tmp_path)
     assert (found["code"], found["location"]["row"]) == ("PF202", 7)
     assert sum("raises here" in each["message"] for each in found["evidence"]) == 1
@@ -201,7 +203,10 @@ def main():
         ("{", "is not an observation"),
         ('{"version": 9, "failures": []}', "update precfix"),
         ('{"version": 1, "failures": {}}', "failures is {}, not a list"),
-        ('{"version": 1, "failures": [{"filename": "../x.py"}]}', "is not a path below the project"),
+        (
+            '{"version": 1, "failures": [{"filename": "../x.py", "location": {"row": 1}}]}',
+            "is not a path below the project",
+        ),
         ('{"version": 1, "failures": [{"filename": "x.py", "location": {"row": -1, "column": 1}}]}', "row or column"),
         ('{"version": 1, "failures": [], "files": {"/etc/passwd": {}}}', "is not a path below the project"),
         ('{"version": 1, "failures": ' + "[" * 90 + "]" * 90 + "}", "nested too deeply"),
@@ -227,3 +232,75 @@ def test_places_that_do_not_exist_are_passed_over(
     place["operands"][1]["born"] = [{"filename": "net.py", "row": 5000, "column": 7, "message": ""}]
     save(root, record)
     assert checked(capfd, monkeypatch, root) == []
+
+
+def reported(capfd: pytest.CaptureFixture[str], root: Path, record: dict[str, Any], **more: Any) -> tuple[int, str]:
+    saved = save(root.parent, record, "saved.json")
+    code = report_rehearsal(saved, root=root, color=False, **more)
+    return code, capfd.readouterr().out
+
+
+def test_the_report_of_a_rehearsal_tells_failures_only(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (root / "other.py").write_text("import torch\n\n\ndef f(x):\n    return torch.zeros(3, dtype='float16')\n")
+    training = {"losses": [2.5, None], "loss_dtypes": ["bfloat16"], "parameter_dtypes": {"float32": 3}}
+    record = observation(root, [of_linear(root, "self.fc(x)", "self.fc(|x|)")], training=training, notes=["eager"])
+    code, text = reported(capfd, root, record, verbose=True)
+    assert code == 1
+    assert text.count("net.py:14") == 2, "the finding and what was raised"
+    assert "other.py" not in text
+    assert "PF204 submodule-dtype x is float32 and the weights of self.fc are bfloat16" in text
+    assert (
+        "Rehearsed `python train.py --bf16` on a simulated a100: 3 optimizer steps, 1 place failed.\n"
+        "Losses (bfloat16): 2.5, not finite.\n"
+        "Tensors of weights: 3 float32; gradients: none; optimizer state: none.\n"
+        "  note: eager\n"
+    ) in text
+
+
+def test_the_report_has_what_no_rule_can_look_at(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    record = observation(root, [of_linear(root, "self.fc(x)", "self.fc(|x|)")])
+    (root / "net.py").write_text(MODEL + "\n")
+    code, text = reported(capfd, root, record, output_format="json")
+    found = json.loads(text)
+    assert [each["code"] for each in found["diagnostics"]] == ["PF901"]
+    assert (code, found["rehearsal"]["version"], found["rehearsal"]["failures"]) == (1, 1, 1)
+    code, text = reported(capfd, root, record, output_format="sarif")
+    assert [each["ruleId"] for each in json.loads(text)["runs"][0]["results"]] == ["PF901"]
+    assert reported(capfd, root, observation(root))[0] == 0
+
+
+NUMBERS = """import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def forward(self, scores, mask, found):
+        scores = found(scores)
+        scores = scores.masked_fill(mask, -1e9)
+        return torch.linalg.inv(scores), mask / torch.sqrt(scores + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "words"),
+    [
+        ("|scores|.masked_fill", "PF209", "in the rehearsal of `python train.py --bf16` this raises"),
+        ("inv(|scores|)", "PF211", "can be float16, for which linalg.inv has no kernel"),
+        ("sqrt(|scores| + 1e-8)", "PF210", "is not protected in the rehearsal of `python train.py --bf16`"),
+    ],
+)
+def test_a_tensor_that_was_seen_in_16_bits_is_16_bit_where_reading_tells_nothing(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    code: str,
+    words: str,
+) -> None:
+    (tmp_path / "net.py").write_text(NUMBERS)
+    save(tmp_path, observation(tmp_path, [], [value(tmp_path, "net.py", place, "float16")]))
+    [found] = checked(capfd, monkeypatch, tmp_path)
+    assert found["code"] == code
+    assert words in found["message"]
+    save(tmp_path, observation(tmp_path, [], [value(tmp_path, "net.py", place, "float16", "float32")]))
+    assert checked(capfd, monkeypatch, tmp_path) == []

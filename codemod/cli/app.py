@@ -14,6 +14,7 @@ from .for_typer import for_typer, taking
 from .options import COLOR, RULE_NAME, RULES_FORMAT, Argument, Color, RulesFormat, path_named
 from .output import show_markdown
 from .probe import probe
+from .rehearse import rehearse
 
 app = typer.Typer(
     name="precfix",
@@ -25,6 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(probe)
+app.command(context_settings={"allow_interspersed_args": False})(rehearse)
 
 
 @app.callback(invoke_without_command=True)

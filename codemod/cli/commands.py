@@ -140,6 +140,13 @@ class MigrateRequest(Request):
     patch: Annotated[
         Path | None, Value("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
     ] = None
+    prove: Annotated[
+        str | None,
+        Value(
+            "Rehearse this command on a copy before and after the fixes; leave out those that make it worse.",
+            metavar="-- COMMAND",
+        ),
+    ] = None
     allow_dirty: AllowDirty = False
     select: Select = None
     ignore: Ignore = ""

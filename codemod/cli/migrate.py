@@ -31,6 +31,7 @@ from .output import (
     view_of,
     write_bytes,
 )
+from .proof_shown import show_proof, with_proof
 from .request import Opened, check_chosen, open_request, options_of, target_line
 
 DECIDING = (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ..interactive.terminal import Terminal
     from ..report.frame import OutputLine
     from ..report.text import View
+    from .proving import Key, Proof
 
 
 def run_migrate(request: MigrateRequest) -> int:
@@ -53,13 +55,16 @@ def run_migrate(request: MigrateRequest) -> int:
     check_distinct([request.output, request.patch, *(file for _, file in reports)])
     terminal = _terminal(request) if request.interactive else None
     opened = open_request(request)
+    _check_proof(request)
     aims = opened.project.profile is not None or opened.project.target is not None
     if not request.quiet and (request.verbose or aims):
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
-    report = _measured(opened, opened.completed(_migrated(opened, request, terminal)))
+    proof = _proof(opened, request) if request.prove is not None else None
+    done = proof.report if proof is not None else _migrated(opened, request, terminal)
+    report = _measured(opened, opened.completed(done))
     check_chosen(report, request.fix, opened.known)
     tell_of_sight(opened.project, quiet=request.quiet, verbose=request.verbose)
-    if request.preview and not request.interactive:
+    if request.preview and not request.interactive and proof is None:
         looked_at(opened, request, report)
     for file in (request.output, request.patch, *(file for _, file in reports)):  # before anything is applied
         check_writable(file, opened.project, report)
@@ -72,12 +77,15 @@ def run_migrate(request: MigrateRequest) -> int:
     if request.patch is not None:
         write_bytes(diff_of(report, opened.project), request.patch)
     for chosen, file in reports:
-        _write(report, opened, replace(request, output_format=MigrateFormat(chosen), output=file))
-    _write(report, opened, request)
+        _write(report, opened, replace(request, output_format=MigrateFormat(chosen), output=file), proof)
+    _write(report, opened, request, proof)
+    if proof is not None and request.chosen_format is not MigrateFormat.JSON:
+        show_proof(proof, to_stdout=request.output is None and request.chosen_format is MigrateFormat.TEXT)
     if request.quiet or request.output is not None or request.chosen_format is not MigrateFormat.TEXT:
         tell_of_unread(report, opened.named)
     left = bool(report.changes) if request.preview else False
-    return exit_code(report, left or bool(report.remaining or report.off_target), opened.named)
+    still = proof is not None and proof.comparison.still_raises
+    return exit_code(report, left or still or bool(report.remaining or report.off_target), opened.named)
 
 
 def _measured(opened: Opened, report: Report) -> Report:
@@ -95,6 +103,23 @@ def _text_of(project: Project, change: FileChange) -> str:
     document = project.document(change.path)
     assert document is not None, "a file that was changed was read"
     return Document(change.path, document.kind, change.after).text
+
+
+def _check_proof(request: MigrateRequest) -> None:
+    if request.prove is not None and (request.is_stdin or request.interactive):
+        raise UsageError("--prove works neither on standard input nor with --interactive")
+
+
+def _proof(opened: Opened, request: MigrateRequest) -> Proof:
+    from .. import engine
+    from .proving import command_of, proof_of, without
+
+    allowed = options_of(opened, request.unsafe_fixes, request.fix)
+
+    def migrating(project: Project, out: frozenset[Key]) -> Report:
+        return engine.migrate(project, opened.rules, opened.target, replace(allowed, decide=without(out)))
+
+    return proof_of(opened.project, command_of(request.prove or ""), migrating)
 
 
 def _terminal(request: MigrateRequest) -> Terminal:
@@ -159,7 +184,7 @@ def _tell_of_stdin(report: Report, opened: Opened, request: MigrateRequest) -> N
     show(lines, sys.stderr, color=request.color.wanted)
 
 
-def _write(report: Report, opened: Opened, request: MigrateRequest) -> None:
+def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof | None = None) -> None:
     from ..report.text import show
 
     unsafe = bool(options_of(opened, request.unsafe_fixes).unsafe_fixes)
@@ -184,6 +209,7 @@ def _write(report: Report, opened: Opened, request: MigrateRequest) -> None:
             asked=request.interactive,
         )
         text = for_machines(chosen.value, report, opened.project, advice)
+        text = with_proof(text, proof) if proof is not None and chosen is MigrateFormat.JSON else text
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
 
 

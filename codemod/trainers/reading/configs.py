@@ -5,13 +5,15 @@ A here-document that writes ``config.env`` is a configuration of its own, and so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formats.opening import kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
 from ...model import Edit, Place, ReplaceText, Span
 from ...source.documents import Document, FileKind
+from ...source.magics import CONTINUED, MASK
+from ...source.notebook_cells import Magic
 from ...source.project import Project
 
 __all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
@@ -40,6 +42,7 @@ class ConfigFile:
         if self.within is None:
             return open_config(text, self.kind)
         start, end, literal = self.within
+        text = text if self.document.notebook is None else _unmasked(text)
         return open_within(text, start, end + len(text) - len(self.document.text), self.kind, literal=literal)
 
     @property
@@ -122,11 +125,30 @@ def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
 
 
 def _notebook_lines(document: Document) -> Iterator[ConfigFile]:
-    for magic in document.shell_lines:
-        start = document.offset(magic.row, magic.column)
-        end = start + len(magic.text)
+    """The commands of a notebook, each with the lines that continue it."""
+    plain = _unmasked(document.text)
+    for lines in _commands(document):
+        first, last = lines[0], lines[-1]
+        start = document.offset(first.row, first.column)
+        end = document.offset(last.row, last.column) + len(last.text)
         try:
-            text = open_within(document.text, start, end, "notebook")
+            text = open_within(plain, start, end, "notebook")
         except ConfigUnreadable:
             continue
         yield ConfigFile(document, text, document.path, "notebook", (start, end, True))
+
+
+def _commands(document: Document) -> Iterator[Sequence[Magic]]:
+    lines: list[Magic] = []
+    for magic in document.shell_lines:
+        if lines and not document.line(magic.row).lstrip(" \t\f").startswith(CONTINUED):
+            yield lines
+            lines = []
+        lines.append(magic)
+    if lines:
+        yield lines
+
+
+def _unmasked(text: str) -> str:
+    """A notebook's virtual module with blanks where lines are masked: every offset stays what it is."""
+    return text.replace(MASK, " " * len(MASK)).replace(CONTINUED, " " * len(CONTINUED))

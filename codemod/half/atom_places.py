@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...codemod.flow.lattice import Atom
-from ...codemod.model import Place
-from ...codemod.source.project import Project
-from .clashes import MAX_STEPS, chain_of
+from ..flow.lattice import Atom, Source
+from ..model import Place
+from ..source.project import Project
+
+MAX_STEPS = 4
+"""Steps of one evidence chain that are shown."""
+
+
+def chain_of(atom: Atom) -> list[Source]:
+    """The steps that gave an atom its dtype, oldest first."""
+    steps: list[Source] = []
+    source = atom.source
+    while source is not None:
+        steps.append(source)
+        source = source.before
+    return steps[::-1]
 
 
 def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:

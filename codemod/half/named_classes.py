@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.python.names import ModuleNames, Scope, names_of
-from ...codemod.source.documents import FileKind
-from ...codemod.source.project import Project
+from ..python.names import ModuleNames, Scope, names_of
+from ..source.documents import FileKind
+from ..source.project import Project
 
 SETTINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.NOTEBOOK, FileKind.SHELL)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.flow.analysis import flow_of
-from ...codemod.flow.classes import ProjectClass
-from ...codemod.purpose.entered import way_inside
-from ...codemod.purpose.runs import Run
-from ...codemod.python.callers import callers_of
-from ...codemod.python.names import FunctionNode, ModuleNames
-from ...codemod.source.project import Project
+from ..flow.analysis import flow_of
+from ..flow.classes import ProjectClass
+from ..purpose.entered import way_inside
+from ..purpose.runs import Run
+from ..python.callers import callers_of
+from ..python.names import FunctionNode, ModuleNames
+from ..source.project import Project
 from .named_classes import is_named
 
 

@@ -10,19 +10,19 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.flow.analysis import flow_of
-from ...codemod.flow.frame import ASSUMED
-from ...codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ...codemod.model import Place
-from ...codemod.purpose.regimes import speaks_of_precision
-from ...codemod.purpose.runs import runs_of, uses
-from ...codemod.python.names import FunctionNode, ModuleNames
-from ...codemod.python.paths import guards
-from ...codemod.source.project import Project
-from ...codemod.torch.autocast import autocasts_in
-from ...codemod.torch.dtypes import FP32, HALVES, Dtype
-from .atom_places import atom_places
-from .clashes import chain_of
+from ..flow.analysis import flow_of
+from ..flow.frame import ASSUMED
+from ..flow.lattice import Atom, Kind, Made, Role, Value
+from ..model import Place
+from ..purpose.regimes import speaks_of_precision
+from ..purpose.runs import runs_of, uses
+from ..python.names import FunctionNode, ModuleNames
+from ..python.paths import guards
+from ..python.seen import seen_of
+from ..source.project import Project
+from ..torch.autocast import autocasts_in
+from ..torch.dtypes import FP32, HALVES, Dtype
+from .atom_places import atom_places, chain_of
 from .enclosed import can_be_inside
 
 
@@ -37,6 +37,12 @@ class Half:
     why: tuple[Place, ...]
     reached: bool = True
     """Whether what makes it so is seen to use this code; else it only stands in a folder around it."""
+    seen: str = ""
+    """The rehearsal that nothing but tells of it, as a message says it."""
+
+    def when(self, names: str) -> str:
+        """In which runs it is of these types, for a message; empty for all."""
+        return "" if self.certain else self.seen or f"as soon as autocast computes in {names}"
 
 
 def half_here(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
@@ -46,13 +52,25 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr) -> Half | N
     value = flow_of(project).value_at(module, node, ASSUMED)
     atoms = value.atoms if value.kind is Kind.TENSOR else ()
     if not atoms:
-        return None
+        return _as_seen(project, module, node)
     if all(atom.dtype in HALVES and atom.made is not Made.AUTOCAST for atom in atoms):
         dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
         return Half(dtypes, True, atom_places(project, atoms))
     if all(_is_lowered(atom) for atom in atoms) and not _is_raised(project, module, node, atoms):
         return _under_autocast(project, module, node, atoms)
     return None
+
+
+def _as_seen(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    """What a rehearsal saw, where reading tells nothing: each time a 16-bit tensor."""
+    seen = seen_of(project)
+    names = seen.dtypes_of(module, node) if seen is not None else ()
+    dtypes = frozenset(dtype for dtype in HALVES if dtype.name in names)
+    if seen is None or not names or len(dtypes) < len(names):
+        return None
+    when = f"in the rehearsal of {seen.observation.name}"
+    place = module.place(node, f"it is {' or '.join(names)} {when}")
+    return Half(dtypes, False, (place,), seen=when)
 
 
 def _is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:

@@ -1,0 +1,129 @@
+"""The report of a rehearsal: each failure as a finding of the rule that knows it, in the usual formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model import Finding
+from ..outcome import Report
+from .commands import CheckRequest
+from .output import FOUND, for_machines, show_lines, view_of, write_bytes
+from .request import Opened, open_request, options_of
+
+if TYPE_CHECKING:
+    from ..observed.observation import Failure, Observation
+    from ..report.frame import OutputLine
+    from ..report.text import View
+
+UNEXPLAINED = "PF901"
+MAX_LOSSES = 8
+
+
+def report_rehearsal(
+    observed: Path,
+    *,
+    root: Path,
+    output_format: str = "text",
+    output: Path | None = None,
+    verbose: bool = False,
+    quiet: bool = False,
+    color: bool | None = None,
+) -> int:
+    """Write the report of a saved record; the exit code: 1 where something failed, else 0. Raises UsageError."""
+    opened = open_request(CheckRequest([root], observed=observed))
+    observation = opened.project.observation
+    assert observation is not None, "a record was read"
+    report = _of_failures(opened, observation)
+    if output_format == "text":
+        view = view_of(opened.project, quiet, verbose, False)
+        show_lines(_lines(report, observation, view, verbose=verbose), output, color)
+    else:
+        text = for_machines(output_format, report, opened.project)
+        text = _with_rehearsal(text, observation) if output_format == "json" else text
+        write_bytes(text.encode("utf-8", "backslashreplace"), output)
+    return FOUND if observation.failures else 0
+
+
+def _of_failures(opened: Opened, observation: Observation) -> Report:
+    """The findings that tell of a failure, and the failures of which none tells."""
+    from .. import engine
+    from ..rehearsed import is_told, seen_failures
+
+    report = opened.completed(engine.check(opened.project, opened.rules, opened.target, options_of(opened)))
+    found = seen_failures(opened.project, report.findings)
+    others = [each for each in observation.failures if not any(is_told(finding, each) for finding in found)]
+    findings = tuple(sorted((*found, *map(_untold, others)), key=lambda each: (each.path, each.span, each.code)))
+    return replace(report, findings=findings, remaining=findings, silenced=())
+
+
+def _untold(failure: Failure) -> Finding:
+    """A failure in a file that no rule looks at: one that changed while it ran, a notebook, a silenced place."""
+    text = " ".join(f"{failure.error_type}: {failure.error}".strip(": ").split())
+    return Finding(UNEXPLAINED, "observed-failure", f"this fails in the rehearsal: {text}", failure.path, failure.span)
+
+
+def _with_rehearsal(text: str, observation: Observation) -> str:
+    return json.dumps({**json.loads(text), "rehearsal": _as_data(observation)}, indent=2) + "\n"
+
+
+def _as_data(observation: Observation) -> dict[str, object]:
+    training = observation.training
+    return {
+        "version": 1,
+        "command": [*observation.command],
+        "torch": observation.torch,
+        "device": {"profile": observation.device, "simulated": observation.simulated},
+        "steps": observation.steps,
+        "ended": observation.ended,
+        "failures": len(observation.failures),
+        "losses": [*training.losses],
+        "parameter_dtypes": {**training.parameter_dtypes},
+        "gradient_dtypes": {**training.gradient_dtypes},
+        "optimizer_state_dtypes": {**training.optimizer_state_dtypes},
+        "skipped_steps": training.skipped_steps,
+        "notes": [*observation.notes],
+    }
+
+
+def _lines(report: Report, observation: Observation, view: View, *, verbose: bool) -> Iterator[OutputLine]:
+    from ..report.printable import printable
+    from ..report.tally import in_order
+    from ..report.text import finding_lines
+
+    for finding in in_order(report.findings):
+        yield from finding_lines(finding, view)
+    for line in _closing(observation):
+        yield ((printable(line), "text"),)
+    for note in observation.notes if verbose else ():
+        yield ((printable(f"  note: {note}"), "note"),)
+
+
+def _closing(observation: Observation) -> Iterator[str]:
+    training = observation.training
+    where = f"{'a simulated ' if observation.simulated else ''}{observation.device or 'device'}"
+    steps = f"{observation.steps} optimizer step{'s' if observation.steps != 1 else ''}"
+    number = len(observation.failures)
+    failed = f"{number} place{'s' if number != 1 else ''} failed" if number else "nothing failed"
+    yield f"Rehearsed {observation.name} on {where}: {steps}, {failed}."
+    if training.losses:
+        shown = ", ".join("not finite" if each is None else f"{each:.6g}" for each in training.losses[:MAX_LOSSES])
+        dtypes = f" ({', '.join(training.loss_dtypes)})" if training.loss_dtypes else ""
+        yield f"Losses{dtypes}: {shown}{', ...' if len(training.losses) > MAX_LOSSES else ''}."
+    parts = (
+        ("weights", training.parameter_dtypes),
+        ("gradients", training.gradient_dtypes),
+        ("optimizer state", training.optimizer_state_dtypes),
+    )
+    told = [f"{name}: {_counted(dtypes)}" for name, dtypes in parts]
+    if any(dtypes for _, dtypes in parts):
+        yield f"Tensors of {'; '.join(told)}."
+    if training.skipped_steps:
+        yield f"The gradient scaler skipped {training.skipped_steps} of them."
+
+
+def _counted(dtypes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(dtypes.items())) or "none"

@@ -1,0 +1,41 @@
+"""A rehearsal as a child process, for what needs its record: precfix itself runs nothing of a project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model import UsageError
+
+if TYPE_CHECKING:
+    from ..observed.observation import Observation
+
+
+def rehearsed(command: Sequence[str], folder: Path) -> Observation:
+    """What ``precfix rehearse`` sees of a command in a folder; raises UsageError where it cannot be rehearsed."""
+    from ..observed.observed_file import load_observation
+
+    with tempfile.TemporaryDirectory(prefix="precfix-observed-") as scratch:
+        saved = Path(scratch) / "observed.json"
+        done = subprocess.run(
+            [*_precfix(), "rehearse", "--save", str(saved), "--", *command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        if not saved.is_file():
+            said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
+            raise UsageError(f"the command cannot be rehearsed: {said.removeprefix('precfix: ')}")
+        return load_observation(saved)
+
+
+def _precfix() -> list[str]:
+    """This precfix, away from modules of the project where Python can be told so."""
+    safely = ["-P"] if sys.version_info >= (3, 11) else []
+    return [sys.executable, *safely, "-m", "precfix.codemod"]
