@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from precfix.probes.shadow.page import page
-from precfix.probes.shadow.places import Loss
-from precfix.probes.shadow.report import as_json, as_text
-from precfix.probes.shadow.shadow import Findings, Shadow
-from precfix.probes.shadow.storages import Storages
+from precfix.probes.rehearsal.inside.places import Places
+from precfix.probes.rehearsal.shadow.mode import ShadowMode
+from precfix.probes.rehearsal.shadow.page import page
+from precfix.probes.rehearsal.shadow.places import Findings, Loss
+from precfix.probes.rehearsal.shadow.report import as_text
+from precfix.probes.rehearsal.shadow.shadow import Shadow
+from precfix.probes.rehearsal.shadow.storages import Storages
 from torch import nn
 
 from .fixture_cases import REPOSITORY
@@ -48,7 +50,7 @@ def one_thread() -> Iterator[None]:
 
 
 def shadowed(program: Path) -> Findings:
-    with Shadow(program.parent) as shadow:
+    with Shadow(Places(str(program.parent))) as shadow:
         runpy.run_path(str(program), run_name="__main__")
         return shadow.findings()
 
@@ -109,7 +111,7 @@ def train(dtype: torch.dtype | None) -> None:
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16, torch.float16])
 def test_healthy_training_is_within_the_noise(dtype: torch.dtype | None) -> None:
-    with Shadow(REPOSITORY / "tests") as shadow:
+    with Shadow(Places(str(REPOSITORY / "tests"))) as shadow:
         train(dtype)
         findings = shadow.findings()
     assert findings.steps == 3
@@ -121,7 +123,7 @@ def test_healthy_training_is_within_the_noise(dtype: torch.dtype | None) -> None
 def test_the_program_computes_what_it_computes_alone() -> None:
     train(torch.bfloat16)
     alone = torch.rand(1)
-    with Shadow(REPOSITORY / "tests"):
+    with Shadow(Places(str(REPOSITORY / "tests"))):
         train(torch.bfloat16)
         beside = torch.rand(1)
     assert torch.equal(alone, beside)
@@ -129,8 +131,6 @@ def test_the_program_computes_what_it_computes_alone() -> None:
 
 def test_shadows_follow_views_and_in_place_operations() -> None:
     storages = Storages()
-    from precfix.probes.shadow.mode import ShadowMode
-
     with ShadowMode(storages, ()):
         sums = torch.zeros(4, dtype=torch.bfloat16)
         window = sums[1:3]
@@ -144,8 +144,6 @@ def test_shadows_follow_views_and_in_place_operations() -> None:
 
 def test_shadows_follow_complex_numbers() -> None:
     storages = Storages()
-    from precfix.probes.shadow.mode import ShadowMode
-
     with ShadowMode(storages, ()):
         pairs = torch.full((2, 2), 0.1, dtype=torch.float32)
         turned = torch.view_as_complex(pairs) * torch.polar(torch.ones(2), torch.full((2,), 0.5))
@@ -170,7 +168,7 @@ def test_steps_of_stochastic_rounding_are_not_lost() -> None:
                     weight.copy_(bits.view(torch.float32))
 
     optimizer = Rounding(model.parameters(), lr=1.0)
-    with Shadow(REPOSITORY / "tests") as shadow:
+    with Shadow(Places(str(REPOSITORY / "tests"))) as shadow:
         for _ in range(8):
             model(torch.randn(8, 64, dtype=torch.bfloat16)).float().square().mean().backward()
             optimizer.step()
@@ -181,11 +179,12 @@ def test_steps_of_stochastic_rounding_are_not_lost() -> None:
 
 def test_reports_say_the_same() -> None:
     findings = shadowed(REPOSITORY / "fixtures" / "shadow" / "updates-lost" / "before.py")
-    told = as_json(findings)
+    told = findings.as_json()
     assert json.loads(json.dumps(told)) == told
+    assert Findings.of_json(told).worst == findings.worst
     assert told["worst"][0]["loss"] == "updates rounded away"
     assert {layer["name"] for layer in told["modules"]} >= {"Sequential", "Sequential.0"}
-    assert "updates rounded away" in as_text(findings)
+    assert as_text(Findings.of_json(told)) == as_text(findings)
     html = page(findings, "a <title>")
     assert "a &lt;title&gt;" in html
     assert "Sequential.0" in html

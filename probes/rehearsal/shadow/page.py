@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from .modules import Layer
-from .places import Place
-from .shadow import Findings
+from .places import Findings, Layer, Place
 
 MAX_LAYERS = 2000
 """Rows drawn; a larger model's other layers are in the JSON."""

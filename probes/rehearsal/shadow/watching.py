@@ -13,8 +13,8 @@ from torch._ops import OpOverload
 
 from .lines import Lines
 from .measures import astray, norms
-from .places import Loss, Place
-from .storages import Line, Origin, Round, Site, Storages
+from .places import Line, Loss, Place
+from .storages import Origin, Round, Site, Storages
 
 NARROW = frozenset({torch.float16, torch.bfloat16})
 FEEDING = ("add", "sub", "rsub", "mul", "div", "lerp", "addcmul", "addcdiv", "where")

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .places import Line
+
 WIDE = torch.float64
 """Autocast leaves float64 alone, so the shadow computes in it under any regime."""
 SWEEP_EVERY = 1 << 26
@@ -21,8 +23,6 @@ ENTRY = 1 << 12
 """What an entry counts beside its numbers, so that many small ones are searched too."""
 
 
-Line = tuple[str, int]
-"""A file, relative to the root, and a line of it."""
 Site = tuple[str, int, int]
 """A line and the instruction in its code object: two additions of one line are two sites."""
 

@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .lines import Lines
 from .measures import harm, progress, root_mean_square
-from .places import NOISE, Loss, Place
-from .storages import WIDE, Line, Storages
+from .places import NOISE, Line, Loss, Place
+from .storages import WIDE, Storages
 
 MIN_STUCK = 0.05
 """Share of the elements that a step must leave where they are before lost updates are spoken of."""

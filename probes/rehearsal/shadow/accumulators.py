@@ -11,8 +11,8 @@ from torch._ops import OpOverload
 
 from .lines import Lines
 from .measures import astray
-from .places import Loss, Place
-from .storages import Line, Storages
+from .places import Line, Loss, Place
+from .storages import Storages
 from .watching import operation
 
 RESETS = frozenset({"zero_", "fill_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "trunc_normal_"})

@@ -14,20 +14,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
 from .measures import norms
-from .places import Loss, Place
+from .places import Layer, Loss, Place
 from .storages import Storages, is_followed
-
-
-@dataclass(slots=True)
-class Layer:
-    """The worst that was seen of one module over all steps; relative errors."""
-
-    name: str
-    kind: str
-    dtype: str = ""
-    input: float = 0.0
-    output: float = 0.0
-    gradient: float = 0.0
 
 
 @dataclass

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -13,49 +11,23 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ..inside.places import Places
 from .accumulators import Accumulators
 from .lines import Lines
 from .mode import ShadowMode
-from .modules import Layer, Modules
-from .places import Place
+from .modules import Modules
+from .places import Findings
 from .storages import Storages
 from .watching import LineWatch
 from .weights import Weights
-
-WORST = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """What was measured: the worst places first, then everything per module and parameter."""
-
-    places: tuple[Place, ...]
-    layers: tuple[Layer, ...]
-    losses: tuple[tuple[float, float], ...]
-    """The values that ``backward`` was called on, in the program and in the shadow."""
-    steps: int
-    restarted: tuple[tuple[str, int], ...]
-    seconds: float
-
-    @property
-    def worst(self) -> tuple[Place, ...]:
-        """At most ten places above the noise of rounding, causes before consequences.
-
-        Weights that lose the same at one line are one place.
-        """
-        groups: dict[object, list[Place]] = {}
-        for place in self.places:
-            if place.above_noise:
-                groups.setdefault((place.loss, place.line or place.name), []).append(place)
-        return tuple(replace(group[0], others=len(group) - 1) for group in groups.values())[:WORST]
 
 
 class Shadow:
     """A context in which every operation is done again in float64; ``findings`` may be asked within and after."""
 
-    def __init__(self, root: Path, modules: tuple[str, ...] = ("*",)) -> None:
+    def __init__(self, places: Places, modules: tuple[str, ...] = ("*",)) -> None:
         self._storages = Storages()
-        lines = Lines(root)
+        lines = Lines(places)
         self._watch = LineWatch(self._storages, lines)
         self._sums = Accumulators(self._storages, lines)
         self._mode = ShadowMode(self._storages, (self._watch, self._sums))
