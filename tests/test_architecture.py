@@ -294,7 +294,7 @@ def test_facts_and_rules_read_python_from_syntax_trees() -> None:
     assert reading - set(NOT_PYTHON) == set()
 
 
-INSIDE_THE_PROGRAM = ("probes/rehearsal/shadow/",)
+INSIDE_THE_PROGRAM = ("probes/rehearsal/inside/shadow/",)
 """What is imported only by the user's program, which has torch."""
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from precfix.probes.rehearsal.inside.places import Places
-from precfix.probes.rehearsal.shadow.mode import ShadowMode
-from precfix.probes.rehearsal.shadow.page import page
-from precfix.probes.rehearsal.shadow.places import Findings, Loss
-from precfix.probes.rehearsal.shadow.report import as_text
-from precfix.probes.rehearsal.shadow.shadow import Shadow
-from precfix.probes.rehearsal.shadow.storages import Storages
+from precfix.probes.rehearsal.inside.shadow.mode import ShadowMode
+from precfix.probes.rehearsal.inside.shadow.page import page
+from precfix.probes.rehearsal.inside.shadow.places import Findings, Loss
+from precfix.probes.rehearsal.inside.shadow.report import as_text
+from precfix.probes.rehearsal.inside.shadow.shadow import Shadow
+from precfix.probes.rehearsal.inside.shadow.storages import Storages
 from torch import nn
 
 from .fixture_cases import REPOSITORY
@@ -189,3 +192,24 @@ def test_reports_say_the_same() -> None:
     assert "a &lt;title&gt;" in html
     assert "Sequential.0" in html
     assert "http" not in html
+
+
+def test_rehearse_shadow_tells_the_worst_places(tmp_path: Path) -> None:
+    shutil.copy(REPOSITORY / "fixtures" / "shadow" / "updates-and-ema" / "before.py", tmp_path / "train.py")
+    command = [
+        sys.executable,
+        "-m",
+        "precfix.codemod",
+        "rehearse",
+        "--shadow-page",
+        "shadow.html",
+        "--save",
+        "seen.json",
+    ]
+    command += ["--steps", "4", "--", sys.executable, "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "updates rounded away: Linear.bias and 1 more, train.py:16 [bfloat16]" in done.stdout
+    assert "Linear" in (tmp_path / "shadow.html").read_text("utf-8")
+    saved = json.loads((tmp_path / "seen.json").read_text("utf-8"))
+    assert [place["loss"] for place in saved["shadow"]["worst"]] == ["updates rounded away", "accumulation stalls"]

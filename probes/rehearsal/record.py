@@ -34,6 +34,7 @@ class Record:
     modules: list[dict[str, Json]] = field(default_factory=list)
     failures: list[dict[str, Json]] = field(default_factory=list)
     training: dict[str, Json] = field(default_factory=dict)
+    shadow: dict[str, Json] | None = None
     notes: list[str] = field(default_factory=list)
 
     def dump(self) -> str:
@@ -64,6 +65,7 @@ class _Making:
             ended=run.ended or _ended(self.answers, run.status),
             error=next((str(each["error"]) for each in self.answers if each.get("error")), ""),
             training=dict(first.get("training", {})),
+            shadow=first.get("shadow"),
         )
         self.record.values = self._values()
         self.record.modules = self._modules()

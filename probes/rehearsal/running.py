@@ -37,6 +37,8 @@ class Rehearsal:
     memory_limit: int = 0
     """Bytes; 0 is no limit."""
     no_write: bool = False
+    shadow: tuple[str, ...] = ()
+    """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
     watch: Callable[[str], None] = lambda text: None
 
 
@@ -108,6 +110,7 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
         },
         "steps": rehearsal.steps,
         "no_write": rehearsal.no_write,
+        "shadow": list(rehearsal.shadow),
     }
     file = scratch / "settings.json"
     file.write_text(json.dumps(settings), "utf-8")

@@ -27,7 +27,7 @@ class Places:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
-        own = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        own = os.path.dirname(os.path.abspath(__file__))
         library = sysconfig.get_paths()
         self._foreign = tuple({own, library["stdlib"], library["platstdlib"], library["purelib"], library["platlib"]})
         self._users: dict[str, str] = {}

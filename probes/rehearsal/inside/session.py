@@ -49,6 +49,7 @@ class Session:
         self.tensor_devices = TensorDevices(self.functions)
         self.modules = Modules(self)
         self.ending = Ending(self)
+        self._shadow: Any = None
         self._dispatch = dispatch.Dispatch(self)
 
     def start(self) -> None:
@@ -59,6 +60,11 @@ class Session:
             simulate(self)
         for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending):
             part.install()
+        if self.settings.shadow:
+            from .shadow.shadow import Shadow
+
+            self._shadow = Shadow(self.places, tuple(self.settings.shadow))
+            self._shadow.__enter__()
         self.enter_thread()
 
     def function_mode(self) -> Any:
@@ -126,6 +132,8 @@ class Session:
 
     def flush(self) -> None:
         self.modules.collect()
+        if self._shadow is not None:
+            self.recorder.state["shadow"] = self._shadow.findings().as_json()
         try:
             self.recorder.write()
         except OSError as error:

@@ -6,12 +6,14 @@ the shadow of a tensor is the same window (sizes, strides, offset) of the shadow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .places import Line
 
@@ -69,6 +71,13 @@ class Shadowed:
     def gone(self) -> bool:
         """Whether the program has let go of the storage."""
         return bool(self.storage.expired())  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """What is computed within is ours: neither the shadow nor a recorder of the program looks at it."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction(), torch.no_grad():
+        yield
 
 
 def is_followed(value: object) -> bool:

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim import optimizer as hooks
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .lines import Lines
 from .measures import harm, progress, root_mean_square
 from .places import NOISE, Line, Loss, Place
-from .storages import WIDE, Storages
+from .storages import WIDE, Storages, unseen
 
 MIN_STUCK = 0.05
 """Share of the elements that a step must leave where they are before lost updates are spoken of."""
@@ -91,7 +90,7 @@ class Weights:
         self.steps += 1
         site = self.lines.here()
         self._line = site[:2] if site else None
-        with _disable_current_modes(), torch.no_grad():
+        with unseen():
             parameters = _parameters(optimizer)
             scale = max(
                 (root_mean_square(self.storages.shadow(p.grad)) for p in parameters if p.grad is not None), default=0.0
@@ -115,7 +114,7 @@ class Weights:
             weight.broken = max(weight.broken, found.broken)
 
     def _post(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
-        with _disable_current_modes(), torch.no_grad():
+        with unseen():
             for parameter in _parameters(optimizer):
                 self._compare(parameter)
         self.pause(False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..inside.places import Places
+from ..places import Places
 from .storages import Site
 
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
 from .measures import norms
 from .places import Layer, Loss, Place
-from .storages import Storages, is_followed
+from .storages import Storages, is_followed, unseen
 
 
 @dataclass
@@ -67,7 +66,7 @@ class Modules:
         if not any(fnmatchcase(name, pattern) for pattern in self.chosen):
             return
         layer = self.layers.setdefault(name, Layer(name, type(module).__name__))
-        with _disable_current_modes():
+        with unseen():
             layer.input = max([layer.input, *(self._error(tensor) for tensor in _tensors(args))])
             for tensor in _tensors(result):
                 layer.output = max(layer.output, self._error(tensor))
@@ -78,7 +77,7 @@ class Modules:
 
     def _gradient_of(self, layer: Layer) -> Callable[[Tensor], None]:
         def compare(gradient: Tensor) -> None:
-            with _disable_current_modes():
+            with unseen():
                 layer.gradient = max(layer.gradient, self._error(gradient))
 
         return compare

@@ -9,15 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
-from ..inside.places import Places
+from ..places import Places
 from .accumulators import Accumulators
 from .lines import Lines
 from .mode import ShadowMode
 from .modules import Modules
 from .places import Findings
-from .storages import Storages
+from .storages import Storages, unseen
 from .watching import LineWatch
 from .weights import Weights
 
@@ -53,7 +52,7 @@ class Shadow:
 
     def findings(self) -> Findings:
         """All that is known until now."""
-        with _disable_current_modes(), torch.no_grad():
+        with unseen():
             self._sums.names = self._gradient_names()
             found = (*self._weights.places(), *self._sums.places(), *self._watch.places(), *self._modules.places())
         places = tuple(sorted(found, key=lambda place: place.rank))
@@ -77,7 +76,7 @@ class Shadow:
         def watched(tensors: Any, *args: Any, **kwargs: Any) -> None:
             site = self._weights.lines.here()
             self._weights.backward = site[:2] if site else None
-            with _disable_current_modes():
+            with unseen():
                 for loss in [tensors] if isinstance(tensors, Tensor) else tensors:
                     if loss.numel() == 1 and self._storages.entry(loss) is not None:
                         self._losses.append((float(loss.detach()), float(self._storages.shadow(loss))))
