@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,29 @@ def test_losses_are_compared_in_the_narrowest_dtype() -> None:
     assert Comparison(of(1.0, "float32"), of(1.01, "bfloat16")).apart == ()
     assert Comparison(of(1.0, "float32"), of(1.01, "float32")).apart == (1,)
     assert Comparison(of(1.0, "float32"), of(1.2, "bfloat16")).apart == (1,)
+
+
+def test_a_program_that_dies_of_something_else_is_told_before_anything_is_changed(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = Observation(("python", "train.py"), ended="error", error="the program died: no such file: data.bin")
+    monkeypatch.setattr(proving, "rehearsed", lambda command, where: died)
+    done = precfix(capfd, monkeypatch, "migrate", ".", "--allow-dirty", "--prove", "python train.py")
+    assert (done.code, (root / "train.py").read_text()) == (2, PROGRAM)
+    assert "does not get through without any fix: the program died: no such file: data.bin" in done.err
+
+
+def test_a_fix_that_ends_the_program_is_taken_out(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import torch\n\na = 1.0  # mistake\ne = 5.0\n"
+    (root / "train.py").write_text(text)
+
+    def run(command: Sequence[str], where: Path) -> Observation:
+        now = (where / "train.py").read_text()
+        return replace(seen(now), ended="error", steps=1, error="KeyError: 'x'") if "5.5" in now else seen(now)
+
+    monkeypatch.setattr(proving, "rehearsed", run)
+    done = precfix(capfd, monkeypatch, "migrate", ".", "--unsafe-fixes", "--allow-dirty", "--prove", "python train.py")
+    assert (root / "train.py").read_text() == "import torch\n\na = 1.5  # mistake\ne = 5.0\n"
+    assert "Taken out: TT101 change at train.py:4: with it the run ends after 1 step: KeyError: 'x'" in done.out

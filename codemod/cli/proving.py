@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..applying.copying import copy_of, write_changes
 from ..model import Finding, Fix, UsageError
-from ..observed.comparing import Comparison, same_losses
+from ..observed.comparing import DIED, Comparison, same_losses
 from ..outcome import Report
 from .rehearsing import rehearsed
 
@@ -63,6 +63,9 @@ class _Prover:
         self.command, self.migrating = command, migrating
         self.runs = 0
         self.before = self._rehearse(project, None)
+        if self.before.ended in DIED:
+            reason = self.before.error or self.before.ended
+            raise UsageError(f"--prove: the command does not get through without any fix: {reason}")
         self.project = project if project.observation is not None else project.with_observation(self.before)
         self.draws_anew: bool | None = None
         self._reports: dict[frozenset[Key], tuple[Report, Observation]] = {}

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 def rehearsed(command: Sequence[str], folder: Path) -> Observation:
     """What ``precfix rehearse`` sees of a command in a folder; raises UsageError where it cannot be rehearsed."""
+    from ..observed.comparing import DIED
     from ..observed.observed_file import load_observation
 
     with tempfile.TemporaryDirectory(prefix="precfix-observed-") as scratch:
@@ -32,7 +34,11 @@ def rehearsed(command: Sequence[str], folder: Path) -> Observation:
         if not saved.is_file():
             said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise UsageError(f"the command cannot be rehearsed: {said.removeprefix('precfix: ')}")
-        return load_observation(saved)
+        observation = load_observation(saved)
+        if observation.ended not in DIED:
+            return observation
+        said = (done.stdout.strip() or done.stderr.strip()).splitlines()
+        return replace(observation, error=said[-1] if said else observation.error)
 
 
 def _precfix() -> list[str]:
