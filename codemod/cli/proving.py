@@ -122,13 +122,14 @@ class _Prover:
         with copy_of(project.root) as copy:
             if report is not None:
                 write_changes(copy, report.changes)
-            return rehearsed(_in_copy(self.command, project.root, copy), _folder_in(project.root, copy))
+            seen = rehearsed(_in_copy(self.command, project.root, copy), copy, _folder_in(project.root))
+            return replace(seen, command=self.command)
 
 
-def _folder_in(root: Path, copy: Path) -> Path:
-    """Where the command runs: the folder of the copy that stands for the current one, else its top."""
+def _folder_in(root: Path) -> str:
+    """Where the command runs: in the current folder, where that is a part of the project, else at its top."""
     here = Path.cwd().resolve()
-    return copy / here.relative_to(root) if here.is_relative_to(root) else copy
+    return str(here.relative_to(root)) if here.is_relative_to(root) else "."
 
 
 def _in_copy(command: Sequence[str], root: Path, copy: Path) -> list[str]:
