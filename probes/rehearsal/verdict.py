@@ -20,26 +20,26 @@ _LIMITS = {
 
 def exit_code(record: Record) -> int:
     """0: nothing raised; 1: something would; 3: the program did not get to its steps for another reason."""
-    if record.failures or _training(record, "first_nonfinite"):
+    if record.failures:
         return RAISED
     if record.ended in ("error", "interrupted") or (record.ended in ("time", "memory") and record.steps == 0):
         return DIED
     return NOTHING
 
 
-def _training(record: Record, key: str) -> Any:
-    return record.training.get(key)
-
-
 def failure_lines(record: Record) -> Iterator[str]:
     """Each failure with what stands behind it."""
     for failure in record.failures:
-        yield f"{_where(failure)}: {failure['error_type']}: {failure['error']}{_said(failure)}"
+        yield f"{_where(failure)}: {_what(failure)}{_said(failure)}"
         for operand in failure["operands"]:
             shape = ", ".join(str(size) for size in operand["shape"])
             yield f"    {operand['dtype']} ({shape}) on {operand['device']}"
             for step in operand["born"]:
                 yield f"        {step['filename']}:{step['row']}:{step['column']}: {step['message']}"
+
+
+def _what(failure: Mapping[str, Any]) -> str:
+    return f"{failure['error_type']}: {failure['error']}" if failure["error_type"] else str(failure["error"])
 
 
 def _where(failure: Mapping[str, Any]) -> str:
@@ -75,6 +75,8 @@ def closing(record: Record, run: Run) -> str:
 
 
 def _last_line(run: Run) -> str:
+    if run.status == -9:
+        return "it was killed, as happens where memory runs out"
     if run.status < 0:
         return f"signal {-run.status} ended it"
     return next(iter(reversed(tail(run.errors))), "") or f"exit code {run.status}"

@@ -81,7 +81,7 @@ class Failures:
             "place": place_of(place),
             "phase": self.phase(),
             "step": session.step,
-            "operands": [self._operand(each) for each in operands[:8]],
+            "operands": [self.operand(each) for each in operands[:8]],
             "module": session.module_path(sys._getframe(1)),
             "autocast": session.autocast(),
             "assumed": self.assumed,
@@ -90,7 +90,18 @@ class Failures:
             self.assumed = True
             session.flush()
 
-    def _operand(self, tensor: Any) -> Any:
+    def nonfinite(self, entry: dict[str, Any], place: Any, phase: str) -> None:
+        """The training has gone wrong without an exception."""
+        session = self.session
+        known = {"kind": "nonfinite", "error_type": "", "place": place_of(place), "phase": phase, "step": session.step}
+        whole = {**known, **entry, "assumed": self.assumed}
+        if session.recorder.training["first_nonfinite"] is None:
+            session.recorder.training["first_nonfinite"] = {**whole, "count": 1}
+        session.recorder.failure(("nonfinite",), whole)
+        session.flush()
+
+    def operand(self, tensor: Any) -> Any:
+        """A tensor as data."""
         birth = self.session.births.of(tensor)
         known = {"dtype": dtype_name(tensor.dtype), "shape": [int(size) for size in tensor.shape]}
         on_device = self.session.tensor_devices.on_device(tensor)
