@@ -189,7 +189,8 @@ def main():
         operand(tmp_path, "net.py", "float32", "layer(|noise|)", born="torch.zeros"),
         operand(tmp_path, "net.py", "bfloat16", role="parameter"),
     ]
-    save(tmp_path, observation(tmp_path, [failure(tmp_path, "net.py", "layer(noise)", operands)]))
+    seen = failure(tmp_path, "net.py", "layer(noise)", operands, module_class="torch.nn.modules.linear.Linear")
+    save(tmp_path, observation(tmp_path, [seen]))
     [found] = checked(capfd, monkeypatch, tmp_path)
     assert (found["code"], found["location"]["row"]) == ("PF202", 7)
     assert sum("raises here" in each["message"] for each in found["evidence"]) == 1
@@ -202,7 +203,10 @@ def main():
         ("{", "is not an observation"),
         ('{"version": 9, "failures": []}', "update precfix"),
         ('{"version": 1, "failures": {}}', "failures is {}, not a list"),
-        ('{"version": 1, "failures": [{"filename": "../x.py"}]}', "is not a path below the project"),
+        (
+            '{"version": 1, "failures": [{"filename": "../x.py", "location": {"row": 1}}]}',
+            "is not a path below the project",
+        ),
         ('{"version": 1, "failures": [{"filename": "x.py", "location": {"row": -1, "column": 1}}]}', "row or column"),
         ('{"version": 1, "failures": [], "files": {"/etc/passwd": {}}}', "is not a path below the project"),
         ('{"version": 1, "failures": ' + "[" * 90 + "]" * 90 + "}", "nested too deeply"),
@@ -263,3 +267,40 @@ def test_the_report_has_what_no_rule_can_look_at(root: Path, capfd: pytest.Captu
     code, text = reported(capfd, root, record, output_format="sarif")
     assert [each["ruleId"] for each in json.loads(text)["runs"][0]["results"]] == ["PF901"]
     assert reported(capfd, root, observation(root))[0] == 0
+
+
+NUMBERS = """import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def forward(self, scores, mask, found):
+        scores = found(scores)
+        scores = scores.masked_fill(mask, -1e9)
+        return torch.linalg.inv(scores), mask / torch.sqrt(scores + 1e-8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "words"),
+    [
+        ("|scores|.masked_fill", "PF209", "in the rehearsal of `python train.py --bf16` this raises"),
+        ("inv(|scores|)", "PF211", "can be float16, for which linalg.inv has no kernel"),
+        ("sqrt(|scores| + 1e-8)", "PF210", "is not protected in the rehearsal of `python train.py --bf16`"),
+    ],
+)
+def test_a_tensor_that_was_seen_in_16_bits_is_16_bit_where_reading_tells_nothing(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    code: str,
+    words: str,
+) -> None:
+    (tmp_path / "net.py").write_text(NUMBERS)
+    save(tmp_path, observation(tmp_path, [], [value(tmp_path, "net.py", place, "float16")]))
+    [found] = checked(capfd, monkeypatch, tmp_path)
+    assert found["code"] == code
+    assert words in found["message"]
+    save(tmp_path, observation(tmp_path, [], [value(tmp_path, "net.py", place, "float16", "float32")]))
+    assert checked(capfd, monkeypatch, tmp_path) == []

@@ -100,7 +100,7 @@ def _applied(frame: Frame, node: ast.Call, failure: Failure) -> Value | None:
     held = _attribute_of_self(frame, node)
     if held is not None and held.kind is Kind.MODULE and held.detail is not None:
         return held
-    if not _is_called(node, failure):
+    if not _is_called(frame, node, failure):
         return None
     root, _, name = failure.module_class.rpartition(".")
     layer = TorchLayer(name) if root.startswith("torch.nn.") and name in LAYERS else None
@@ -115,9 +115,11 @@ def _attribute_of_self(frame: Frame, node: ast.Call) -> Value | None:
     return frame.analysis.attributes(owner).get(chain[1])
 
 
-def _is_called(node: ast.Call, failure: Failure) -> bool:
-    """Whether a module is called: its own weights were an operand, and it is no function of a library."""
-    return any(each.is_owned for each in failure.operands) and _is_sayable(_called(node))
+def _is_called(frame: Frame, node: ast.Call, failure: Failure) -> bool:
+    """Whether a module of a library is called: it was running, and weights were an operand."""
+    root = failure.module_class.rpartition(".")[0]
+    is_own = root in ("", "__main__") or frame.project.python_path(root, frame.module.path) is not None
+    return not is_own and any(each.is_owned for each in failure.operands) and _is_sayable(_called(node))
 
 
 def _called(node: ast.Call) -> ast.expr:

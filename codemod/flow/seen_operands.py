@@ -66,14 +66,26 @@ def operation_at(module: ModuleNames, node: ast.expr) -> Operation | None:
 
 def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:
     by_span = {each.span: each for each in failure.operands if each.span is not None}
+    by_name = {name: each for each in failure.operands for name in each.names}
     found = []
     for item in _expressions(module, node):
-        operand = by_span.get(module.document.span(item))
+        operand = by_span.get(module.document.span(item)) or by_name.get(ast.unparse(item))
         dtypes = seen.dtypes_of(module, item)
         dtype = operand.dtype if operand is not None else dtypes[0] if len(dtypes) == 1 else ""
         if dtype in FLOATING:
             found.append(Taken(item, dtype, operand or _operand_of(failure, dtype)))
-    return found
+    return found or _only_argument(module, node, failure)
+
+
+def _only_argument(module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:
+    """The one argument of a module is the one tensor that it does not own."""
+    given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+    given = [each for each in given if not isinstance(each, ast.Constant | ast.Starred | ast.List | ast.Tuple)]
+    free = [each for each in failure.operands if not each.is_owned and each.dtype in FLOATING]
+    owned = any(each.is_owned for each in failure.operands)
+    if len(given) != 1 or len(free) != 1 or not owned or operation_at(module, node) is not None:
+        return []
+    return [Taken(given[0], free[0].dtype, free[0])]
 
 
 def _operand_of(failure: Failure, dtype: str) -> SeenOperand | None:

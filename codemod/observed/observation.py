@@ -59,6 +59,8 @@ class SeenOperand:
     """``parameter`` or ``buffer`` where a module owns it; ``argument``, ``other`` or empty elsewhere."""
     span: Span | None = None
     """The expression of the failing call that is this tensor."""
+    names: tuple[str, ...] = ()
+    """What it is called where the call stands: ``x``, ``self.scale``."""
 
     @property
     def is_owned(self) -> bool:

@@ -99,13 +99,19 @@ def _value(read: JsonObject) -> SeenValue:
     )
 
 
+def _has_place(read: JsonObject) -> bool:
+    """Whether it stands in a file of the user: what happens in libraries alone has no place."""
+    return read.rest.get("location") is not None or bool(read.rest.get("row"))
+
+
 def _failure(read: JsonObject) -> Failure:
+    placed = _has_place(read)
     autocast = read.object("autocast")
     is_open = autocast.flag("enabled") or False
     return Failure(
         kind=read.word("kind", FailureKind, FailureKind.OTHER),
-        path=_path(read.text("filename")),
-        span=_span(read),
+        path=_path(read.text("filename")) if placed else "",
+        span=_span(read) if placed else Span(1, 1, 1, 1),
         error=read.text("error")[:MAX_TEXT],
         error_type=read.text("error_type")[:MAX_TEXT],
         op=read.text("op"),
@@ -125,9 +131,10 @@ def _operand(read: JsonObject) -> SeenOperand:
         dtype=read.text("dtype"),
         shape=_numbers(read, "shape"),
         device=read.text("device"),
-        born=tuple(_birth(each) for each in _bounded(read, "born", MAX_BIRTHS)),
+        born=tuple(_birth(each) for each in _bounded(read, "born", MAX_BIRTHS) if _has_place(each))[::-1],
         role=read.text("role"),
-        span=_span(read) if read.rest.get("location") is not None else None,
+        span=_span(read) if _has_place(read) else None,
+        names=read.texts("names"),
     )
 
 

@@ -32,6 +32,7 @@ class Parameter:
     default: ast.expr | None
     negated: tuple[str, ...] = ()
     """Flags that switch it off: ``--no-amp``."""
+    annotation: ast.expr | None = None
 
 
 def command_parameters(module: ModuleNames) -> Iterator[Parameter]:
@@ -93,7 +94,7 @@ def _parameters(module: ModuleNames, function: FunctionNode) -> Iterator[Paramet
         if not negated:
             negated = tuple(f"--no-{flag[2:]}" for flag in flags if flag.startswith("--"))
         plain = tuple(dict.fromkeys(flag for flag in flags if flag not in negated))
-        yield Parameter(function, parameter.arg, plain, default, negated)
+        yield Parameter(function, parameter.arg, plain, default, negated, parameter.annotation)
 
 
 def _defaults(function: FunctionNode) -> dict[str, ast.expr]:

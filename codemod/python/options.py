@@ -54,6 +54,26 @@ class Option:
     function: ast.AST | None = None
     """The function whose parameter it is."""
 
+    is_truth: bool = False
+    """Whether its value is a truth value that is given as a word."""
+
+    def is_on_with(self, flag: str) -> bool:
+        """The value of a switch where ``flag`` stands on the command line."""
+        return flag not in self.negated if self.negated else not self.switch
+
+    def flag_for(self, value: bool) -> str:
+        """The flag that gives a switch this value; empty where it has to be left out for that."""
+        flags = self.negated if self.negated and not value else self.flags
+        if not self.negated and value == bool(self.switch):
+            return ""
+        return next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+
+    @property
+    def value_when_absent(self) -> bool:
+        """The value of a switch that is left out."""
+        default = self.default.value if isinstance(self.default, ast.Constant) else self.switch
+        return default if isinstance(default, bool) else bool(self.switch)
+
     @property
     def is_setting(self) -> bool:
         """Whether the declaration alone tells a setting from any other attribute of a class."""
@@ -142,7 +162,40 @@ def _flags(module: ModuleNames) -> Iterator[Option]:
             switch = SWITCHES.get(_text(given.get("action")))
             if switch is None and negated:
                 switch = False
-            yield Option(module, call, "option", name, flags, given.get("default"), choices, switch, negated)
+            default = given.get("default")
+            is_truth = switch is None and (_is_truth(default) or _text_of(given.get("type")) == "bool")
+            yield Option(
+                *(
+                    module,
+                    call,
+                    "option",
+                    name,
+                    flags,
+                    default,
+                    choices or _choices(given.get("type")),
+                    switch,
+                    negated,
+                ),
+                is_truth=is_truth,
+            )
+
+
+def _is_truth(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _text_of(node: ast.expr | None) -> str:
+    return ast.unparse(node) if node is not None else ""
+
+
+def _choices(kind: ast.expr | None) -> tuple[ast.expr, ...]:
+    """Every value of ``click.Choice([...])``, or of an annotation ``Literal[...]``."""
+    if isinstance(kind, ast.Call) and (attribute_chain(kind.func) or [""])[-1] == "Choice" and kind.args:
+        listed = kind.args[0]
+        return tuple(listed.elts) if isinstance(listed, ast.List | ast.Tuple | ast.Set) else ()
+    if isinstance(kind, ast.Subscript) and (attribute_chain(kind.value) or [""])[-1] == "Literal":
+        return tuple(kind.slice.elts) if isinstance(kind.slice, ast.Tuple) else (kind.slice,)
+    return ()
 
 
 def _negated(module: ModuleNames, action: ast.expr | None, spelled: Sequence[str]) -> tuple[str, ...]:
@@ -170,12 +223,12 @@ def _defined(module: ModuleNames) -> Iterator[Option]:
 def _parameters(module: ModuleNames) -> Iterator[Option]:
     """Parameters of functions that fire, typer, tyro or jsonargparse make a command line of."""
     for item in command_parameters(module):
-        is_truth = isinstance(item.default, ast.Constant) and isinstance(item.default.value, bool)
-        negated = item.negated if is_truth else ()
+        is_truth = _is_truth(item.default)
         yield Option(
-            *(module, item.function, "option", item.name, item.flags, item.default),
-            negated=negated,
+            *(module, item.function, "option", item.name, item.flags, item.default, _choices(item.annotation)),
+            negated=item.negated if is_truth else (),
             function=item.function,
+            is_truth=is_truth,
         )
 
 
@@ -193,7 +246,11 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             if isinstance(value, ast.Call) and (attribute_chain(value.func) or [""])[-1] in FIELD_CALLS:
                 default = default_of_declaration(value)
             flags = (f"--{name}", f"--{name.replace('_', '-')}") if isinstance(statement, ast.AnnAssign) else ()
-            yield Option(module, statement, "field", name, flags, default)
+            annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+            yield Option(
+                *(module, statement, "field", name, flags, default, _choices(annotation)),
+                is_truth=_is_truth(default) or _text_of(annotation) == "bool",
+            )
 
 
 def _nodes(module: ModuleNames) -> Iterator[Option]:

@@ -11,9 +11,10 @@ from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.half_classes import weights_in_half
 from ...codemod.flow.half_runs import meetings_in_half
-from ...codemod.flow.lattice import Atom, Made, Role, Source
+from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
+from ...codemod.half.atom_places import MAX_STEPS, chain_of
 from ...codemod.model import Place
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
@@ -39,8 +40,6 @@ NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
 MOVING = ("device", "non_blocking", "memory_format", "copy")
 """Arguments of ``to`` that say nothing about a dtype."""
 LOSSES = ("loss", "criterion")
-MAX_STEPS = 4
-"""Steps of one evidence chain that are shown."""
 
 
 def clashes(project: Project, family: Family) -> Iterator[Meeting]:
@@ -265,16 +264,6 @@ def is_device(node: ast.expr) -> bool:
         return True
     text = ast.unparse(node).lower()
     return "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
-
-
-def chain_of(atom: Atom) -> list[Source]:
-    """The steps that gave an atom its dtype, oldest first."""
-    steps: list[Source] = []
-    source = atom.source
-    while source is not None:
-        steps.append(source)
-        source = source.before
-    return steps[::-1]
 
 
 def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:

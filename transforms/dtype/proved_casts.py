@@ -11,13 +11,14 @@ from ...codemod.flow.containers import LISTS
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role, Value
 from ...codemod.flow.ownership import owns_parameters
+from ...codemod.half.atom_places import chain_of
 from ...codemod.proof.needs import Known, Need
 from ...codemod.python.functions import FunctionTarget, called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.tables.layers import LAYERS
-from .clashes import MOVING, chain_of, is_device
+from .clashes import MOVING, is_device
 from .seen_clashes import owns_as_seen, rests_on_sight
 
 ONLY_TENSORS = (

@@ -46,7 +46,7 @@ def check(project: Project) -> Iterator[Finding]:
         if failure not in known and project.is_checked(failure.path):
             module = seen.module_of(failure)
             if module is not None and _stands_in(project, failure):
-                evidence = tuple(_births(project, seen, failure))
+                evidence = tuple(dict.fromkeys(_births(project, seen, failure)))
                 yield rule.found(Place(failure.path, failure.span, _message(seen, failure)), evidence)
 
 

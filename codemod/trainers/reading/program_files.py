@@ -33,6 +33,12 @@ def script_of(project: Project, path: str, script: str) -> str | None:
     return None
 
 
+def words_of_script(command: CommandLine) -> tuple[str, ...]:
+    """The words behind the script: those before it are its launcher's."""
+    words = command.words
+    return words[words.index(command.script) + 1 :] if command.script in words else words
+
+
 def file_named(project: Project, near: str, word: str) -> str | None:
     """The project's file that a word on a command line (or in a file) names."""
     base, _, inner = word.partition("/")
@@ -93,7 +99,7 @@ def _reads(project: Project) -> Iterator[tuple[Interface, str]]:
         for command in config.text.commands if config.is_shell else ():
             interface = interface_of_line(project, config.document.path, command)
             if interface is not None and interface.is_typed:
-                for word in _files_of(interface, command.words):
+                for word in _files_of(interface, words_of_script(command)):
                     path = file_named(project, config.document.path, word)
                     if path is not None:
                         yield interface, path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...formats.text import Entry
@@ -42,12 +42,20 @@ class Source:
     """For a branch of ``"fp16" if args.amp else "no"``: the test that picks it."""
     quote: str = ""
     """For ``"bfloat16" if supported() else "float16"``, whose value is that of its first branch: how it quotes."""
+    respelling: Callable[[Constant], Edit] | None = None
+    """How another value is written, where that is not a matter of replacing this one."""
+    is_guessed: bool = False
+    """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
 
     def place(self, message: str) -> Place:
         return Place(self.path, self.span, message)
 
     def respelled(self, value: Constant) -> Edit:
         """The edit that writes ``value`` here in the present style. Raises EditRefused."""
+        if self.is_guessed:
+            raise EditRefused(f"nothing is seen to read {self.path}")
+        if self.respelling is not None:
+            return self.respelling(value)
         if self.config is not None and self.entry is not None:
             if isinstance(value, Dtype | Unknown):
                 raise EditRefused("a configuration file holds no dtypes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .naming import class_of, names_of, role_of
 from .recorder import born, place_of
 from .tensors import cast_all, dtype_name, float_dtypes
 
@@ -70,6 +71,7 @@ class Failures:
     def record(self, kind: str, error: BaseException, operation: str, operands: Any, place: Any = None) -> None:
         """One failure, once per place, operation and text."""
         session = self.session
+        frame = session.places.frame(sys._getframe(1)) if place is None else None
         place = place or session.places.here(2)
         text = session.on_device_text(str(error))
         key = (kind, operation, place, tuple(dtype_name(each.dtype) for each in operands))
@@ -81,8 +83,9 @@ class Failures:
             "place": place_of(place),
             "phase": self.phase(),
             "step": session.step,
-            "operands": [self.operand(each) for each in operands[:8]],
+            "operands": [self.operand(each, frame) for each in operands[:8]],
             "module": session.module_path(sys._getframe(1)),
+            "module_class": class_of(session.module_running(sys._getframe(1))),
             "autocast": session.autocast(),
             "assumed": self.assumed,
         }
@@ -100,10 +103,11 @@ class Failures:
         session.recorder.failure(("nonfinite",), whole)
         session.flush()
 
-    def operand(self, tensor: Any) -> Any:
+    def operand(self, tensor: Any, frame: Any = None) -> Any:
         """A tensor as data."""
         birth = self.session.births.of(tensor)
         known = {"dtype": dtype_name(tensor.dtype), "shape": [int(size) for size in tensor.shape]}
+        known |= {"role": role_of(self.torch, tensor), "names": names_of(tensor, frame)}
         on_device = self.session.tensor_devices.on_device(tensor)
         return {**known, "device": self.session.devices.kind if on_device else "cpu", "born": born(birth)}
 

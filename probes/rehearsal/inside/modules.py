@@ -57,17 +57,22 @@ class Modules:
 
     def path(self, frame: FrameType | None) -> str:
         """``model.layers.0.fc``: the innermost running module, named as the outermost one knows it."""
+        running = self.running(frame)
+        if not running:
+            return ""
+        inner, outer = running[0], running[-1]
+        name = next((name for name, each in outer.named_modules() if each is inner), "")
+        return f"{type(outer).__name__}.{name}" if name else type(inner).__name__
+
+    def running(self, frame: FrameType | None) -> list[Any]:
+        """The modules whose ``forward`` runs, innermost first."""
         running: list[Any] = []
         while frame is not None:
             own = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
             if isinstance(own, self.torch.nn.Module) and (not running or running[-1] is not own):
                 running.append(own)
             frame = frame.f_back
-        if not running:
-            return ""
-        inner, outer = running[0], running[-1]
-        name = next((name for name, each in outer.named_modules() if each is inner), "")
-        return f"{type(outer).__name__}.{name}" if name else type(inner).__name__
+        return running
 
     def collect(self) -> None:
         """The dtypes that instances of the user's classes own by now."""

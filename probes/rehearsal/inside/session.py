@@ -89,6 +89,10 @@ class Session:
     def module_path_here(self) -> str:
         return self.modules.path(sys._getframe(1))
 
+    def module_running(self, frame: FrameType | None) -> Any:
+        """The innermost module that runs; None where none does."""
+        return next(iter(self.modules.running(frame)), None)
+
     def on_device_text(self, text: str) -> str:
         """The error as the device words it."""
         if not self.settings.on.simulated or self.settings.on.type != "cuda":
