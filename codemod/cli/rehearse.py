@@ -33,6 +33,7 @@ class Format(str, Enum):
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
 
 
 def rehearse(
@@ -100,19 +101,18 @@ def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
 
 
 def _shown(record: Record, run: Run, output_format: Format, verbose: bool) -> int:
-    from ...probes.rehearsal.verdict import DIED, closing, exit_code, failure_lines, tail
+    from ...probes.rehearsal.verdict import DIED, closing, exit_code, tail
     from ..report.printable import printable
+    from .rehearsed import report_rehearsal
 
     code = exit_code(record)
     if verbose:
         _pass_on(run)
     elif code == DIED:
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
-    if output_format is Format.JSON:
-        sys.stdout.write(record.dump())
-    else:
-        lines = [*failure_lines(record), *(f"note: {note}" for note in record.notes)]
-        print("\n".join(printable(line) for line in [*lines, closing(record, run)]), flush=True)
+    report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+    if output_format is Format.TEXT:
+        print(printable(f"Rehearsed: {closing(record, run)}."), flush=True)
     return code
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .record import Record
@@ -25,37 +25,6 @@ def exit_code(record: Record) -> int:
     if record.ended in ("error", "interrupted") or (record.ended in ("time", "memory") and record.steps == 0):
         return DIED
     return NOTHING
-
-
-def failure_lines(record: Record) -> Iterator[str]:
-    """Each failure with what stands behind it."""
-    for failure in record.failures:
-        yield f"{_where(failure)}: {_what(failure)}{_said(failure)}"
-        for operand in failure["operands"]:
-            shape = ", ".join(str(size) for size in operand["shape"])
-            yield f"    {operand['dtype']} ({shape}) on {operand['device']}"
-            for step in operand["born"]:
-                yield f"        {step['filename']}:{step['row']}:{step['column']}: {step['message']}"
-
-
-def _what(failure: Mapping[str, Any]) -> str:
-    return f"{failure['error_type']}: {failure['error']}" if failure["error_type"] else str(failure["error"])
-
-
-def _where(failure: Mapping[str, Any]) -> str:
-    at = failure["location"]
-    return f"{failure['filename']}:{at['row']}:{at['column']}" if at else "outside of the project's files"
-
-
-def _said(failure: Mapping[str, Any]) -> str:
-    parts = [f"in the {failure['phase']} pass" if failure["phase"] in ("forward", "backward") else failure["phase"]]
-    if failure["module"]:
-        parts.append(f"module {failure['module']}")
-    if failure["autocast"]["enabled"]:
-        parts.append(f"autocast to {failure['autocast']['dtype']}")
-    if failure["assumed"]:
-        parts.append("assuming that what is above was cast away")
-    return f" ({', '.join(parts)})"
 
 
 def closing(record: Record, run: Run) -> str:
