@@ -205,6 +205,8 @@ def _branches(seen: Outlook, bodies: Sequence[Sequence[ast.stmt]]) -> None:
 def _either(branches: Sequence[Names]) -> Names:
     result = dict(branches[0])
     for names in branches[1:]:
+        if names == result:
+            continue
         for name, held in names.items():
             result[name] = result.get(name, 0) | held
     return result
