@@ -29,6 +29,7 @@ from .model import (
 )
 from .outcome import UNUSED_SUPPRESSION, FileChange, Report, Screened, Skipped, Target
 from .processes import ask_in_processes
+from .rehearsed import seen_failures, with_sight
 from .source.documents import Document, FileKind
 from .source.parsing import Unparsable, parse_python
 from .source.project import Project
@@ -92,7 +93,7 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
     return Report(
         target,
         first.findings,
-        remaining=findings,
+        remaining=_still_found(project, first.findings, findings, applied),
         changes=_changes(project, current),
         applied=tuple(applied),
         skipped=(*project.skipped, *refused),
@@ -103,6 +104,15 @@ def migrate(project: Project, rules: Sequence[Rule], target: Target, options: Op
         rules=tuple(rules),
         left_out=project.left_out,
     )
+
+
+def _still_found(
+    project: Project, first: Sequence[Finding], last: Sequence[Finding], applied: Sequence[tuple[Finding, Fix]]
+) -> tuple[Finding, ...]:
+    """What is left. What a rehearsal saw of the old text is not seen in the new one: only a fix takes it away."""
+    done = {id(finding) for finding, _ in applied}
+    kept = [each for each in seen_failures(project, first) if id(each) not in done and each not in last]
+    return tuple(sorted((*last, *kept), key=lambda each: (each.path, each.span, each.code, each.message)))
 
 
 def _chosen(project: Project, finding: Finding, options: Options) -> Fix | None:
@@ -245,7 +255,7 @@ def collide(one: Edit, other: Edit) -> bool:
     if isinstance(one.operation, ReplaceText) != isinstance(other.operation, ReplaceText):
         return True
     if isinstance(one.operation, ReplaceText) and isinstance(other.operation, ReplaceText):
-        return one.operation.start < other.operation.end and other.operation.start < one.operation.end
+        return _touch(one.operation, other.operation)
     if isinstance(one.operation, AddImport) or isinstance(other.operation, AddImport):
         return False
     mine, theirs = _span(one.operation), _span(other.operation)
@@ -253,6 +263,13 @@ def collide(one: Edit, other: Edit) -> bool:
         return False
     same = mine == theirs
     return same or mine.overlaps(theirs)
+
+
+def _touch(one: ReplaceText, other: ReplaceText) -> bool:
+    """Whether two edits change the same characters, or what one inserts stands where the other one begins or ends."""
+    if one.start == one.end or other.start == other.end:
+        return one.start <= other.end and other.start <= one.end
+    return one.start < other.end and other.start < one.end
 
 
 def _span(operation: Operation) -> Span:
@@ -277,7 +294,7 @@ def _findings(project: Project, rules: Sequence[Rule], options: Options) -> tupl
     in_order = sorted(rules, key=lambda item: item.code)
     answers = ask_in_processes(project, in_order, options.jobs, begins)
     unique = {(item.path, item.span, item.code, item.message): item for each in answers for item in each.findings}
-    ordered = tuple(unique[key] for key in sorted(unique))
+    ordered = with_sight(project, tuple(unique[key] for key in sorted(unique)))
     screened = Screened(ordered) if options.screen is None else options.screen(project, ordered)
     failed = [Skipped(rule.code, each.failure) for rule, each in zip(in_order, answers, strict=True) if each.failure]
     if failed:  # nobody can say which comments are unused while a rule says nothing

@@ -5,11 +5,12 @@ A case is a folder with an ``input/`` tree; fixtures/README.md describes it. Wha
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -17,6 +18,9 @@ import tomlkit
 import yaml
 from precfix.codemod import engine
 from precfix.codemod.model import Finding, Place, Rule, Span
+from precfix.codemod.moving.carrying import move
+from precfix.codemod.observed.observation import Observation
+from precfix.codemod.observed.observed_file import load_observation
 from precfix.codemod.outcome import Report, Skipped, Target
 from precfix.codemod.profiles.profile import Profile
 from precfix.codemod.profiles.profile_file import load as load_profile
@@ -30,9 +34,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 FIXTURES = REPOSITORY / "fixtures"
 TARGET = Target("auto", "fixture")
 FINDINGS, DIFF, SETTINGS = "expected.findings.txt", "expected.diff", "settings.toml"
+OBSERVED = "observed.json"
 NOTHING = "nothing\n"
 """What ``expected.findings.txt`` holds for a look-alike: silence is an expectation too."""
-KNOWN_SETTINGS = {"select", "unsafe_fixes", "fix", "example", "variants", "run", "error", "profile", "to"}
+KNOWN_SETTINGS = {"select", "unsafe_fixes", "fix", "example", "variants", "run", "error", "profile", "to", "observed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Settings:
     """The target, as ``--to`` takes it; empty: the project's own regime."""
     profile: str = ""
     """The machine: a file of ``fixtures/profiles`` without its ending; empty: no machine is known."""
+    observed: bool = False
+    """Whether ``observed.json`` beside the input says what a rehearsal of it saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,14 @@ class Case:
         """The project at ``root``, on the machine of this case."""
         profile = profile_named(self.settings.profile) if self.settings.profile else None
         project = Project.open([root], profile=profile).with_frameworks(load_frameworks())
-        return project.with_target(self.settings.to or None)
+        project = project.with_target(self.settings.to or None)
+        return project.with_observation(self.observation()) if self.settings.observed else project
+
+    def observation(self) -> Observation:
+        """What was seen of the files as they lie in ``input``."""
+        found = load_observation(self.folder / OBSERVED)
+        files = {path: hashlib.sha256(data).hexdigest() for path, data in files_of(self.input).items()}
+        return replace(found, files=files)
 
     def rules(self) -> tuple[Rule, ...]:
         """The rules this case is about, of those that exist."""
@@ -146,6 +160,7 @@ def _settings(folder: Path) -> Settings:
         error=str(read.get("error", "")),
         profile=str(read.get("profile", "")),
         to=str(read.get("to", "")),
+        observed=bool(read.get("observed", False)),
     )
 
 
@@ -171,14 +186,20 @@ def copied(case: Case, folder: Path) -> Path:
 
 
 def migrate(root: Path, case: Case, rules: Sequence[Rule]) -> Report:
-    return engine.migrate(case.project(root), rules, TARGET, case.options(rules))
+    return _moved(case.project(root), case, rules)
+
+
+def _moved(project: Project, case: Case, rules: Sequence[Rule]) -> Report:
+    """With a target as the command line does it: run by run, and judged by the ledger of the new texts."""
+    target = Target(case.settings.to, "fixture") if case.settings.to else TARGET
+    return move(project, rules, target, case.options(rules), all_rules())
 
 
 def outcome(root: Path, case: Case, rules: Sequence[Rule] | None = None) -> Outcome:
     """Migrate a copy of the case, with its own rules unless others are given, and write down what happened."""
     project = case.project(root)
     rules = case.rules() if rules is None else rules
-    report = engine.migrate(project, rules, TARGET, case.options(rules))
+    report = _moved(project, case, rules)
     return Outcome(report, _findings_text(project, report) or NOTHING, unified_diff(report.changes))
 
 
@@ -189,6 +210,7 @@ def _findings_text(project: Project, report: Report) -> str:
     applied = {(finding, fix.name) for finding, fix in report.applied}
     blocks = ["\n".join(_finding_lines(project, item, applied)) + "\n" for item in report.findings]
     notes = [*_skipped_lines(report.skipped), *_skipped_lines(report.failed_rules), *_value_lines(report)]
+    notes += [f"run {each.path}:{each.row} {each.before} -> {each.after}: {each.state.value}" for each in report.moves]
     if notes:
         blocks.append("\n".join(notes) + "\n")
     return "\n".join(blocks)

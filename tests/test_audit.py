@@ -127,3 +127,14 @@ def test_explain_knows_the_ids_of_contradictions(
     assert done.out.startswith("# st-value-fp32 (PF505)")
     assert "`set gradient_precision=unmodified from bf16, fp16`" in done.out
     assert "bghira/SimpleTuner@" in done.out
+
+
+def test_a_command_of_a_notebook_is_read_with_the_lines_that_continue_it(tmp_path: Path) -> None:
+    lines = ["!python t.py \\\n", "    --per_device_train_batch_size 1 \\\n", "    --bf16 \\\n", "    --output_dir out"]
+    cell = {"cell_type": "code", "metadata": {}, "source": lines, "outputs": [], "execution_count": None}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "run.ipynb").write_text(json.dumps(notebook))
+    files = {"t.py": "from transformers import HfArgumentParser, TrainingArguments\n"}
+    project = Project.open([write_tree(tmp_path, files)]).with_frameworks(load_frameworks())
+    told = [(item.key, item.value, item.span.row) for item in ledger_of(project).declarations]
+    assert ("--bf16", "true", 3) in told

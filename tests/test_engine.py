@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,16 @@ def test_text_and_structure_are_not_mixed_in_one_step(tmp_path: Path) -> None:
     fix = finding_with("a.py", ReplaceText(0, 0, "# x\n"), ReplaceExpression(Span(1, 7, 1, 8), ("2",))).fixes[0]
     with pytest.raises(EditRefused, match="one step"):
         engine.texts_with(project, [fix])
+
+
+def test_what_is_inserted_at_the_edge_of_a_replaced_token_collides_with_it(tmp_path: Path) -> None:
+    project = open_tree(tmp_path, {"run.sh": "train --dtype float16\n"})
+    inserted = finding_with("run.sh", ReplaceText(14, 14, "b"))
+    replaced = replace(finding_with("run.sh", ReplaceText(14, 21, "bfloat16")), message="found otherwise")
+
+    def check(asked: Project) -> Iterator[Finding]:
+        document = asked.document("run.sh")
+        if document is not None and "bfloat16" not in document.text:
+            yield from (inserted, replaced)
+
+    assert text_after(project, [Rule("T000", "test", "", check)]) == {"run.sh": "train --dtype bfloat16\n"}

@@ -141,7 +141,7 @@ def test_respelling_config_keeps_its_style(tmp_path: Path) -> None:
     project = open_tree(
         tmp_path,
         {
-            "a.py": "def f(cfg):\n    return cfg.train.kind, cfg.train.lr\n",
+            "a.py": "def f(cfg):\n    return cfg.train.kind, cfg.train.lr\nf(load('c.yaml'))\n",
             "c.yaml": "train:\n  lr: 1\n  kind: 'fp16'\n",
         },
     )
@@ -149,6 +149,19 @@ def test_respelling_config_keeps_its_style(tmp_path: Path) -> None:
     operation = only.respelled("bf16").operation
     assert isinstance(operation, ReplaceText)
     assert operation.text == "'bf16'"
+
+
+def test_a_file_that_only_looks_alike_is_not_respelled(tmp_path: Path) -> None:
+    project = open_tree(
+        tmp_path,
+        {
+            "a.py": "def f(cfg):\n    return cfg.train.kind, cfg.train.lr\n",
+            "c.yaml": "train:\n  lr: 1\n  kind: 'fp16'\n",
+        },
+    )
+    (only,) = sources_of(project, "a.py", "cfg.train.kind")
+    with pytest.raises(EditRefused, match=r"nothing is seen to read c\.yaml"):
+        only.respelled("bf16")
 
 
 # --- moves ------------------------------------------------------------------------------------------------------------

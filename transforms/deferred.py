@@ -98,7 +98,8 @@ def _asked(compute: Callable[[Project], T]) -> tuple[T, list[Question] | None]:
 
 def _is_without(project: Project, asked: Iterable[Question]) -> bool:
     """Whether a project has no file for any of the questions, and nothing else that they were not asked with."""
-    is_plain = project.profile is None and project.target is None and project.frameworks == read_own()
+    is_untold = project.profile is None and project.target is None and project.observation is None
+    is_plain = is_untold and project.frameworks == read_own()
     return is_plain and not any(map(project.candidates, asked))
 
 

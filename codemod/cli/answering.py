@@ -124,6 +124,7 @@ def _paths(opened: Opened, request: Request, starts: Sequence[str]) -> tuple[dic
     """Everything whose content counts, and everything whose mere presence does."""
     from ..settings.settings import FILES
     from .machine import PROFILE_NAMES
+    from .observations import OBSERVED_NAMES
 
     project, discovery = opened.project, opened.project.discovery
     root = os.fspath(project.root)
@@ -131,13 +132,23 @@ def _paths(opened: Opened, request: Request, starts: Sequence[str]) -> tuple[dic
     listed = dict.fromkeys(discovery.folders)
     above = dict.fromkeys(os.fspath(folder) for start in starts for folder in (Path(start), *Path(start).parents))
     between = dict.fromkeys(os.path.dirname(file) for file in files)
-    seen = [*files, *listed, *discovery.asked, *(os.path.join(root, name) for name in PROFILE_NAMES)]
+    seen = [
+        *files,
+        *listed,
+        *discovery.asked,
+        *(os.path.join(root, name) for name in (*PROFILE_NAMES, *OBSERVED_NAMES)),
+    ]
     seen += [os.path.join(folder, ".git", "info", "exclude") for folder in above]
     for folder in {**listed, **between, **above}:
         here = [os.path.join(folder, name) for name in (".gitignore", *FILES)]
         seen += [path for path in here if folder not in listed or os.path.lexists(path)]
     each = [*opened.settings.all()]
-    named = [request.profile, request.baseline, *(item for one in each for item in (one.profile, one.baseline))]
+    named = [
+        request.profile,
+        request.observed,
+        request.baseline,
+        *(item for one in each for item in (one.profile, one.baseline)),
+    ]
     seen += [os.path.abspath(path) for path in named if path is not None]
     seen += [os.path.abspath(path) for one in each for path in (*one.frameworks, *one.sources)]
     kinds = [os.path.join(folder, ".git") for folder in above]

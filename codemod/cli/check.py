@@ -11,6 +11,7 @@ from ..model import UsageError
 from ..outcome import Report
 from .answering import looked_at
 from .commands import CheckRequest
+from .observations import tell_of_sight
 from .options import CheckFormat
 from .output import (
     check_distinct,
@@ -41,6 +42,7 @@ def run_check(request: CheckRequest) -> int:
     with progress(len(opened.project.paths)) as step:
         report = engine.check(opened.project, opened.rules, opened.target, options_of(opened, False, None, step))
     report = opened.completed(report)
+    tell_of_sight(opened.project, quiet=request.quiet, verbose=request.verbose)
     if request.write_baseline is None and not request.add_ignore:
         looked_at(opened, request, report)
     for file in (request.output, *(file for _, file in reports)):

@@ -26,6 +26,7 @@ from .options import (
     MigrateFormat,
     MigrateFormatOption,
     NoCache,
+    ObservedOption,
     Output,
     Paths,
     ProfileOption,
@@ -52,6 +53,7 @@ class Request:
     paths: Sequence[Path]
     exclude: Sequence[str] | None = None
     profile: Path | None = None
+    observed: Path | None = None
     probe: bool = False
     to: Regime = Regime.AUTO
     select: str | None = None
@@ -86,6 +88,7 @@ class CheckRequest(Request):
     ignore: Ignore = ""
     exclude: Exclude = None
     profile: ProfileOption = None
+    observed: ObservedOption = None
     diff_base: DiffBase = None
     baseline: BaselineOption = None
     write_baseline: Annotated[Path | None, file("Write all present findings to this file, and exit with 0.")] = None
@@ -137,12 +140,20 @@ class MigrateRequest(Request):
     patch: Annotated[
         Path | None, Value("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
     ] = None
+    prove: Annotated[
+        str | None,
+        Value(
+            "Rehearse this command on a copy before and after the fixes; leave out those that make it worse.",
+            metavar="-- COMMAND",
+        ),
+    ] = None
     allow_dirty: AllowDirty = False
     select: Select = None
     ignore: Ignore = ""
     exclude: Exclude = None
     profile: ProfileOption = None
     probe: Annotated[bool, flag("Probe this machine first, and repair for it.", "--probe")] = False
+    observed: ObservedOption = None
     diff_base: DiffBase = None
     baseline: BaselineOption = None
     stdin_filename: StdinFilename = None
@@ -175,6 +186,18 @@ class AuditRequest(Request):
     """``precfix audit``."""
 
     paths: Folders
+    to: RegimeOption = Regime.AUTO
+    plan: Annotated[
+        bool, flag("Show what `migrate` with the same options would do to each run; nothing is written.", "--plan")
+    ] = False
+    unsafe_fixes: Annotated[
+        bool | None,
+        Flag(
+            "With --plan: as with `migrate`.  [default: the settings, else no]",
+            ("--unsafe-fixes",),
+            "--no-unsafe-fixes",
+        ),
+    ] = None
     exclude: Exclude = None
     profile: ProfileOption = None
     isolated: Isolated = False

@@ -43,7 +43,7 @@ def machine_of(project: Project, given: Path | None, probe: bool = False) -> Kno
         return KnownMachine(_probed(), "a probe of this machine")
     for name in PROFILE_NAMES:
         path = project.root / name
-        if _is_plain_file(path):
+        if is_plain_file(path):
             return KnownMachine(load(path), f"the profile {name} in the project")
     return None
 
@@ -60,7 +60,7 @@ def target_on(machine: KnownMachine) -> Target | None:
     return Target(regime, f"recommended by {machine.source}: {names or 'no device'}{how}")
 
 
-def _is_plain_file(path: Path) -> bool:
+def is_plain_file(path: Path) -> bool:
     """Whether it is a regular file that is where it seems to be: no link leads the reader out of the project."""
     try:
         folder_is_real = not path.parent.is_symlink()

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import UsageError
-from ..outcome import FileChange, Report
-from ..source.documents import Document
-from ..source.project import Project
+from ..outcome import Report
 from .answering import looked_at
 from .commands import MigrateRequest, words_of
+from .observations import tell_of_sight
 from .options import MigrateFormat
 from .output import (
     check_distinct,
@@ -30,10 +29,12 @@ from .output import (
     view_of,
     write_bytes,
 )
+from .proof_shown import show_proof, with_proof
 from .request import Opened, check_chosen, open_request, options_of, target_line
 
 DECIDING = (
-    "to", "unsafe_fixes", "select", "ignore", "exclude", "profile", "probe", "baseline", "isolated", "fix", "diff_base"
+    "to", "unsafe_fixes", "select", "ignore", "exclude", "profile", "probe", "observed", "baseline",
+    "isolated", "fix", "diff_base",
 )  # fmt: skip
 """The options on which it depends what is repaired; a report shows them in the command to type."""
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from ..interactive.terminal import Terminal
     from ..report.frame import OutputLine
     from ..report.text import View
+    from ..source.project import Project
+    from .proving import Key, Proof
 
 
 def run_migrate(request: MigrateRequest) -> int:
@@ -51,12 +54,16 @@ def run_migrate(request: MigrateRequest) -> int:
     check_distinct([request.output, request.patch, *(file for _, file in reports)])
     terminal = _terminal(request) if request.interactive else None
     opened = open_request(request)
+    _check_proof(request)
     aims = opened.project.profile is not None or opened.project.target is not None
     if not request.quiet and (request.verbose or aims):
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
-    report = _measured(opened, opened.completed(_migrated(opened, request, terminal)))
+    proof = _proof(opened, request) if request.prove is not None else None
+    done = proof.report if proof is not None else _migrated(opened, request, terminal)
+    report = opened.completed(done)
     check_chosen(report, request.fix, opened.known)
-    if request.preview and not request.interactive:
+    tell_of_sight(opened.project, quiet=request.quiet, verbose=request.verbose)
+    if request.preview and not request.interactive and proof is None:
         looked_at(opened, request, report)
     for file in (request.output, request.patch, *(file for _, file in reports)):  # before anything is applied
         check_writable(file, opened.project, report)
@@ -69,29 +76,33 @@ def run_migrate(request: MigrateRequest) -> int:
     if request.patch is not None:
         write_bytes(diff_of(report, opened.project), request.patch)
     for chosen, file in reports:
-        _write(report, opened, replace(request, output_format=MigrateFormat(chosen), output=file))
-    _write(report, opened, request)
+        _write(report, opened, replace(request, output_format=MigrateFormat(chosen), output=file), proof)
+    _write(report, opened, request, proof)
+    if proof is not None and request.chosen_format is not MigrateFormat.JSON:
+        show_proof(proof, to_stdout=request.output is None and request.chosen_format is MigrateFormat.TEXT)
     if request.quiet or request.output is not None or request.chosen_format is not MigrateFormat.TEXT:
         tell_of_unread(report, opened.named)
     left = bool(report.changes) if request.preview else False
-    return exit_code(report, left or bool(report.remaining or report.off_target), opened.named)
+    still = proof is not None and proof.comparison.still_raises
+    still = still or bool(report.remaining) or any(run.is_left for run in report.moves)
+    return exit_code(report, left or still, opened.named)
 
 
-def _measured(opened: Opened, report: Report) -> Report:
-    """The report with the runs that are not at the target that was asked for."""
-    if opened.project.target is None:
-        return report
-    from ..trainers.writing.off_target import runs_off_target
-
-    project = opened.project
-    texts = {change.path: _text_of(project, change) for change in report.changes}
-    return replace(report, off_target=runs_off_target(project.with_texts(texts) if texts else project))
+def _check_proof(request: MigrateRequest) -> None:
+    if request.prove is not None and (request.is_stdin or request.interactive):
+        raise UsageError("--prove works neither on standard input nor with --interactive")
 
 
-def _text_of(project: Project, change: FileChange) -> str:
-    document = project.document(change.path)
-    assert document is not None, "a file that was changed was read"
-    return Document(change.path, document.kind, change.after).text
+def _proof(opened: Opened, request: MigrateRequest) -> Proof:
+    from ..moving.carrying import move
+    from .proving import command_of, proof_of, without
+
+    allowed = options_of(opened, request.unsafe_fixes, request.fix)
+
+    def migrating(project: Project, out: frozenset[Key]) -> Report:
+        return move(project, opened.rules, opened.target, replace(allowed, decide=without(out)), opened.known)
+
+    return proof_of(opened.project, command_of(request.prove or ""), migrating)
 
 
 def _terminal(request: MigrateRequest) -> Terminal:
@@ -101,19 +112,19 @@ def _terminal(request: MigrateRequest) -> Terminal:
 
 
 def _migrated(opened: Opened, request: MigrateRequest, terminal: Terminal | None) -> Report:
-    from .. import engine
+    from ..moving.carrying import move
 
     if terminal is not None:
         from ..interactive.interview import interviewed
 
         allowed = options_of(opened, request.unsafe_fixes, request.fix)
         asking, interview = interviewed(allowed, terminal)
-        report = engine.migrate(opened.project, opened.rules, opened.target, asking)
+        report = move(opened.project, opened.rules, opened.target, asking, opened.known, withdraws=False)
         interview.end()
         return report
     with progress(len(opened.project.paths)) as step:
         allowed = options_of(opened, request.unsafe_fixes, request.fix, step)
-        return engine.migrate(opened.project, opened.rules, opened.target, allowed)
+        return move(opened.project, opened.rules, opened.target, allowed, opened.known)
 
 
 def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[tuple[str, Path]]) -> int:
@@ -156,7 +167,7 @@ def _tell_of_stdin(report: Report, opened: Opened, request: MigrateRequest) -> N
     show(lines, sys.stderr, color=request.color.wanted)
 
 
-def _write(report: Report, opened: Opened, request: MigrateRequest) -> None:
+def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof | None = None) -> None:
     from ..report.text import show
 
     unsafe = bool(options_of(opened, request.unsafe_fixes).unsafe_fixes)
@@ -181,6 +192,7 @@ def _write(report: Report, opened: Opened, request: MigrateRequest) -> None:
             asked=request.interactive,
         )
         text = for_machines(chosen.value, report, opened.project, advice)
+        text = with_proof(text, proof) if proof is not None and chosen is MigrateFormat.JSON else text
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
 
 

@@ -16,6 +16,7 @@ from ..settings.settings_tree import SettingsTree, settings_below
 from .commands import STDIN, MigrateRequest, Request
 from .known_rules import known_rules, rule_named
 from .machine import machine_of, target_on
+from .observations import observation_of
 from .options import Regime
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def open_request(request: Request) -> Opened:
     rules = _selected(request, settings, known, problems)
     project = project.with_frameworks(load_frameworks(root.frameworks))
     project, target = _aimed(project, request, root)
+    project = project.with_observation(observation_of(project, request.observed))
     _warn_of_missing_target_rule(project, request, rules)
     chosen = request.baseline or (root.baseline if request.write_baseline is None else None)
     screen = Screen(

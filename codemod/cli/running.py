@@ -12,7 +12,7 @@ from ..model import PrecfixError, UsageError
 from .answering import answering
 from .commands import AuditRequest, CheckRequest, MigrateRequest
 from .output import FOUND, INTERNAL, INTERRUPTED, USAGE
-from .typed_words import Asked, request_of
+from .typed_words import Asked, request_of, with_command
 
 
 def check(request: CheckRequest) -> int:
@@ -42,6 +42,7 @@ def main() -> None:
     if "--no-cache" in sys.argv:
         os.environ[OFF] = "1"
     try:
+        sys.argv[1:] = with_command(sys.argv[1:])
         _check_for_path(sys.argv[1:2])
         with answering(sys.argv[1:]):
             run = _plainly_asked(sys.argv[1:])

@@ -41,6 +41,17 @@ def request_of(kind: type[Asked], words: Sequence[str]) -> Asked | None:
     return kind(**given) if given.get("paths") else None
 
 
+def with_command(words: Sequence[str]) -> list[str]:
+    """``migrate . --prove -- python train.py`` with the command as the value of the option."""
+    if words[:1] != ["migrate"] or "--prove" not in words or "--" not in words:
+        return [*words]
+    import shlex
+
+    end = [*words].index("--")
+    kept = [word for word in words[:end] if word != "--prove"]
+    return [*kept, f"--prove={shlex.join(words[end + 1 :])}"]
+
+
 def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, object]:
     """Field -> value; raises LookupError or ValueError for what is not plain."""
     named = {

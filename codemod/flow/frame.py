@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from ..observed.observation import Failure
 from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.child_fields import within
@@ -86,6 +87,13 @@ class Meeting:
     """The module that ``node`` calls, where it calls one that is known."""
     certain: bool = False
     """Whether a model that is certainly 16-bit was followed to here."""
+    seen: Failure | None = None
+    """What a rehearsal saw here, where it raised."""
+
+    @property
+    def is_only_seen(self) -> bool:
+        """Whether nothing but a rehearsal tells of it; what was read as well stands on its own."""
+        return self.seen is not None and self.certain
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
-from typing import TypeVar
 
 from ..model import UsageError
+from .json_object import JsonObject, Malformed, check_depth, shortened
 from .profile import (
     Check,
     Device,
@@ -34,9 +34,6 @@ VERSION = 1
 MARK = "precfix_profile"
 """The key that makes a JSON object a profile; its value is the version."""
 MAX_BYTES = 16 << 20
-MAX_DEPTH = 64
-
-E = TypeVar("E", bound=Enum)
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -86,10 +83,6 @@ def _plain(value: object) -> Json:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-class _Malformed(Exception):
-    """A field has the wrong type; the text says which."""
-
-
 def load(path: Path) -> Profile:
     """The profile in a file. Raises `UsageError`: the file, what is wrong with it, what to do."""
     try:
@@ -117,109 +110,24 @@ def parse(text: str, name: str) -> Profile:
     if version is None:
         raise UsageError(f"{name!r} is not a profile: there is no {MARK!r} in it; {_AGAIN}")
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise UsageError(f"{name!r} is not a profile: its version is {_short(version)}; {_AGAIN}")
+        raise UsageError(f"{name!r} is not a profile: its version is {shortened(version)}; {_AGAIN}")
     if version > VERSION:
         raise UsageError(
             f"{name!r} is a profile of version {version}, and this precfix reads up to {VERSION}: "
             "update precfix, or run its own `precfix probe --save`"
         )
     try:
-        _check_depth(read, 0)
+        check_depth(read)
         return _profile({key: value for key, value in read.items() if key != MARK})
-    except _Malformed as error:
+    except Malformed as error:
         raise UsageError(f"{name!r} is a broken profile: {error}; {_AGAIN}") from None
 
 
 _AGAIN = "`precfix probe --save FILE` writes one"
 
 
-def _check_depth(value: object, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise _Malformed("it is nested too deeply")
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for each in value:
-            _check_depth(each, depth + 1)
-
-
-class _Reader:
-    """Takes the known fields out of a JSON object, each with its type; what is left is ``rest``."""
-
-    def __init__(self, value: object, where: str) -> None:
-        if not isinstance(value, dict):
-            raise _Malformed(f"{where} is {_short(value)}, not an object")
-        self.where = where
-        self.rest: dict[str, Json] = dict(value)
-
-    def _take(self, key: str, kinds: tuple[type, ...], wanted: str) -> object:
-        value = self.rest.pop(key, None)
-        if value is None:
-            return None
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise _Malformed(f"{self.path(key)} is {_short(value)}, not {wanted}")
-        return value
-
-    def path(self, key: str) -> str:
-        return f"{self.where}.{key}" if self.where != "the file" else key
-
-    def text(self, key: str, default: str = "") -> str:
-        value = self._take(key, (str,), "a text")
-        return value if isinstance(value, str) else default
-
-    def integer(self, key: str) -> int | None:
-        value = self._take(key, (int,), "a whole number")
-        return value if isinstance(value, int) else None
-
-    def number(self, key: str) -> float | None:
-        value = self._take(key, (int, float), "a number")
-        return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None
-
-    def flag(self, key: str) -> bool | None:
-        value = self._take(key, (bool,), "true or false")
-        return value if isinstance(value, bool) else None
-
-    def word(self, key: str, kind: type[E], default: E) -> E:
-        value = self.text(key)
-        if not value:
-            return default
-        try:
-            return kind(value)
-        except ValueError:
-            known = ", ".join(str(each.value) for each in kind)
-            raise _Malformed(f"{self.path(key)} is {_short(value)}, not one of {known}") from None
-
-    def items(self, key: str) -> list[_Reader]:
-        value = self._take(key, (list,), "a list")
-        listed = value if isinstance(value, list) else []
-        return [_Reader(each, f"{self.path(key)}[{index}]") for index, each in enumerate(listed)]
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        value = self._take(key, (list,), "a list")
-        listed = value if isinstance(value, list) else []
-        for each in listed:
-            if not isinstance(each, str):
-                raise _Malformed(f"{self.path(key)} holds {_short(each)}, not a string")
-        return tuple(listed)
-
-    def mapping(self, key: str) -> dict[str, Json]:
-        value = self._take(key, (dict,), "an object")
-        return value if isinstance(value, dict) else {}
-
-    def object(self, key: str) -> _Reader:
-        return _Reader(self.mapping(key), self.path(key))
-
-
-def _short(value: object) -> str:
-    try:
-        text = json.dumps(value)
-    except (ValueError, RecursionError):
-        text = type(value).__name__
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _profile(value: dict[str, Json]) -> Profile:
-    read = _Reader(value, "the file")
+    read = JsonObject(value, "the file")
     return Profile(
         source=read.word("source", Source, Source.MEASURED),
         created=read.text("created"),
@@ -236,7 +144,7 @@ def _profile(value: dict[str, Json]) -> Profile:
     )
 
 
-def _machine(read: _Reader) -> Machine:
+def _machine(read: JsonObject) -> Machine:
     return Machine(
         host=read.text("host"),
         system=read.text("system"),
@@ -251,7 +159,7 @@ def _machine(read: _Reader) -> Machine:
     )
 
 
-def _torch(read: _Reader) -> Torch:
+def _torch(read: JsonObject) -> Torch:
     return Torch(
         version=read.text("version"),
         cuda=read.text("cuda"),
@@ -263,7 +171,7 @@ def _torch(read: _Reader) -> Torch:
     )
 
 
-def _device(read: _Reader) -> Device:
+def _device(read: JsonObject) -> Device:
     verdicts = read.object("verdicts")
     return Device(
         device=read.text("device"),
@@ -282,12 +190,12 @@ def _device(read: _Reader) -> Device:
     )
 
 
-def _verdict(read: _Reader) -> Verdict:
+def _verdict(read: JsonObject) -> Verdict:
     support = read.word("support", Support, Support.UNKNOWN)
     return Verdict(support, read.texts("evidence"), read.number("speed_vs_fp32"), read.rest)
 
 
-def _check(read: _Reader) -> Check:
+def _check(read: JsonObject) -> Check:
     return Check(
         name=read.text("name"),
         status=read.word("status", Status, Status.OK),
@@ -299,7 +207,7 @@ def _check(read: _Reader) -> Check:
     )
 
 
-def _op(read: _Reader) -> OpSupport:
+def _op(read: JsonObject) -> OpSupport:
     return OpSupport(
         op=read.text("op"),
         dtype=read.text("dtype"),
@@ -311,9 +219,9 @@ def _op(read: _Reader) -> OpSupport:
     )
 
 
-def _fact(read: _Reader) -> Fact:
+def _fact(read: JsonObject) -> Fact:
     return Fact(read.text("name"), read.flag("holds"), read.text("sentence"), read.text("message"), read.rest)
 
 
-def _recommendation(read: _Reader) -> Recommendation:
+def _recommendation(read: JsonObject) -> Recommendation:
     return Recommendation(read.text("regime"), read.text("reason"), read.rest)

@@ -13,7 +13,7 @@ from ..python.names import ModuleNames
 from ..releases.pins import allowed
 from ..source.project import Project
 
-__all__ = ["RAISES", "Bound", "Known", "Need", "Release", "RunsWith", "SameResult"]
+__all__ = ["RAISES", "Bound", "Known", "Need", "Rehearsed", "Release", "RunsWith", "SameResult"]
 
 
 class Need(Protocol):
@@ -46,6 +46,24 @@ class SameResult:
     def missing(self, project: Project) -> str:
         """Nothing: whoever reads the rule has to agree with ``why``."""
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What no reading can tell, seen in a rehearsal: proof for the runs that are like it, so the message names it."""
+
+    command: str
+    changed: tuple[str, ...] = ()
+    """Files of that run that have changed since."""
+
+    @property
+    def condition(self) -> str:
+        """What the promise rests on, for the fix's message."""
+        return f"proved by the rehearsal of {self.command}"
+
+    def missing(self, project: Project) -> str:
+        """The files that are no longer what ran."""
+        return f"{' and '.join(self.changed[:2])} changed after the rehearsal of {self.command}" if self.changed else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

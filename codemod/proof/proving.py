@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..model import Applicability, Edit, Fix
 from ..source.project import Project
 from .inserted import needs_of
-from .needs import Need, Release, RunsWith
+from .needs import Need, Rehearsed, Release, RunsWith
 
 __all__ = ["proved"]
 
@@ -35,7 +35,8 @@ def _is_covered(need: Need, others: Iterable[Need]) -> bool:
 
 
 def _with_demands(message: str, needs: Iterable[Need]) -> str:
-    """The message, and the releases that the new code asks for."""
+    """The message, the releases that the new code asks for, and the rehearsal that it rests on."""
     demands = dict.fromkeys(need.demand for need in needs if isinstance(need, Release))
     new = [demand for demand in demands if demand not in message]
-    return f"{message}; needs {' and '.join(new)} or newer" if new else message
+    told = f"{message}; needs {' and '.join(new)} or newer" if new else message
+    return "; ".join(dict.fromkeys([told, *(need.condition for need in needs if isinstance(need, Rehearsed))]))

@@ -7,11 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..source.project import Project
+from .commands import command_parameters, default_of_declaration
+from .identifiers import words_of
 from .limits import MAX_OPTION_FILES, MAX_OPTIONS
 from .names import ModuleNames, attribute_chain, names_of
 
-SPEAKING = ("dtype", "precision", "bf16", "fp16", "float16", "amp", "half", "device", "accelerator")
-"""What is in the names of options that are looked for anywhere in a project."""
+SPEAKING = frozenset(
+    (
+        *("dtype", "dtypes", "precision", "bf16", "bfloat16", "fp16", "float16", "fp32", "float32", "amp", "half"),
+        *("autocast", "device", "devices", "accelerator"),
+    )
+)
+"""Words of the names of options that are looked for anywhere in a project."""
 WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision")
 """What files say that can declare such options."""
 SETTINGS = frozenset(
@@ -20,6 +27,8 @@ SETTINGS = frozenset(
 """What is in the names of objects that hold a program's options."""
 NODE_ROOTS = ("_C", "__C", "C", "cfg", "config", "_CN")
 """What the roots of configuration trees are called (yacs and its relatives)."""
+FIELD_CALLS = frozenset(("field", "ib", "attrib", "Field", "PrivateAttr", "arg", "mutable_field"))
+"""Calls that stand for the default of a class's field: of dataclasses, attrs, pydantic, simple_parsing."""
 SWITCHES = {"store_true": False, "store_false": True}
 """argparse's actions without a word of their own, and the value where the flag is absent."""
 
@@ -40,6 +49,30 @@ class Option:
     """Every value it accepts, where the declaration lists them."""
     switch: bool | None = None
     """The value of an option without a word of its own, where the flag is absent."""
+    negated: tuple[str, ...] = ()
+    """Spellings that switch it off: ``--no-amp``."""
+    function: ast.AST | None = None
+    """The function whose parameter it is."""
+
+    is_truth: bool = False
+    """Whether its value is a truth value that is given as a word."""
+
+    def is_on_with(self, flag: str) -> bool:
+        """The value of a switch where ``flag`` stands on the command line."""
+        return flag not in self.negated if self.negated else not self.switch
+
+    def flag_for(self, value: bool) -> str:
+        """The flag that gives a switch this value; empty where it has to be left out for that."""
+        flags = self.negated if self.negated and not value else self.flags
+        if not self.negated and value == bool(self.switch):
+            return ""
+        return next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
+
+    @property
+    def value_when_absent(self) -> bool:
+        """The value of a switch that is left out."""
+        default = self.default.value if isinstance(self.default, ast.Constant) else self.switch
+        return default if isinstance(default, bool) else bool(self.switch)
 
     @property
     def is_setting(self) -> bool:
@@ -54,7 +87,7 @@ def options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]
 
 def _options_in(project: Project, module: ModuleNames) -> dict[str, list[Option]]:
     found: dict[str, list[Option]] = {}
-    for option in (*_flags(module), *_fields(module), *_nodes(module)):
+    for option in (*_flags(module), *_defined(module), *_parameters(module), *_fields(module), *_nodes(module)):
         found.setdefault(option.name, []).append(option)
     return found
 
@@ -105,7 +138,7 @@ def _holds_options(owner: ast.expr) -> bool:
 
 
 def _speaks(name: str) -> bool:
-    return any(word in name.lower() for word in SPEAKING)
+    return not SPEAKING.isdisjoint(words_of(name))
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------
@@ -117,15 +150,86 @@ def _flags(module: ModuleNames) -> Iterator[Option]:
     for call in calls:
         words = [item.value for item in call.args if isinstance(item, ast.Constant) and isinstance(item.value, str)]
         given = {item.arg: item.value for item in call.keywords if item.arg is not None}
-        flags = tuple(word for word in words if word.startswith("-"))
+        spelled = [part for word in words if word.startswith("-") for part in word.split("/")]
+        negated = _negated(module, given.get("action"), spelled)
+        flags = tuple(flag for flag in spelled if flag not in negated)
         destination = _text(given.get("dest")) or next((word for word in words if not word.startswith("-")), "")
         long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
-        name = destination or long.lstrip("-").replace("-", "_").partition("/")[0]
+        name = destination or long.lstrip("-").replace("-", "_")
         listed = given.get("choices")
         choices = tuple(listed.elts) if isinstance(listed, ast.List | ast.Tuple | ast.Set) else ()
         if name:
             switch = SWITCHES.get(_text(given.get("action")))
-            yield Option(module, call, "option", name, flags, given.get("default"), choices, switch)
+            if switch is None and negated:
+                switch = False
+            default = given.get("default")
+            is_truth = switch is None and (_is_truth(default) or _text_of(given.get("type")) == "bool")
+            yield Option(
+                *(
+                    module,
+                    call,
+                    "option",
+                    name,
+                    flags,
+                    default,
+                    choices or _choices(given.get("type")),
+                    switch,
+                    negated,
+                ),
+                is_truth=is_truth,
+            )
+
+
+def _is_truth(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, bool)
+
+
+def _text_of(node: ast.expr | None) -> str:
+    return ast.unparse(node) if node is not None else ""
+
+
+def _choices(kind: ast.expr | None) -> tuple[ast.expr, ...]:
+    """Every value of ``click.Choice([...])``, or of an annotation ``Literal[...]``."""
+    if isinstance(kind, ast.Call) and (attribute_chain(kind.func) or [""])[-1] == "Choice" and kind.args:
+        listed = kind.args[0]
+        return tuple(listed.elts) if isinstance(listed, ast.List | ast.Tuple | ast.Set) else ()
+    if isinstance(kind, ast.Subscript) and (attribute_chain(kind.value) or [""])[-1] == "Literal":
+        return tuple(kind.slice.elts) if isinstance(kind.slice, ast.Tuple) else (kind.slice,)
+    return ()
+
+
+def _negated(module: ModuleNames, action: ast.expr | None, spelled: Sequence[str]) -> tuple[str, ...]:
+    """The flags that switch an option off: ``--no-x`` of argparse's BooleanOptionalAction, ``--x/--no-x`` of click."""
+    if action is not None and (attribute_chain(action) or [""])[-1] == "BooleanOptionalAction":
+        return tuple(f"--no-{flag[2:]}" for flag in spelled if flag.startswith("--"))
+    return tuple(flag for flag in spelled[1:] if flag.startswith(("--no-", "--no_", "--disable-", "--without-")))
+
+
+def _defined(module: ModuleNames) -> Iterator[Option]:
+    """absl: ``flags.DEFINE_string("dtype", "float16", "...")``."""
+    for name, calls in module.calls_by_name.items():
+        for call in calls if name.startswith("DEFINE_") else ():
+            known = dict(zip(("name", "default", "enum_values"), call.args, strict=False))
+            given = known | {item.arg: item.value for item in call.keywords if item.arg is not None}
+            option, listed = _text(given.get("name")), given.get("enum_values")
+            choices = listed.elts if name == "DEFINE_enum" and isinstance(listed, ast.List | ast.Tuple) else ()
+            if option and "default" in given:
+                is_switch = name in ("DEFINE_boolean", "DEFINE_bool")
+                negated = (f"--no{option}",) if is_switch else ()
+                flags = (f"--{option}", f"-{option}")
+                yield Option(module, call, "option", option, flags, given["default"], tuple(choices), None, negated)
+
+
+def _parameters(module: ModuleNames) -> Iterator[Option]:
+    """Parameters of functions that fire, typer, tyro or jsonargparse make a command line of."""
+    for item in command_parameters(module):
+        is_truth = _is_truth(item.default)
+        yield Option(
+            *(module, item.function, "option", item.name, item.flags, item.default, _choices(item.annotation)),
+            negated=item.negated if is_truth else (),
+            function=item.function,
+            is_truth=is_truth,
+        )
 
 
 def _text(node: ast.expr | None) -> str:
@@ -138,11 +242,15 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
         for receiver, value, statement in stores:
             if receiver is not None or value is None or isinstance(module.scope_of(statement).node, ast.Module):
                 continue
-            default = value
-            if isinstance(value, ast.Call):
-                default = next((item.value for item in value.keywords if item.arg == "default"), value)
+            default: ast.expr | None = value
+            if isinstance(value, ast.Call) and (attribute_chain(value.func) or [""])[-1] in FIELD_CALLS:
+                default = default_of_declaration(value)
             flags = (f"--{name}", f"--{name.replace('_', '-')}") if isinstance(statement, ast.AnnAssign) else ()
-            yield Option(module, statement, "field", name, flags, default)
+            annotation = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+            yield Option(
+                *(module, statement, "field", name, flags, default, _choices(annotation)),
+                is_truth=_is_truth(default) or _text_of(annotation) == "bool",
+            )
 
 
 def _nodes(module: ModuleNames) -> Iterator[Option]:

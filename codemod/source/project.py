@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
 from ..model import EditRefused, UsageError
+from ..observed.observation import Observation
 from ..outcome import Skipped
 from ..profiles.profile import Profile
 from ..trainers.framework import Framework
@@ -17,22 +18,14 @@ from .module_paths import ModulePaths
 from .parsing import Unparsable
 from .question import Question
 from .store import FileStore
+from .terms import Terms
 from .word_search import PRECISION_WORDS
 
-__all__ = ["PRECISION_WORDS", "Limits", "Project"]
+__all__ = ["PRECISION_WORDS", "Limits", "Project", "Terms"]
 
 PYTHON_KINDS = (FileKind.PYTHON, FileKind.NOTEBOOK)
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What is given with a project, beside its files."""
-
-    profile: Profile | None = None
-    target: str | None = None
-    frameworks: tuple[Framework, ...] = ()
 
 
 class Project:
@@ -96,6 +89,11 @@ class Project:
     def target(self) -> str | None:
         """The regime that was asked for (``migrate --to``, settings); None: the one the project itself declares."""
         return self._terms.target
+
+    @property
+    def observation(self) -> Observation | None:
+        """What a rehearsal of this project saw; None: nothing, or its texts have been changed since."""
+        return None if self._replaced else self._terms.observation
 
     @property
     def frameworks(self) -> tuple[Framework, ...]:
@@ -268,6 +266,10 @@ class Project:
     def with_profile(self, profile: Profile | None) -> Project:
         """This project on the machine that ``profile`` describes. Documents are shared, facts are computed anew."""
         return self._like(terms=replace(self._terms, profile=profile))
+
+    def with_observation(self, observation: Observation | None) -> Project:
+        """This project as it was when ``observation`` was made. Documents are shared, facts are computed anew."""
+        return self._like(terms=replace(self._terms, observation=observation))
 
     def with_target(self, regime: str | None) -> Project:
         """This project on its way to ``regime``. Documents are shared; facts too, where nothing changes."""

@@ -13,6 +13,7 @@ from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS, SAME_WEIGHTS
 from .dtype_values import constants_of
 from .dtypes import FP16, Dtype
+from .parameter_loops import changes_items
 from .weights import cast_dtype
 
 CHANGES_BACK = (
@@ -69,7 +70,7 @@ def half_model_made(project: Project, module: ModuleNames, made: ast.Call, dtype
     model = _model_of(module, made)
     if model is None or function_of(module, made) is not function_of(module, model):
         return None
-    cast = _half_cast(project, module, model, made, dtype)
+    cast = half_cast(project, module, model, made, dtype)
     return HalfModel(module, ast.unparse(model), cast, made) if cast is not None else None
 
 
@@ -84,7 +85,7 @@ def _model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
     return receiver if first.func.attr == "parameters" and attribute_chain(receiver) is not None else None
 
 
-def _half_cast(
+def half_cast(
     project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, dtype: Dtype = FP16
 ) -> ast.Call | None:
     """The last call that certainly casts ``model`` before its parameters are taken, and nothing after."""
@@ -207,7 +208,7 @@ def _is_certain(project: Project, module: ModuleNames, cast: ast.Call, before: a
 def _may_change_back(statement: ast.stmt, name: str) -> bool:
     """Whether the statement may give the model, or its parameters, another dtype or other parameters."""
     if isinstance(statement, ast.For | ast.AsyncFor):
-        return any(ast.unparse(node) == name for node in ast.walk(statement.iter) if isinstance(node, ast.expr))
+        return changes_items(statement, name)
     return any(_changes_dtype(node, name) for node in ast.walk(statement) if isinstance(node, ast.Call))
 
 
@@ -262,7 +263,7 @@ def _prepared(project: Project, module: ModuleNames, call: ast.Call) -> Iterator
         model = _model_of(module, made) if made is not None else None
         if made is None or model is None or ast.unparse(model) not in given:
             continue
-        cast = _half_cast(project, module, model, made)
+        cast = half_cast(project, module, model, made)
         if cast is not None:
             yield HalfModel(module, ast.unparse(model), cast, made)
 

@@ -30,6 +30,7 @@ from ...codemod.model import Finding, Rule
 from ...codemod.source.project import Project
 from .casts import operand_fix
 from .clashes import Family, clashes, evidence, name_of
+from .seen_clashes import seen_message
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -38,9 +39,8 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _finding(project: Project, meeting: Meeting) -> Finding:
-    message = (
-        f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
-    )
+    met = f"{name_of(meeting.odd.node)} is float32 and meets {name_of(meeting.meant.node)}: attention never promotes"
+    message = seen_message(meeting) or met
     fix = operand_fix(project, meeting)
     fixes = [fix] if fix is not None else []
     return rule.at(meeting.module, meeting.node, message, evidence(project, meeting), fixes)

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role
 from ...codemod.flow.operation_calls import has_size
+from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Edit, Fix
 from ...codemod.proof.needs import Need, Release, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
-from .clashes import MOVING, chain_of, followers, is_device
+from .clashes import MOVING, followers, is_device
 from .proved_casts import is_tensor, needs_of_cast
 
 BUILTINS = ("next", "getattr")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import Enum
 
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.half_classes import weights_in_half
 from ...codemod.flow.half_runs import meetings_in_half
-from ...codemod.flow.lattice import Atom, Made, Role, Source
+from ...codemod.flow.lattice import Atom, Made, Role
+from ...codemod.flow.seen_contradictions import contradiction
+from ...codemod.flow.seen_meetings import place_seen, seen_meetings
+from ...codemod.half.atom_places import MAX_STEPS, chain_of
 from ...codemod.model import Place
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
@@ -36,8 +40,6 @@ NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
 MOVING = ("device", "non_blocking", "memory_format", "copy")
 """Arguments of ``to`` that say nothing about a dtype."""
 LOSSES = ("loss", "criterion")
-MAX_STEPS = 4
-"""Steps of one evidence chain that are shown."""
 
 
 def clashes(project: Project, family: Family) -> Iterator[Meeting]:
@@ -53,9 +55,13 @@ def followers(project: Project, meeting: Meeting) -> tuple[Meeting, ...]:
 
 
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
-    found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
+    found = {(each.node, each.odd.node): each for each in _seen(project)}
+    at_seen = {node for node, _ in found}
     kept = project.fact(names_kept_in_float32)
     for meeting in meetings(project):
+        key = (meeting.node, meeting.odd.node)
+        if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
+            continue  # the rehearsal knows better
         unread = is_join_of_activations(meeting) or _is_kept(meeting)
         if unread and meeting.node not in project.fact(_widening):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
@@ -63,10 +69,22 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept):
             continue
         if not is_on_purpose(project, meeting, known) and is_handed_half(project, meeting):
-            found.setdefault((meeting.node, meeting.odd.node), meeting)
+            _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
     return tuple(found.values())
+
+
+def _take(found: dict[tuple[ast.expr, ast.expr], Meeting], key: tuple[ast.expr, ast.expr], meeting: Meeting) -> None:
+    """The first that was read counts; it knows more of where it comes from than what was only seen."""
+    known = found.setdefault(key, meeting)
+    if known.is_only_seen:
+        found[key] = replace(meeting, seen=known.seen)
+
+
+def _seen(project: Project) -> Iterator[Meeting]:
+    """What a rehearsal saw raise, in the files that are checked."""
+    return (each for each in seen_meetings(project) if project.is_checked(each.module.path))
 
 
 def _followers(project: Project) -> dict[Meeting, tuple[Meeting, ...]]:
@@ -248,20 +266,11 @@ def is_device(node: ast.expr) -> bool:
     return "dtype" not in text and any(word in text for word in ("device", "cuda", "rank", "gpu"))
 
 
-def chain_of(atom: Atom) -> list[Source]:
-    """The steps that gave an atom its dtype, oldest first."""
-    steps: list[Source] = []
-    source = atom.source
-    while source is not None:
-        steps.append(source)
-        source = source.before
-    return steps[::-1]
-
-
 def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     """Where both dtypes come from."""
     places: dict[tuple[str, int, str], Place] = {}
-    for place in (*_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
+    seen = [place_seen(project, meeting)] if meeting.seen is not None else []
+    for place in (*seen, *_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
         places.setdefault((place.path, place.span.row, place.message), place)
     cast = weights_in_half(project).get(meeting.meant.atom.symbol)
     if cast is not None:

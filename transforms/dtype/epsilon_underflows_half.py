@@ -31,6 +31,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.half.half_here import half_here
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.numbers import number_of
@@ -38,7 +39,6 @@ from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.half_models import half_model_made
-from .half_here import half_here
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
@@ -59,7 +59,7 @@ WRAPPERS = ("FP16", "initialize", "Fp16", "prepare", "OSS", "ZeroRedundancy", "s
 
 def check(project: Project) -> Iterator[Finding]:
     words = (".half(", "float16", "autocast", "fp16")
-    if not any(True for _ in project.python_documents(words)):
+    if project.observation is None and not any(True for _ in project.python_documents(words)):
         return
     for document in project.checked_documents(("e-",), ("torch",), SMALL):
         yield from _tensors(project, names_of(project, document))
@@ -82,8 +82,7 @@ def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
         if half is not None and half.reached and FP16 in half.dtypes:
             document = module.document
             text = document.source(document.span(epsilon))
-            when = "" if half.certain else " as soon as autocast computes in float16"
-            message = f"{text} is zero in float16: {use} is not protected{when}"
+            message = f"{text} is zero in float16: {use} is not protected {half.when('float16')}".rstrip()
             yield rule.at(module, epsilon, message, half.why)
 
 

@@ -35,11 +35,12 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ...codemod.flow.frame import Meeting
+from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .casts import best_first, operand_fix, producer_fix
-from .clashes import Family, chain_of, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 MAX_OTHERS = 4
 """Further places that one tensor reaches and that are shown."""

@@ -43,6 +43,7 @@ from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
 from .casts import maker_of, norm_weights_fix, operand_fix, producer_fix
 from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of, runs_in_half
+from .seen_clashes import seen_message
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -55,6 +56,8 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
 
 
 def _message(meeting: Meeting) -> str:
+    if seen := seen_message(meeting):
+        return seen
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} is float32 on one path and can be 16-bit on another: this raises outside of autocast"

@@ -31,11 +31,12 @@ from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Made, Role
+from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import Family, chain_of, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, name_of
 
 COUNTING = (".sum(", ".cumsum(", ".mean(", "torch.sum(", "torch.cumsum(", "torch.mean(", "count", "length")
 EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")

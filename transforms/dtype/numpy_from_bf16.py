@@ -30,12 +30,12 @@ from collections.abc import Iterator
 
 from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.flow.results import BY_WEIGHTS
+from ...codemod.half.atom_places import atom_places
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.proof.proving import proved
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, FP64
-from .atom_places import atom_places
 from .clashes import name_of
 from .numpy_readings import (
     Reading,

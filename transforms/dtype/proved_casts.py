@@ -11,13 +11,15 @@ from ...codemod.flow.containers import LISTS
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Role, Value
 from ...codemod.flow.ownership import owns_parameters
+from ...codemod.half.atom_places import chain_of
 from ...codemod.proof.needs import Known, Need
 from ...codemod.python.functions import FunctionTarget, called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.tables.layers import LAYERS
-from .clashes import MOVING, chain_of, is_device
+from .clashes import MOVING, is_device
+from .seen_clashes import owns_as_seen, rests_on_sight
 
 ONLY_TENSORS = (
     "shape", "dim", "ndim", "size", "dtype", "float", "half", "bfloat16", "double", "long", "view", "reshape",
@@ -32,9 +34,11 @@ ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.Pow)
 
 def needs_of_cast(project: Project, meeting: Meeting, text: str) -> tuple[Need, ...]:
     """What a cast to ``text`` needs: a module that can be asked for its dtype, and no other cast of the same value."""
+    known, owns = _can_be_asked(project, meeting, text), owns_as_seen(meeting)
     return (
-        Known(_can_be_asked(project, meeting, text), f"{text} may not exist: not every such module owns parameters"),
+        Known(known or owns, f"{text} may not exist: not every such module owns parameters"),
         Known(not _is_cast_on_the_way(meeting), "another cast of the same value stands above"),
+        *rests_on_sight(project, meeting, known=known and is_read_as_tensor(project, meeting)),
     )
 
 
@@ -103,6 +107,11 @@ def _follows(call: ast.Call, operand: str) -> bool:
 
 def is_tensor(project: Project, meeting: Meeting) -> bool:
     """Whether the operand is certainly a tensor: an item of a batch may be a dictionary, which has no ``to``."""
+    return meeting.seen is not None or is_read_as_tensor(project, meeting)
+
+
+def is_read_as_tensor(project: Project, meeting: Meeting) -> bool:
+    """The same by reading alone."""
     if meeting.odd.atom.dtype is not None:
         return True
     if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER, Role.OUTPUT) or meeting.operation != "module":

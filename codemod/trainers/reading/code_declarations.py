@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ...model import Span
 from ...outcome import Declaration
-from ...python.names import ModuleNames, attribute_chain, names_of
+from ...purpose.files import is_test
+from ...python.names import ModuleNames, names_of
 from ...python.options import speaking_options
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
-from ...torch.weights import cast_dtype
+from .stated_apex import stated_apex
+from .stated_casts import stated_casts
+from .stated_commands import stated_commands
+from .stated_values import stated_values
 
 TORCH = "torch"
-WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype")
-_MODELS = """
-model net network module unet vae encoder decoder transformer generator discriminator backbone controlnet ema policy
-critic actor llm
-"""
-MODELS = frozenset(_MODELS.split())
-"""Last words of names that stand for models rather than tensors."""
+WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype", "float", "amp")
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 SHOWN = 60
 
@@ -32,8 +31,20 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     found = [*_regions(project), *_scalers(project)]
     for document in project.python_documents(WORDS):
         module = names_of(project, document)
-        found += [*_casts(project, module), *_loads(module), *_constants(module), *_options(project, module)]
+        told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
+        if not is_test(document.path):
+            told += [*stated_casts(project, module), *stated_values(project, module)]
+        found += _once(told)
     return tuple(sorted(set(found), key=lambda item: (item.path, item.span, item.key)))
+
+
+def _once(told: Sequence[Declaration]) -> Iterator[Declaration]:
+    """One declaration for each place: what is known more exactly comes first."""
+    seen: set[Span] = set()
+    for item in told:
+        if item.span not in seen:
+            seen.add(item.span)
+            yield item
 
 
 def _regions(project: Project) -> Iterator[Declaration]:
@@ -71,34 +82,12 @@ def _scalers(project: Project) -> Iterator[Declaration]:
         yield Declaration(document.path, document.span(scaler.call), TORCH, name, "scaler", value, condition=condition)
 
 
-def _casts(project: Project, module: ModuleNames) -> Iterator[Declaration]:
-    for name in ("half", "bfloat16", "to"):
-        for call in module.calls_by_name.get(name, ()):
-            func = call.func
-            chain = attribute_chain(func.value) if isinstance(func, ast.Attribute) else None
-            if not chain or chain[-1].lower().rpartition("_")[2].rstrip("0123456789") not in MODELS:
-                continue
-            dtype = cast_dtype(project, module, call)
-            if dtype is not None:
-                key = f"{'.'.join(chain)}.{name}()"
-                document = module.document
-                yield Declaration(document.path, document.span(call), TORCH, key, "weights", dtype.name)
-
-
 def _loads(module: ModuleNames) -> Iterator[Declaration]:
     for loader in LOADERS:
         for call in module.calls_by_name.get(loader, ()):
             for keyword in call.keywords:
                 if keyword.arg in LOAD_KEYS:
                     yield _stated(module, keyword.value, f"{loader}({keyword.arg}=)", "weights")
-
-
-def _constants(module: ModuleNames) -> Iterator[Declaration]:
-    for statement in module.tree.body:
-        if isinstance(statement, ast.Assign) and module.qualified(statement.value) in TORCH_DTYPES:
-            target = statement.targets[0]
-            if isinstance(target, ast.Name):
-                yield _stated(module, statement.value, target.id, "constant")
 
 
 def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
@@ -108,6 +97,9 @@ def _options(project: Project, module: ModuleNames) -> Iterator[Declaration]:
         for option in options:
             if isinstance(option.default, ast.Constant):
                 yield _stated(module, option.default, name, "option")
+            elif option.default is None and option.switch is not None:
+                span, value = module.document.span(option.node), str(option.switch).lower()
+                yield Declaration(module.document.path, span, TORCH, name, "option", value)
 
 
 def _stated(module: ModuleNames, node: ast.expr, key: str, role: str) -> Declaration:

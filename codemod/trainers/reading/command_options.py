@@ -6,15 +6,15 @@ places that declares it counts.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
-from ...python.names import FunctionNode, ModuleNames
+from ...python.names import FunctionNode, ModuleNames, names_of
 from ...python.options import Option, options_in
 from ...source.project import Project
-from .launch_flags import flags_given
+from .launch_flags import flags_given, lines_without
+from .loaded_files import python_files_passed
 from .source import Source
 
 
@@ -23,21 +23,30 @@ def declared_options(
 ) -> Sequence[Option]:
     """The declarations of ``name``, seen from ``module``; with ``function`` only click options of that command."""
     if function is not None:
-        return [item for item in options_in(project, module).get(name, ()) if item.node in function.decorator_list]
+        listed = options_in(project, module).get(name, ())
+        return [item for item in listed if item.node in function.decorator_list or item.function is function]
     for other in connected_modules(project, module):
         if other is module or not purpose_of(other.document.path).is_left_alone:
             found = options_in(project, other).get(name)
             if found:
                 return found
-    return ()
+    return _in_passed_files(project, module, name)
+
+
+def _in_passed_files(project: Project, module: ModuleNames, name: str) -> Sequence[Option]:
+    """The declarations in Python files that launch lines pass to the program: ``--config=configs/base.py``."""
+    found: list[Option] = []
+    for document in project.python_documents_at(python_files_passed(project, module.document.path)):
+        found += (item for item in options_in(project, names_of(project, document)).get(name, ()) if not item.flags)
+    return found
 
 
 def values_given(project: Project, option: Option) -> Iterator[Source]:
-    """The value of an absent switch, and every use of the option's flags in launch scripts; not the written default."""
+    """What launch scripts give an option, and what a switch is that they leave out; not the written default."""
+    given = list(flags_given(project, option)) if option.flags else []
     if option.switch is not None:
-        absent = option.default.value if isinstance(option.default, ast.Constant) else option.switch
-        value = absent if isinstance(absent, bool) else option.switch
-        module = option.module
-        yield Source("option", module.path, module.span(option.node), option.name, value, "", is_switch=True)
-    if option.flags:
-        yield from flags_given(project, option.module, option.flags)
+        given += lines_without(project, option) if option.flags else ()
+        if not given:
+            module, absent = option.module, option.value_when_absent
+            yield Source("option", module.path, module.span(option.node), option.name, absent, "", is_switch=True)
+    yield from given

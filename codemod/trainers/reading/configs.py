@@ -5,17 +5,23 @@ A here-document that writes ``config.env`` is a configuration of its own, and so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ...formats.opening import kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
+from ...formats.yaml_commands import commands_in
 from ...model import Edit, Place, ReplaceText, Span
 from ...source.documents import Document, FileKind
+from ...source.magics import CONTINUED, MASK
+from ...source.notebook_cells import Magic
 from ...source.project import Project
 
 __all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
 
+COMMANDS = ("torchrun", "accelerate launch", "deepspeed ", "python ", "python3 ")
+"""Words of the YAML files that hold command lines."""
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
 MAX_CHARACTERS = 500_000
 """Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
@@ -35,11 +41,17 @@ class ConfigFile:
     within: tuple[int, int, bool] | None = None
     """For a text inside the document: where it starts and ends, and whether it is literal; None: the whole text."""
 
+    number: int | None = None
+    """For a command inside YAML: which of the document's commands it is."""
+
     def opened_again(self, text: str) -> ConfigText:
         """This configuration in a changed text of its document. Raises ConfigUnreadable when it is none any more."""
+        if self.number is not None:
+            return _command_again(text, self.number)
         if self.within is None:
             return open_config(text, self.kind)
         start, end, literal = self.within
+        text = text if self.document.notebook is None else _unmasked(text)
         return open_within(text, start, end + len(text) - len(self.document.text), self.kind, literal=literal)
 
     @property
@@ -98,8 +110,8 @@ def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:
 
 def _open(document: Document) -> tuple[ConfigFile, ...] | str:
     kind = kind_of(document.path)
-    if kind is None:
-        return ()
+    if kind is None or (document.path.endswith(".conf") and not document.text.lstrip().startswith("{")):
+        return ()  # files of this ending hold anything
     if len(document.text) > MAX_CHARACTERS:
         return f"not read: too large for a configuration ({len(document.text):,} characters; limit {MAX_CHARACTERS:,})"
     try:
@@ -107,7 +119,24 @@ def _open(document: Document) -> tuple[ConfigFile, ...] | str:
     except ConfigUnreadable as error:
         return f"not read: {error}"
     inner = [found for doc in text.heredocs for found in _heredoc(document, doc)]
-    return (ConfigFile(document, text, document.path, kind), *inner)
+    commands = _commands_in_yaml(document, text) if kind == "yaml" else ()
+    return (ConfigFile(document, text, document.path, kind), *inner, *commands)
+
+
+def _commands_in_yaml(document: Document, config: ConfigText) -> Iterator[ConfigFile]:
+    for number, command in enumerate(commands_in(document.text, config)):
+        try:
+            text = open_within(command.text, command.start, command.end, "shell")
+        except ConfigUnreadable:
+            continue
+        yield ConfigFile(document, text, document.path, "shell", (command.start, command.end, True), number)
+
+
+def _command_again(text: str, number: int) -> ConfigText:
+    command = next(islice(commands_in(text, open_config(text, "yaml")), number, None), None)
+    if command is None:
+        raise ConfigUnreadable(1, "the command is not there any more")
+    return open_within(command.text, command.start, command.end, "shell")
 
 
 def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
@@ -122,11 +151,30 @@ def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
 
 
 def _notebook_lines(document: Document) -> Iterator[ConfigFile]:
-    for magic in document.shell_lines:
-        start = document.offset(magic.row, magic.column)
-        end = start + len(magic.text)
+    """The commands of a notebook, each with the lines that continue it."""
+    plain = _unmasked(document.text)
+    for lines in _commands(document):
+        first, last = lines[0], lines[-1]
+        start = document.offset(first.row, first.column)
+        end = document.offset(last.row, last.column) + len(last.text)
         try:
-            text = open_within(document.text, start, end, "notebook")
+            text = open_within(plain, start, end, "notebook")
         except ConfigUnreadable:
             continue
         yield ConfigFile(document, text, document.path, "notebook", (start, end, True))
+
+
+def _commands(document: Document) -> Iterator[Sequence[Magic]]:
+    lines: list[Magic] = []
+    for magic in document.shell_lines:
+        if lines and not document.line(magic.row).lstrip(" \t\f").startswith(CONTINUED):
+            yield lines
+            lines = []
+        lines.append(magic)
+    if lines:
+        yield lines
+
+
+def _unmasked(text: str) -> str:
+    """A notebook's virtual module with blanks where lines are masked: every offset stays what it is."""
+    return text.replace(MASK, " " * len(MASK)).replace(CONTINUED, " " * len(CONTINUED))

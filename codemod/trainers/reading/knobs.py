@@ -9,16 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from ...python.bindings import only_value
 from ...python.names import ModuleNames, Scope, names_of
 from ...python.paths import name_parts
+from ...python.trace import Domain, Trace, trace
+from ...python.trace_steps import Gap
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
 from .links import sources
 from .source import Source
 
-MAX_HOPS = 4
 FULL = ("no", "none", "off", "32", "32-true")
 """Other words for float32."""
 DTYPE_WORDS = ("float16", "bfloat16", "dtype", "fp16", "bf16", "half", "precision", "autocast")
@@ -39,9 +40,11 @@ class Knob:
     def text(self) -> str:
         return ast.unparse(self.node)
 
-    def literal(self, dtype: Dtype) -> Constant | None:
-        """The value that picks ``dtype``; None when the code knows no such value."""
-        return next((value for value, meant in self.meanings if meant == dtype), None)
+    def literal(self, dtype: Dtype, like: Constant = None) -> Constant | None:
+        """The value that picks ``dtype``, spelled as ``like`` is where the code knows it; None: it knows none."""
+        known = [value for value, meant in self.meanings if meant == dtype]
+        alike = [value for value in known if _spelling(value) == _spelling(like)]
+        return next(iter([*alike, *known]), None)
 
     def meaning(self, value: Constant) -> Dtype | None:
         """The dtype that ``value`` picks; a word for float32 that no branch names counts as one."""
@@ -58,6 +61,13 @@ class Knob:
         return sources(project, self.module, self.node)
 
 
+def _spelling(value: Constant) -> str:
+    """How a value names a dtype: ``fp16`` and ``bf16`` are alike, ``float16`` and ``bfloat16``."""
+    if not isinstance(value, str):
+        return type(value).__name__
+    return value.lower().replace("bfloat", "float").replace("bf16", "fp16")
+
+
 def knobs_of(
     project: Project, module: ModuleNames, scenarios: Iterable[Scenario], dtype_node: ast.expr | None
 ) -> tuple[Knob, ...]:
@@ -67,10 +77,9 @@ def knobs_of(
         if isinstance(scenario.value, Dtype):
             for given in scenario.given:
                 _note(project, module, found, given, scenario.value)
-    key = _attribute_of_torch(module, dtype_node, 0) if dtype_node is not None else None
-    if key is not None:
-        names = tuple((dtype.name, dtype) for dtype in (BF16, FP16, FP32))
-        found[ast.unparse(key)] = _Growing(module, key, dict(names))
+    for holder, key in trace(project, module, dtype_node, TORCH_KEYS) if dtype_node is not None else ():
+        names: dict[Constant, Dtype] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
+        found[ast.unparse(key)] = _Growing(holder, key, names)
     knobs = (Knob(item.module, item.node, tuple(item.meanings.items())) for item in found.values())
     return tuple(knob for knob in knobs if knob.meanings and _speaks(knob))
 
@@ -111,16 +120,25 @@ def _values(given: Given) -> Iterator[Constant]:
             yield value
 
 
-def _attribute_of_torch(module: ModuleNames, node: ast.expr, hops: int) -> ast.expr | None:
-    """``x`` where ``node`` is ``getattr(torch, x)``, or a variable or attribute that only ever is that."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-        if len(node.args) == 2 and module.qualified(node.args[0]) == "torch":
-            return node.args[1] if isinstance(node.args[1], ast.Name | ast.Attribute | ast.Subscript) else None
+Key: TypeAlias = tuple[ModuleNames, ast.expr]
+
+
+def _key(question: Trace[Key], module: ModuleNames, node: ast.expr) -> tuple[Key, ...] | None:
+    """``x`` of ``getattr(torch, x)``."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "getattr":
         return None
-    if hops >= MAX_HOPS:
+    if len(node.args) not in (2, 3) or module.qualified(node.args[0]) != "torch":
         return None
-    only = only_value(module, node)
-    return _attribute_of_torch(module, only, hops + 1) if only is not None else None
+    key = node.args[1]
+    return ((module, key),) if isinstance(key, ast.Name | ast.Attribute | ast.Subscript | ast.Call) else ()
+
+
+def _no_key(_question: Trace[Key], _module: ModuleNames, _node: ast.AST, _why: Gap) -> tuple[Key, ...]:
+    return ()
+
+
+TORCH_KEYS: Domain[Key] = Domain(_key, _no_key)
+"""The names under which a dtype is looked up in torch, however it comes to the place that is asked about."""
 
 
 def _module_of(project: Project, near: ModuleNames, scope: Scope) -> ModuleNames | None:

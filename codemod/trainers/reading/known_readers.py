@@ -13,8 +13,9 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
+from .program_files import LAUNCHING, interfaces_reading
 from .recognition import is_file_named, runs_program
-from .runs import LAUNCHING, UNNAMED, Run, runs_of
+from .runs import UNNAMED, Run, runs_of
 from .scopes import Scope
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
@@ -28,6 +29,10 @@ CONFIG_NAMES = ("config_name", "config_path")
 def reader_is_known(project: Project, scope: Scope) -> bool:
     """Whether a run certainly reads ``scope``; code always is read where it runs."""
     if scope.kind in ("call", "mapping"):
+        return True
+    if any(item.frameworks for item in scope.readers) and (
+        scope.kind == "command" or interfaces_reading(project, scope.path)
+    ):
         return True
     if any(is_file_named(scope.path, pattern) for pattern in scope.framework.recognize.unasked):
         return True

@@ -1,32 +1,57 @@
-"""What launch scripts pass to a program: its flags, and the variables behind them."""
+"""What launch scripts pass to a program: its flags, the variables behind them, and switches that they leave out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
-from ...formats.text import Entry
+from ...formats.text import CommandLine, Entry
+from ...model import Edit, EditRefused, ReplaceText, Span
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames
+from ...python.options import Option
 from ...source.documents import FileKind
 from ...source.project import Project
+from ...torch.dtypes import Constant
 from .configs import ConfigFile, config_files
+from .program_files import LAUNCHING
 from .source import Source, entry_source
+from .truth_words import other_word, truth_of
 
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
-def flags_given(project: Project, module: ModuleNames, flags: Sequence[str]) -> Iterator[Source]:
-    """Every use of ``flags`` on a command line that runs ``module``, or a file that has to do with it."""
-    programs = {item.document.path for item in connected_modules(project, module)}
-    words = tuple(flag.lstrip("-") for flag in flags)
-    for config in config_files(project, words, (FileKind.SHELL, FileKind.ENV)):
+def flags_given(project: Project, option: Option) -> Iterator[Source]:
+    """Every use of an option's flags on a command line that runs its program, or a file that has to do with it."""
+    programs = programs_of(project, option.module)
+    flags = (*option.flags, *option.negated)
+    for config in config_files(project, tuple(flag.lstrip("-") for flag in flags), (FileKind.SHELL, FileKind.ENV)):
         if purpose_of(config.document.path).is_left_alone:
             continue
         for entry in config.text.entries:
             if entry.kind == "flag" and entry.name in flags and runs_one_of(entry.command, programs):
-                yield from _resolved(config, entry)
+                yield from _given(config, entry, option)
+
+
+def lines_without(project: Project, option: Option) -> Iterator[Source]:
+    """The launch lines of the program that leave a switch out, each with the value that it has then."""
+    programs = programs_of(project, option.module)
+    flags = (*option.flags, *option.negated)
+    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
+        if purpose_of(config.document.path).is_left_alone or not config.is_shell:
+            continue
+        for number, command in enumerate(config.text.commands):
+            own = [entry for entry in config.text.entries if entry.call == number and entry.kind == "flag"]
+            if command.script and runs_one_of(command.script, programs) and not _names_one(command, own, flags):
+                yield _absent(config, command, own, option)
+
+
+def programs_of(project: Project, module: ModuleNames) -> set[str]:
+    """The files that have to do with a module: what a command line names to run it."""
+    return {item.document.path for item in connected_modules(project, module)}
 
 
 def runs_one_of(command: str, programs: set[str]) -> bool:
@@ -41,12 +66,88 @@ def runs_one_of(command: str, programs: set[str]) -> bool:
     )
 
 
-def _resolved(config: ConfigFile, entry: Entry) -> Iterator[Source]:
+# --- flags that are there ---------------------------------------------------------------------------------------------
+
+
+def _given(config: ConfigFile, entry: Entry, option: Option) -> Iterator[Source]:
     """The flag's own value, or the assignments of the variable that stands there."""
+    if option.switch is not None or entry.name in option.negated:
+        yield _switch(config, entry, option)
+        return
     variable = _VARIABLE.fullmatch(entry.value) if isinstance(entry.value, str) else None
     if variable is None:
-        yield entry_source(config, entry)
+        yield _as_option_reads(entry_source(config, entry), option)
         return
     for other in config.text.entries:
         if other.kind == "assignment" and other.name == variable.group(1):
-            yield entry_source(config, other)
+            yield _as_option_reads(entry_source(config, other), option)
+
+
+def _as_option_reads(source: Source, option: Option) -> Source:
+    """The source with a truth value where the option is one: ``--use_bf16 no``, kept in the words that it is given."""
+    truth = truth_of(source.value) if option.is_truth else None
+    if truth is None or source.config is None or source.entry is None or not source.text:
+        return source
+    return replace(source, value=truth, respelling=partial(_word, source.config, source.entry))
+
+
+def _word(config: ConfigFile, entry: Entry, value: Constant) -> Edit:
+    word = other_word(str(entry.value)) if isinstance(value, bool) and value != truth_of(entry.value) else None
+    if word is None:
+        raise EditRefused(f"{entry.raw} cannot become {value!r}")
+    return config.edit(config.text.set(entry, word))
+
+
+def _switch(config: ConfigFile, entry: Entry, option: Option) -> Source:
+    """A flag without a word of its own, whatever stands behind it."""
+    value = option.is_on_with(entry.name)
+    respelling: Callable[[Constant], Edit] = partial(_flipped, config, entry, option)
+    return Source(
+        *("flag", config.document.path, config.span(entry), entry.name, value, ""),
+        config=config,
+        entry=entry,
+        respelling=respelling,
+    )
+
+
+def _flipped(config: ConfigFile, entry: Entry, option: Option, value: Constant) -> Edit:
+    """The flag that says the other thing; removed where there is none."""
+    if not isinstance(value, bool) or value == option.is_on_with(entry.name):
+        raise EditRefused(f"{entry.name} takes no value")
+    other = option.flag_for(value)
+    if other:
+        return config.edit(ReplaceText(entry.key_start, entry.key_end, other))
+    return config.edit(config.text.remove(entry, with_value=False))
+
+
+# --- flags that are left out ------------------------------------------------------------------------------------------
+
+
+def _names_one(command: CommandLine, entries: list[Entry], flags: tuple[str, ...]) -> bool:
+    named = {entry.name for entry in entries} | {word.partition("=")[0] for word in command.words}
+    return not named.isdisjoint(flags)
+
+
+def _absent(config: ConfigFile, command: CommandLine, entries: list[Entry], option: Option) -> Source:
+    row, column = config.document.position(command.start)
+    span = Span(row, column, row, column + len(command.words[0]) if command.words else column)
+    return Source(
+        *("flag", config.document.path, span, option.name, option.value_when_absent, ""),
+        config=config,
+        respelling=partial(_added, config, command, entries, option),
+    )
+
+
+def _added(config: ConfigFile, command: CommandLine, entries: list[Entry], option: Option, value: Constant) -> Edit:
+    """The flag behind the last one of the line, or behind the script where it has none."""
+    flag = option.flag_for(value) if isinstance(value, bool) else ""
+    if not flag:
+        raise EditRefused(f"no flag of {option.name} says {value!r}")
+    own = [entry for entry in entries if entry.owner != "launcher"]
+    if own:
+        return config.edit(config.text.insert(own[-1], flag, None))
+    text = config.document.text
+    end = text.find(command.script, command.start) + len(command.script)
+    if end < len(command.script) or text[end : end + 1].strip(" \t\r\n;&|\\)"):
+        raise EditRefused("the script is not written plainly there")
+    return config.edit(ReplaceText(end, end, f" {flag}"))

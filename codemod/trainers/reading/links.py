@@ -12,13 +12,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...python.names import ModuleNames
+from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from .command_options import declared_options, values_given
-from .setting_reads import entries_read, read_of
+from .launch_flags import programs_of
+from .setting_reads import Read, entries_read, read_of
 from .source import Source, literal_source, tested_source
+from .word_pairs import pairs_given
 
+FILLS_FROM_FILES = frozenset(("jsonargparse", "lightning", "pytorch_lightning"))
+"""Libraries whose command lines of functions also read files."""
 SAME_VALUE = ("lower", "upper", "strip", "str", "bool")
 """Calls that give back what they are given, as far as settings go."""
 HERE = ""
@@ -60,9 +65,11 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
     name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
     if name == "getattr" and len(arguments) >= 2 and module.qualified(arguments[0]) == "torch":
         return question.of(module, arguments[1])
-    if name in ("getattr", "get", "getenv") and read_of(module, node) is not None:
+    read = read_of(module, node) if name in ("getattr", "get", "getenv") else None
+    if read is not None:
         default = arguments[-1:] if len(arguments) >= (3 if name == "getattr" else 2) else []
-        fallen_back = [_of_kind(item, "parameter", "") for value in default for item in question.of(module, value)]
+        kind = "parameter" if read.of_environment else "fallback"
+        fallen_back = [_of_kind(item, kind, read.name) for value in default for item in question.of(module, value)]
         return [*_setting(question, module, node), *fallen_back]
     if name in SAME_VALUE and isinstance(func, ast.Attribute) and not arguments:
         return question.of(module, func.value)
@@ -76,6 +83,7 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
     if read is None:
         return
     yield from entries_read(question.project, read)
+    yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))
     for option in () if read.of_environment else declared_options(question.project, read.module, read.name):
         yield from values_given(question.project, option)
         if option.default is not None and option.switch is None:
@@ -93,6 +101,18 @@ def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) 
     ):
         for option in declared_options(question.project, module, node.arg, function):
             yield from values_given(question.project, option)
+            yield from _parsed_from_files(question.project, option)
+            if option.default is not None and option.switch is None:
+                for source in question.of(option.module, option.default):
+                    yield _of_kind(source, option.kind, option.name)
+
+
+def _parsed_from_files(project: Project, option: Option) -> Iterator[Source]:
+    """jsonargparse fills the parameters of a function from the files that ``--config`` names."""
+    if option.function is not None and not FILLS_FROM_FILES.isdisjoint(option.module.imported_packages):
+        for source in entries_read(project, Read(option.module, (option.name,))):
+            if source.kind == "entry" and source.key == option.name and not source.is_guessed:
+                yield source
 
 
 def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> Iterable[Source]:

@@ -9,7 +9,6 @@ the launcher's flags, environment variables, the launcher's own file. Source: ac
 from __future__ import annotations
 
 import ast
-import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,13 +19,13 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ..framework import FAMILIES
-from .configs import ConfigFile, config_files
+from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Handed, handed_to
-from .scopes import Scope
+from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
+from .run_code import is_used
+from .scopes import Scope, TextOrigin
 
-LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
-CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
 UNNAMED = "no launch line names it"
@@ -105,7 +104,16 @@ def runs_of(project: Project) -> tuple[Run, ...]:
 
 
 def _runs(project: Project) -> tuple[Run, ...]:
-    return tuple(_Resolver(project).runs()) if scopes_of(project) else ()
+    return tuple(run for run in all_runs_of(project) if run.members) if scopes_of(project) else ()
+
+
+def all_runs_of(project: Project) -> tuple[Run, ...]:
+    """The same, and launches of scripts that no trainer's scope is part of: their code may say something."""
+    return project.fact(_all_runs)
+
+
+def _all_runs(project: Project) -> tuple[Run, ...]:
+    return tuple(_Resolver(project).runs())
 
 
 STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
@@ -115,19 +123,17 @@ STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "p
 class _Resolver:
     def __init__(self, project: Project) -> None:
         self._project = project
-        self._paths = frozenset(project.paths)
         self._by_path: dict[str, list[Scope]] = {}
         for scope in scopes_of(project):
             self._by_path.setdefault(scope.path, []).append(scope)
         self._used: set[Scope] = set()
-        self._files_at: dict[str, list[str]] = {}
-        for path in project.paths:
-            self._files_at.setdefault(path.rpartition("/")[2], []).append(path)
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[str]] = {}
 
     def runs(self) -> Iterator[Run]:
-        for config in config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
+        shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
+        inside = (item for item in config_files(self._project, COMMANDS, (FileKind.YAML,)) if item.kind == "shell")
+        for config in (*shell, *inside):
             if config.is_shell:
                 yield from self._launched(config)
         for path, scopes in sorted(self._by_path.items()):
@@ -149,7 +155,7 @@ class _Resolver:
             flags = [
                 item for item in self._by_path.get(path, []) if item.command and item.command.start == command.start
             ]
-            script = self._script_of(path, command.words, command.script)
+            script = script_of(self._project, path, command.script)
             if not flags and script is None and not self._files_of(path, command.words):
                 continue
             members = [Member(scope, _rank(scope), "the command line") for scope in flags]
@@ -158,18 +164,11 @@ class _Resolver:
                 members += self._file_members(file, f"named by the command line in {path}")
             if script is not None:
                 members += self._script_members(script, f"run by {path}", path)
-            if members:
+            if members or script is not None:
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
                 modules = self._modules(script) if script is not None else []
                 yield self._run(_shown(command.words), place, members, command, modules)
-
-    def _script_of(self, path: str, words: Sequence[str], script: str) -> str | None:
-        if script.endswith(".py"):
-            return self._found(path, script)
-        if script and all(part.isidentifier() for part in script.split(".")):
-            return self._project.python_path(script)
-        return None
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
         named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
@@ -178,18 +177,7 @@ class _Resolver:
 
     def _found(self, near: str, word: str) -> str | None:
         """The project's file that a word on a command line (or in a file) names."""
-        base, _, inner = word.partition("/")
-        if base.startswith("$") and "/" in inner:  # ${ROOT}/tools/train.py: the folder of a checkout
-            word = inner
-        if not word or "$" in word or word.startswith("/"):
-            return None
-        for base in (posixpath.dirname(near), ""):
-            path = posixpath.normpath(posixpath.join(base, word))
-            if path in self._paths:
-                return path
-        ending = f"/{posixpath.normpath(word)}"
-        endings = [path for path in self._files_at.get(ending.rpartition("/")[2], []) if path.endswith(ending)]
-        return endings[0] if len(endings) == 1 and "/" in word else None
+        return file_named(self._project, near, word)
 
     # --- what a member brings along -----------------------------------------------------------------------------------
 
@@ -197,11 +185,10 @@ class _Resolver:
         for scope in self._by_path.get(path, []):
             if scope.kind == "file":
                 yield Member(scope, _rank(scope), link)
-                for setting in scope.settings:
-                    if setting.value is not None and setting.value.endswith(CONFIG_ENDINGS):
-                        further = self._found(path, setting.value)
-                        if further is not None and further != path:
-                            yield from self._plain_members(further, f"named by {path}")
+                for word in _files_named_by(scope):
+                    further = self._found(path, word)
+                    if further is not None and further != path:
+                        yield from self._plain_members(further, f"named by {path}")
 
     def _plain_members(self, path: str, link: str) -> Iterator[Member]:
         for scope in self._by_path.get(path, []):
@@ -221,7 +208,7 @@ class _Resolver:
             path = module.document.path
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
-                if scope.kind in ("call", "mapping"):
+                if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
                     yield Member(scope, _rank(scope), how, self._handed(scope, launched_by))
             for file in self._named_in(module):
                 yield from self._file_members(file, f"named in {path}")
@@ -269,6 +256,13 @@ class _Resolver:
         ordered = sorted(once.values(), key=lambda member: (-member.rank, member.scope.path, member.scope.span))
         paths = tuple(module.document.path for module in modules)
         return Run(title, place, tuple(ordered), command, paths)
+
+
+def _files_named_by(scope: Scope) -> list[str]:
+    """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
+    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
+    values = (entry.value for entry in entries if isinstance(entry.value, str))
+    return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 
 
 def _rank(scope: Scope) -> int:

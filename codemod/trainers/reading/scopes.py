@@ -12,6 +12,7 @@ from ...model import Place, Span
 from ...python.names import ModuleNames
 from ...torch.dtypes import UNKNOWN, Constant, Dtype
 from ..framework import Framework, Key
+from ..parsers.interface import Interface
 from .configs import ConfigFile, Entry
 from .mapping_items import Item
 
@@ -84,6 +85,12 @@ class Scope:
     origin: TextOrigin | CodeOrigin
     command: CommandLine | None = None
     """For the scopes of one command line: that line, variables of the same text filled in."""
+    readers: tuple[Interface, ...] = ()
+    """The programs whose parser reads it; empty where none is seen."""
+
+    def takes(self, key: Key) -> bool:
+        """Whether what reads this place accepts a key, or may accept it."""
+        return not self.readers or any(reader.takes_key(key, self.framework) for reader in self.readers)
 
     def of(self, key_name: str) -> list[Setting]:
         """The settings of one key, in text order."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...formats.text import Entry
 from ...purpose.files import purpose_of
@@ -17,6 +17,8 @@ from ...python.names import ModuleNames
 from ...source.documents import Document, FileKind
 from ...source.project import Project
 from .configs import ConfigFile, config_files
+from .launch_flags import programs_of, runs_one_of
+from .loaded_files import loaders_of
 from .source import Source, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
@@ -83,26 +85,41 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
     for config in config_files(project, (read.name,), kinds):
         if purpose_of(config.document.path).is_left_alone:
             continue
+        is_seen = read.of_environment or is_loaded_for(project, config.document.path, read.module)
         for entry in config.text.entries:
-            if _names(entry, read) and entry.is_scalar and (read.of_environment or _fits(project, config, entry, read)):
-                yield entry_source(config, entry)
+            if not _names(entry, read) or not entry.is_scalar:
+                continue
+            if entry.kind in ("override", "flag"):
+                if runs_one_of(entry.command, programs_of(project, read.module)):
+                    yield entry_source(config, entry)
+            elif (is_seen and len(entry.key) == len(read.parts)) or _fits(project, config, entry, read):
+                yield replace(entry_source(config, entry), is_guessed=not is_seen)
+
+
+def is_loaded_for(project: Project, path: str, module: ModuleNames) -> bool:
+    """Whether a module that has to do with ``module`` is seen to load the file."""
+    loaders = loaders_of(project, path)
+    return bool(loaders) and any(item.document.path in loaders for item in connected_modules(project, module))
 
 
 def _names(entry: Entry, read: Read) -> bool:
     if read.of_environment:
         return entry.kind == "assignment" and entry.name == read.name
-    if entry.kind == "override":
-        return tuple(entry.name.lstrip("+").split(".")[-len(read.parts) :]) == read.parts and "." in entry.name
+    if entry.kind == "override" or (entry.kind == "flag" and "." in entry.name):
+        parts = tuple(entry.name.lstrip("+-").split("."))
+        return _is_end(parts, read.parts) or _is_end(read.parts, parts)
     if entry.kind != "pair":
         return False
     key = tuple(map(str, entry.key))
-    return key[-len(read.parts) :] == read.parts or key == read.parts[-len(key) :]
+    return _is_end(key, read.parts) or _is_end(read.parts, key)
+
+
+def _is_end(parts: tuple[str, ...], end: tuple[str, ...]) -> bool:
+    return parts[-len(end) :] == end
 
 
 def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> bool:
     """Whether the code reads what stands beside the entry, too."""
-    if entry.kind == "override":
-        return True
     owner = entry.key[:-1]
     siblings = {
         item.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...formats.text import Entry
@@ -12,10 +12,11 @@ from ...python.names import ModuleNames
 from ...torch.dtypes import TORCH_DTYPES, UNKNOWN, Constant, Dtype, Unknown
 from .configs import ConfigFile
 
-KINDS = ("constant", "argument", "parameter", "field", "option", "entry", "flag", "variable")
+KINDS = ("constant", "argument", "parameter", "fallback", "field", "option", "entry", "flag", "variable")
 """``constant``: a variable or attribute of the code · ``argument``: what a caller passes · ``parameter``: a default ·
-``field``: of a class body · ``option``: the default of a command-line option · ``entry``: of a configuration file ·
-``flag``: on a command line · ``variable``: of a shell or the environment."""
+``fallback``: of ``cfg.get("key", default)``, where a configuration may say otherwise · ``field``: of a class body ·
+``option``: the default of a command-line option · ``entry``: of a configuration file · ``flag``: on a command line ·
+``variable``: of a shell or the environment."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,12 +42,20 @@ class Source:
     """For a branch of ``"fp16" if args.amp else "no"``: the test that picks it."""
     quote: str = ""
     """For ``"bfloat16" if supported() else "float16"``, whose value is that of its first branch: how it quotes."""
+    respelling: Callable[[Constant], Edit] | None = None
+    """How another value is written, where that is not a matter of replacing this one."""
+    is_guessed: bool = False
+    """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
 
     def place(self, message: str) -> Place:
         return Place(self.path, self.span, message)
 
     def respelled(self, value: Constant) -> Edit:
         """The edit that writes ``value`` here in the present style. Raises EditRefused."""
+        if self.is_guessed:
+            raise EditRefused(f"nothing is seen to read {self.path}")
+        if self.respelling is not None:
+            return self.respelling(value)
         if self.config is not None and self.entry is not None:
             if isinstance(value, Dtype | Unknown):
                 raise EditRefused("a configuration file holds no dtypes")
@@ -117,6 +126,12 @@ def entry_source(config: ConfigFile, entry: Entry) -> Source:
     return Source(
         kind, config.document.path, config.span(entry), ".".join(map(str, entry.key)), value, entry.raw, config, entry
     )
+
+
+def only_fallbacks(found: Iterable[Source]) -> bool:
+    """Whether all that is known of a setting is what holds where the configuration does not name it."""
+    kinds = {item.kind for item in found}
+    return kinds == {"fallback"}
 
 
 def unused_defaults(found: Iterable[Source]) -> frozenset[Source]:

@@ -10,7 +10,9 @@ from itertools import pairwise
 from ...model import Span
 from ...source.project import Project
 from ..framework import Framework, Key
+from ..parsers.interface import Interface
 from .configs import ConfigFile, Entry, config_files
+from .program_files import interface_of_line, interfaces_beside, interfaces_reading
 from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
 from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
 
@@ -51,9 +53,10 @@ def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
 def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
     marks = {path_of(entry): token_of(entry)[0] for entry in config.text.entries if entry.kind in ("pair", "item")}
     reading = _reading(project, "file")
-    framework = owner_of(reading, config.name, marks)
+    framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
     if framework is not None:
-        yield _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
+        whole = _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
+        yield from _as_read(whole, interfaces_beside(project, config.document.path))
     others = [item for item in reading if item.recognize.sections and item is not framework]
     taken: list[Entry] = []
     for entry in config.text.entries if others else ():
@@ -63,6 +66,27 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
             if scope is not None:
                 taken.append(entry)
                 yield scope
+
+
+def _owner(marked: Framework | None, readers: Sequence[Interface]) -> Framework | None:
+    """The trainer of the parser that reads a text, unless the text has the marks of a special one."""
+    parsed = next((item.framework for item in readers if item.framework is not None), None)
+    return parsed if parsed is not None and (marked is None or marked.recognize.generic) else marked
+
+
+def _as_read(scope: Scope, readers: Sequence[Interface]) -> Iterator[Scope]:
+    """The scope without settings that none of its readers knows; nothing where that leaves none of its trainer."""
+    taken = tuple(item for item in scope.settings if _is_taken(scope, item, readers))
+    if taken or not readers or any(scope.framework in reader.frameworks for reader in readers):
+        yield replace(scope, settings=taken, readers=tuple(readers))
+
+
+def _is_taken(scope: Scope, setting: Setting, readers: Sequence[Interface]) -> bool:
+    """Whether a reader knows the setting; those of the launcher before the script are not the script's."""
+    origin = scope.origin
+    is_launchers = isinstance(origin, TextOrigin) and origin.call is not None and setting.index < origin.first
+    name = setting.name.partition(".")[0]
+    return is_launchers or not readers or any(reader.takes(name, scope.framework) for reader in readers)
 
 
 def _is_section_of(framework: Framework, entry: Entry) -> bool:
@@ -222,9 +246,11 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
         return
     reading = _reading(project, "command")
     named = next((item for item in reading if runs_program(item, command.words)), None)
-    owner = named or owner_of(reading, "", _marks(own))
+    interface = interface_of_line(project, config.document.path, command)
+    readers = (interface,) if interface is not None else ()
+    owner = named or _owner(owner_of(reading, "", _marks(own)), readers)
     if owner is not None:
-        yield _flag_scope(config, owner, own, command.script or "command", number, launched)
+        yield from _as_read(_flag_scope(config, owner, own, command.script or "command", number, launched), readers)
 
 
 def _marks(entries: Iterable[Entry]) -> dict[str, str | None]:

@@ -125,33 +125,33 @@ def _run(
     load: Load, made_by: tuple[Creation, ...], precision: Precision, module: ModuleNames, trainer: ast.Call
 ) -> TrainedLoad:
     through = [call for made in made_by for call in made.through]
-    steps = [*through, *(item for made in made_by for item in _statements_about(made, module, trainer))]
+    steps = [*through, *(item for made in made_by for item in statements_about(made, module, trainer))]
     return TrainedLoad(
         load,
         precision,
         module,
         trainer,
-        adapted=any(_mentions(step, ADAPTED) for step in steps),
-        adapters=tuple(call for call in through if _mentions(call.func, ADAPTED)),
+        adapted=any(mentions(step, ADAPTED) for step in steps),
+        adapters=tuple(call for call in through if mentions(call.func, ADAPTED)),
         recast=any(map(may_recast, steps)),
-        frozen=any(_mentions(step, FROZEN) for step in steps),
+        frozen=any(mentions(step, FROZEN) for step in steps),
     )
 
 
 def may_recast(node: ast.AST) -> bool:
     """Whether code may change the dtype of the weights of the model that it speaks of."""
-    return _mentions(node, RECAST) or any(isinstance(item, ast.Call) and _casts(item) for item in ast.walk(node))
+    return mentions(node, RECAST) or any(isinstance(item, ast.Call) and _casts(item) for item in ast.walk(node))
 
 
 def _casts(call: ast.Call) -> bool:
     """``model.half()``, ``model.to(dtype=...)``, ``cast_training_params(model)``."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if name == "to":
-        return any(_mentions(item, ("dtype",)) for item in (*call.args, *call.keywords))
+        return any(mentions(item, ("dtype",)) for item in (*call.args, *call.keywords))
     return name in WEIGHT_CASTS or name.startswith("cast_") or "_cast_" in name
 
 
-def _mentions(node: ast.AST, words: tuple[str, ...]) -> bool:
+def mentions(node: ast.AST, words: tuple[str, ...]) -> bool:
     """Whether a name, attribute or argument in the code holds one of the words."""
     return any(word in name for name in names_in(node) for word in words)
 
@@ -167,7 +167,7 @@ def names_in(node: ast.AST) -> Iterator[str]:
             yield item.arg
 
 
-def _statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[ast.stmt]:
+def statements_about(made: Creation, trains: ModuleNames, trainer: ast.Call) -> Iterator[ast.stmt]:
     """The plain statements that do something with the model under any of its names, before it is trained."""
     born = made.module.statement_of(made.call)
     for name in made.names:

@@ -16,7 +16,7 @@ from ..framework import by_machine
 from ..reading.links import sources
 from ..reading.recognition import stands_inside
 from ..reading.scopes import FALSE, NULL, TRUE, Scope, token_of_constant
-from ..reading.source import Source, unused_defaults
+from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
 
 PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "float32", "precision", "dtype", "16"})
@@ -43,12 +43,14 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     """
     argument = scope.argument(step.setting)
     found = sources(project, *argument) if argument is not None else ()
+    if only_fallbacks(found):
+        return None
     ignored = unused_defaults(found)
     edits: list[Edit] = []
     stated = False
     for source in found:
         token = token_of_constant(source.value)
-        if source in ignored or token == NULL:
+        if source in ignored or source.is_guessed or token == NULL:
             continue
         if token is None or not step.key.accepts(token):
             return None

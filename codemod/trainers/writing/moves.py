@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from packaging.version import Version
 
-from ...model import Edit, EditRefused, Finding, Place, Rule, Span
+from ...model import Edit, EditRefused, Finding, Fix, Place, ReplaceText, Rule, Span
 from ...proof.needs import Known, Need, Release
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
@@ -19,8 +19,11 @@ from ...source.project import Project
 from ..framework import by_machine
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import reader_is_known
+from ..reading.links import sources
 from ..reading.recognition import stands_inside
-from ..reading.scopes import CodeOrigin, Scope, Setting
+from ..reading.scopes import FALSE, CodeOrigin, Scope, Setting, TextOrigin
+from ..reading.source import Source, only_fallbacks, unused_defaults
+from .added_keys import key_not_taken
 from .edits import edits_of
 from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
 from .steps import Plan, Step, in_words, plan_of, said
@@ -30,6 +33,7 @@ QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-
 
 
 OVERRIDDEN = "configuration files give another value"
+FALLBACK = "the configuration decides, and none that sets it is seen to be read; this value only stands in for it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,44 @@ class Move:
     """Why the edits may not be right for every run; empty where they are."""
     needs: tuple[Need, ...] = ()
     """What else has to be known for them to be safe."""
+    aside: bool = False
+    """Whether it decides no run: an old copy, a default that nothing uses, a region that is fixed on purpose."""
+    firm: bool = False
+    """Whether it stays whatever else is edited at its place."""
+    command: int | None = None
+    """Where the only command line begins that it changes, as an offset; None: it is about the whole file."""
+    settled_by: tuple[Place, ...] = ()
+    """Where a switch is given that picks this value: what changes all of them changes this as well."""
 
-    def only_reported(self, why: str, *because: Place) -> Move:
+    @property
+    def place(self) -> Place:
+        return Place(self.path, self.span, self.message)
+
+    def only_reported(self, why: str, *because: Place, aside: bool = False) -> Move:
         """The same without its edits."""
+        message = f"{self.message}; not changed automatically: {why}"
         evidence = (*self.evidence, *because)
-        return replace(self, message=f"{self.message}; not changed automatically: {why}", edits=(), evidence=evidence)
+        return replace(self, message=message, edits=(), evidence=evidence, aside=self.aside or aside, firm=True)
+
+    def fix(self, project: Project) -> Fix | None:
+        """What carries it out, safe where all is known, because this very change was asked for; None: nothing does."""
+        if not self.edits:
+            return None
+        return proved(project, "move", self.effect, self.edits, Known(not self.unproved, self.unproved), *self.needs)
 
     def finding(self, project: Project, rule: Rule) -> Finding:
-        """The finding; its fix is safe where all is known, because this very change was asked for."""
-        fix = proved(project, "move", self.effect, self.edits, Known(not self.unproved, self.unproved), *self.needs)
-        return rule.found(Place(self.path, self.span, self.message), self.evidence, [fix] if self.edits else [])
+        """The finding, with what carries it out."""
+        fix = self.fix(project)
+        return rule.found(self.place, self.evidence, [fix] if fix is not None else [])
+
+
+def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> Move:
+    """``move`` of one of the sources that a setting has; reported where a configuration decides instead."""
+    if source in unused_defaults(found):
+        return move.only_reported(OVERRIDDEN, aside=True)
+    if source.is_guessed:
+        return replace(move, aside=True)
+    return move.only_reported(FALLBACK) if only_fallbacks(found) else move
 
 
 def moves_of(project: Project) -> Iterator[Move]:
@@ -139,9 +171,9 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     if half_known and leading and target != "fp32":
         # One switch alone would turn mixed precision off, or both halves on: they move together or not at all.
         edits = []
-    choice = _one_of_several(project, scope) if edits else ""
-    if choice:
-        reports.append(f"not changed automatically: {choice}")
+    firm = _why_not(project, scope, plan) if edits else ""
+    if firm:
+        reports.append(firm)
         edits = []
     if not edits and not settings and not (reports and _states_something_else(scope, target)):
         return None
@@ -150,9 +182,23 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     effect = f"{done} ({target} was asked for)"
     needs = tuple(_releases(project, scope, (*plan.steps, *plan.unknown))) if edits else ()
     unproved = "" if reader_is_known(project, scope) else f"nothing here is known to read {_what(scope)}"
+    command = _only_command(scope, edits)
+    said = _message(scope, target, reports)
     return Move(
-        place.path, place.span, _message(scope, target, reports), effect, tuple(edits), evidence, unproved, needs
+        place.path, place.span, said, effect, tuple(edits), evidence, unproved, needs, firm=bool(firm), command=command
     )
+
+
+def _only_command(scope: Scope, edits: Sequence[Edit]) -> int | None:
+    """The offset of the scope's command line where all the edits lie in it: other lines of the file are other runs."""
+    if scope.command is None or not isinstance(scope.origin, TextOrigin):
+        return None
+    start = scope.command.start
+    after = (item.start for item in scope.origin.config.text.commands if item.start > start)
+    end = min(after, default=len(scope.origin.config.document.text))
+    operations = [edit.operation for edit in edits if edit.path == scope.path]
+    inside = all(isinstance(item, ReplaceText) and start <= item.start <= item.end <= end for item in operations)
+    return start if inside and len(operations) == len(edits) else None
 
 
 def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator[Release]:
@@ -178,6 +224,25 @@ def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
     else:
         message = f"{title} is only partly configured for {target} here"
     return ": ".join(part for part in (message, "; ".join(reports)) if part)
+
+
+def _why_not(project: Project, scope: Scope, plan: Plan) -> str:
+    """Why a place must not be edited though it could be."""
+    choice = _one_of_several(project, scope)
+    reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
+    return reason or (f"not changed automatically: {choice}" if choice else "")
+
+
+def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:
+    """Why a switch cannot be written out beside one that options decide: both might be on, and the option would die."""
+    added = next((step for step in plan.steps if step.setting is None and step.key.means and step.value != FALSE), None)
+    if added is None or scope.kind != "call":
+        return ""
+    for setting in scope.settings:
+        argument = scope.argument(setting) if setting.key.means and setting.value is None else None
+        if argument is not None and any(source.kind != "constant" for source in sources(project, *argument)):
+            return f"{setting.name} is decided by an option: give the code one for {added.key.name} beside it"
+    return ""
 
 
 def _one_of_several(project: Project, scope: Scope) -> str:

@@ -36,11 +36,21 @@ class _Draft:
     def change(self, setting: Setting, step: Step) -> None:
         entry = self._current.entries[setting.index]
         if step.verb == "rename":
-            self._apply(_renamed(self.text, entry, step.value))
+            self._apply(_renamed(self.text, self._flag_of(setting, entry), step.value))
         elif step.verb == "drop" or (step.value == FALSE and (_is_bare(step, entry) or _is_on_by_itself(step, entry))):
             self._apply(self._current.remove(entry, with_value=not _is_bare(step, entry)))
         else:
             self._apply(self._current.set(entry, self._scalar(step.value)))
+
+    def _flag_of(self, setting: Setting, entry: Entry) -> Entry:
+        """What is named like the setting: of ``FP16=True`` before ``--fp16 $FP16`` the flag, not the variable."""
+        if not setting.name.startswith("-") or entry.name == setting.name:
+            return entry
+        flags = [item for item in self._current.entries if item.kind == "flag" and self._origin.holds(item)]
+        named = [item for item in flags if item.name == setting.name]
+        if len(named) != 1:
+            raise EditRefused(f"the value of {setting.name} comes from {entry.name}")
+        return named[0]
 
     def add(self, scope: Scope, step: Step) -> None:
         if scope.kind == "command":

@@ -36,6 +36,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.half.half_here import Half, half_here
+from ....codemod.half.named_classes import is_named
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
@@ -45,8 +47,6 @@ from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.imported import torch_for
-from ..half_here import Half, half_here
-from ..named_classes import is_named
 from .read_by import only_softmax_reads
 
 LIMITS = {FP16: 65504.0, BF16: 3.3895313892515355e38}
@@ -183,7 +183,7 @@ def _argument(call: ast.Call, keyword: str, index: int) -> ast.expr | None:
 def _finding(project: Project, write: Write, half: Half, overflows: list[Dtype]) -> Finding:
     names = " and ".join(dtype.name for dtype in overflows)
     error = f"value cannot be converted to type {C_NAMES[overflows[0]]} without overflow"
-    when = "always" if half.certain else f"as soon as autocast computes in {names}"
+    when = half.when(names) or "always"
     message = f"{write.source} does not fit {names}: {when} this raises '{error}'"
     return rule.at(write.module, write.number, message, half.why, _fixes(project, write, half))
 

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import Autocasting, AutocastState
 from ....codemod.flow.lattice import INT64
+from ....codemod.half.atom_places import chain_of
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
@@ -49,7 +50,6 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, Dtype
 from ....codemod.torch.tables.libraries import COUNTS, TOKEN_IDS
-from ..clashes import chain_of
 from .batch_casts import LAST_EXACT, BatchCast, batch_casts, coarsest
 
 WORDS = ("bfloat16", "float16", ".half(", "cast_dtype", "weight_dtype")

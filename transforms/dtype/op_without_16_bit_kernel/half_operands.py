@@ -9,6 +9,8 @@ from enum import Enum
 
 from ....codemod.flow.frame import Application, Autocasting
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
+from ....codemod.half.atom_places import atom_places
+from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Place
 from ....codemod.purpose.runs import runs_around
 from ....codemod.python.bindings import reaching
@@ -18,8 +20,6 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.tables.operations import operation
-from ..atom_places import atom_places
-from ..half_here import Half, half_here
 from .forward_code import is_in_forward
 from .kernel_gaps import INTERPOLATION
 
@@ -126,7 +126,10 @@ def _under_autocast(project: Project, item: Application, node: ast.expr) -> Half
     if not is_in_forward(project, item.module, item.node):
         return None
     half = half_here(project, item.module, node) or _handed_over(project, item, node)
-    return HalfOperand(node, half.dtypes, Origin.CAST if half.certain else Origin.AUTOCAST, half.why) if half else None
+    if half is None:
+        return None
+    origin = Origin.CAST if half.certain else Origin.CHOSEN if half.seen else Origin.AUTOCAST
+    return HalfOperand(node, half.dtypes, origin, half.why)
 
 
 def _handed_over(project: Project, item: Application, node: ast.expr) -> Half | None:

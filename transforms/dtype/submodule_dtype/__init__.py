@@ -43,6 +43,7 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ..casts import module_fix, operand_fix, producer_fix
 from ..clashes import Family, clashes, evidence, name_of
+from ..seen_clashes import seen_message
 from .parts import PartInFloat32, parts_in_float32
 from .same_test import hang_on_one_test
 
@@ -77,6 +78,8 @@ def _finding(project: Project, meeting: Meeting) -> Finding:
 
 
 def _message(meeting: Meeting) -> str:
+    if seen := seen_message(meeting):
+        return seen
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"

@@ -10,13 +10,14 @@ from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.frame import OfPart
 from ....codemod.flow.lattice import Made, Role
 from ....codemod.flow.roots import followed_modules, holders, in_order
+from ....codemod.half.atom_places import chain_of
 from ....codemod.model import Place
 from ....codemod.purpose.entered import way_inside
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES
-from ..clashes import chain_of, name_of
+from ..clashes import name_of
 
 CASTS = ("float", "to")
 WORDS = ("float()", "float32")

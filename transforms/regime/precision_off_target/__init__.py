@@ -40,6 +40,7 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
 from ....codemod.trainers.writing.moves import moves_of
+from ....codemod.trainers.writing.transactions import as_transactions
 from . import autocast_regions, loaded_weights, machine_decided, machine_loads, trained_models, training_scalers
 from .left_to_owner import reserved
 
@@ -58,9 +59,9 @@ PARTS = (
 def check(project: Project) -> Iterator[Finding]:
     if project.target is None:
         return
-    for part in PARTS:
-        for move in part(project):
-            yield reserved(project, move).finding(project, rule)
+    found = (reserved(project, move) for part in PARTS for move in part(project))
+    for move in as_transactions(project, found):
+        yield move.finding(project, rule)
 
 
 rule = Rule.of("PF001", check, depends_on=("target",))

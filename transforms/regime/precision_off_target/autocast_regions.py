@@ -14,12 +14,14 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.source import Source, unused_defaults
-from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
+from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
+from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
+from .loss_scaling import UNSCALED, is_left_unscaled
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
@@ -45,13 +47,19 @@ def moves(project: Project) -> Iterator[Move]:
                 f"does; the target is {project.target}; not changed automatically: the dtype is hard-coded in the "
                 "model and may be intentional"
             )
-            yield Move(document.path, document.span(item.node), message)
+            yield Move(document.path, document.span(item.node), message, aside=True)
 
 
 # --- to a 16-bit dtype ------------------------------------------------------------------------------------------------
 
 
 def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
+    unscaled = wanted == FP16 and region.values != {wanted} and is_left_unscaled(project, region)
+    for move in _half_moves(project, region, wanted):
+        yield move.only_reported(UNSCALED) if unscaled and move.edits else move
+
+
+def _half_moves(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
     if region.values == {wanted}:
         return
     knobs = [knob for knob in region.knobs if knob.literal(wanted) is not None]
@@ -84,10 +92,10 @@ def _settings(
     kernel: Place | None,
 ) -> Iterator[Move]:
     """The default of a class's field is not used where configuration files say what it shall be."""
-    unused = unused_defaults(source for _, source in given)
+    found = [source for _, source in given]
     for knob, source in given:
         for move in _knob_moves(project, region, knob, source, wanted, kernel):
-            yield move.only_reported(OVERRIDDEN) if source in unused else move
+            yield as_far_as_it_counts(move, source, found)
 
 
 def _knob_moves(
@@ -96,7 +104,7 @@ def _knob_moves(
     meant = knob.meaning(source.value)
     if meant is None or meant == wanted or (isinstance(source.value, bool) and source.kind in DEFAULTS):
         return
-    value = knob.literal(wanted)
+    value = knob.literal(wanted, source.value)
     says = source.text or f"{source.value}"
     message = f"{source.key} is {says}: the training step computes in {meant.name}; the target is {project.target}"
     message += only_with(switches_of(project, region.autocast)) if wanted != FP32 else ""
@@ -149,6 +157,9 @@ def _through_sources(
     project: Project, region: TrainingRegion, node: ast.expr, wanted: Dtype, message: str
 ) -> Iterator[Move]:
     """The dtype is a variable, a constant, a default: it changes where it is written."""
+    if is_picked(region.scenarios, wanted):
+        yield from picked_moves(project, region.module, node, region.scenarios, wanted)
+        return
     for source in sources(project, region.module, node):
         if source.value not in HALVES or source.value == wanted:
             continue

@@ -17,8 +17,9 @@ from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype
 from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
-from ....codemod.trainers.reading.source import Source, unused_defaults
-from ....codemod.trainers.writing.moves import OVERRIDDEN, Move
+from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
+from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code
@@ -115,15 +116,21 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
         return
     knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
     for knob in knobs:
-        unused = unused_defaults(knob.sources(project))
-        for source in knob.sources(project):
+        found = knob.sources(project)
+        for source in found:
             if _is_wrong(knob.meaning(source.value), wanted):  # what is kept in float32 stays so
-                for move in _respelled(project, argument, wanted, source, knob.literal(wanted)):
-                    yield move.only_reported(OVERRIDDEN) if source in unused else move
-    if not knobs and wanted not in values:
-        for source in sources(project, module, node):
+                for move in _respelled(project, argument, wanted, source, knob.literal(wanted, source.value)):
+                    yield as_far_as_it_counts(move, source, found)
+    if knobs or wanted in values:
+        return
+    if is_picked(scenarios, wanted):
+        yield from picked_moves(project, module, node, tuple(scenarios), wanted)
+    else:
+        found = sources(project, module, node)
+        for source in found:
             if _is_wrong(source.value, wanted):
-                yield from _respelled(project, argument, wanted, source, wanted)
+                for move in _respelled(project, argument, wanted, source, wanted):
+                    yield as_far_as_it_counts(move, source, found)
 
 
 def _may_be_named(module: ModuleNames, node: ast.expr) -> bool:

@@ -49,7 +49,7 @@ def moves(project: Project) -> Iterator[Move]:
             message += (
                 f"{TARGET}; not changed automatically: the dtype is hard-coded in the model and may be intentional"
             )
-            yield Move(document.path, document.span(item.node), message)
+            yield Move(document.path, document.span(item.node), message, aside=True)
     for scaler in scalers(project):
         if not purpose_of(scaler.module.document.path).is_foreign and scaler.is_used:
             yield from _scaler_moves(project, scaler)

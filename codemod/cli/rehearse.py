@@ -1,0 +1,125 @@
+"""``precfix rehearse``: the one command that runs the user's program, because the user asks for it."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..model import UsageError
+
+if TYPE_CHECKING:
+    from ...probes.rehearsal.record import Record
+    from ...probes.rehearsal.running import Rehearsal, Run
+
+
+class Device(str, Enum):
+    """Devices that can be simulated."""
+
+    CUDA = "cuda"
+    T4 = "t4"
+    A100 = "a100"
+    H100 = "h100"
+    RX7900 = "rx7900"
+    MPS = "mps"
+    CPU = "cpu"
+
+
+class Format(str, Enum):
+    """How the result is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+
+
+def rehearse(
+    command: Annotated[
+        list[str], typer.Argument(help="The command that starts the training, after `--`.", metavar="COMMAND...")
+    ],
+    steps: Annotated[int, typer.Option(help="Stop after this many optimizer steps.", min=1, max=100000)] = 3,
+    device: Annotated[
+        Device, typer.Option("--as", help="The device that the program is for.", case_sensitive=False)
+    ] = Device.CUDA,
+    save: Annotated[Path | None, typer.Option(help="Write what was seen to this file.", metavar="FILE")] = None,
+    output_format: Annotated[Format, typer.Option(help="How to print what was seen.")] = Format.TEXT,
+    time_limit: Annotated[
+        float, typer.Option(help="End the program after this many seconds.", min=1.0, max=86400.0)
+    ] = 600.0,
+    memory_limit: Annotated[
+        float, typer.Option(help="End the program when it uses more than this many GiB; 0 is no limit.", min=0.0)
+    ] = 0.0,
+    no_write: Annotated[
+        bool, typer.Option("--no-write", help="Do not let the program write checkpoints into the project.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what the program printed.")] = False,
+) -> None:
+    """Run your own command for a few steps with the dtype rules of the GPU it is for. It executes your code.
+
+    Exit code 0: nothing raised, 1: something would raise, 2: bad usage, 3: the program died of something else.
+    """
+    from ...probes.rehearsal.running import Rehearsal
+
+    _check_writable(save)
+    request = Rehearsal(
+        command,
+        Path.cwd(),
+        device.value,
+        steps=steps,
+        time_limit=time_limit,
+        memory_limit=int(memory_limit * (1 << 30)),
+        no_write=no_write,
+    )
+    record, run = _rehearsed(request)
+    if save is not None:
+        save.write_text(record.dump(), "utf-8")
+    raise typer.Exit(_shown(record, run, output_format, verbose))
+
+
+def _check_writable(file: Path | None) -> None:
+    """Before the program takes its time."""
+    if file is not None and (file.is_dir() or not file.parent.is_dir()):
+        reason = "it is a folder" if file.is_dir() else f"there is no folder {str(file.parent)!r}"
+        raise UsageError(f"{str(file)!r} cannot be written: {reason}")
+
+
+def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
+    from ...probes.rehearsal.record import record_of
+    from ...probes.rehearsal.running import run
+    from ..version import version_text
+
+    try:
+        done = run(request)
+    except FileNotFoundError as error:
+        raise UsageError(f"{request.command[0]!r} cannot be run: there is no such program") from error
+    except PermissionError as error:
+        raise UsageError(f"{request.command[0]!r} cannot be run: it may not be executed") from error
+    return record_of(request, done, version_text()), done
+
+
+def _shown(record: Record, run: Run, output_format: Format, verbose: bool) -> int:
+    from ...probes.rehearsal.verdict import DIED, closing, exit_code, tail
+    from ..report.printable import printable
+    from .rehearsed import report_rehearsal
+
+    code = exit_code(record)
+    if verbose:
+        _pass_on(run)
+    elif code == DIED:
+        print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
+    report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+    if output_format is Format.TEXT:
+        print(printable(f"Rehearsed: {closing(record, run)}."), flush=True)
+    return code
+
+
+def _pass_on(run: Run) -> None:
+    """What the program printed, byte for byte, on standard error: standard output is ours."""
+    sys.stderr.flush()
+    stream = getattr(sys.stderr, "buffer", None)
+    if stream is not None:
+        stream.write(run.output + run.errors)
+        stream.flush()

@@ -1,0 +1,126 @@
+"""Whether a tensor is 16-bit at one place: the question that all rules about 16-bit numbers ask.
+
+Answered from the dtype flow of its function, whose callers are taken to have opened a region, and from what runs that
+function. An answer is given only where every way the tensor can have got its dtype is a 16-bit one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..flow.analysis import flow_of
+from ..flow.frame import ASSUMED
+from ..flow.lattice import Atom, Kind, Made, Role, Value
+from ..model import Place
+from ..purpose.regimes import speaks_of_precision
+from ..purpose.runs import runs_of, uses
+from ..python.names import FunctionNode, ModuleNames
+from ..python.paths import guards
+from ..python.seen import seen_of
+from ..source.project import Project
+from ..torch.autocast import autocasts_in
+from ..torch.dtypes import FP32, HALVES, Dtype
+from .atom_places import atom_places, chain_of
+from .enclosed import can_be_inside
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Why a tensor is, or can be, 16-bit here."""
+
+    dtypes: frozenset[Dtype]
+    """All 16-bit types it can have here."""
+    certain: bool
+    """Whether it is of such a type in every run; else only where autocast is on."""
+    why: tuple[Place, ...]
+    reached: bool = True
+    """Whether what makes it so is seen to use this code; else it only stands in a folder around it."""
+    seen: str = ""
+    """The rehearsal that nothing but tells of it, as a message says it."""
+
+    def when(self, names: str) -> str:
+        """In which runs it is of these types, for a message; empty for all."""
+        return "" if self.certain else self.seen or f"as soon as autocast computes in {names}"
+
+
+def half_here(project: Project, module: ModuleNames, node: ast.expr, *, despite_casts: bool = False) -> Half | None:
+    """The 16-bit types that the tensor ``node`` can have where it stands; None when none is certain to be possible.
+
+    ``despite_casts``: also where an operand was cast to float32, which autocast undoes.
+    """
+    if _is_told_apart(project, module, node):
+        return None
+    value = flow_of(project).value_at(module, node, ASSUMED)
+    atoms = value.atoms if value.kind is Kind.TENSOR else ()
+    if not atoms:
+        return _as_seen(project, module, node)
+    if all(atom.dtype in HALVES and atom.made is not Made.AUTOCAST for atom in atoms):
+        dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
+        return Half(dtypes, True, atom_places(project, atoms))
+    if all(_is_lowered(atom) for atom in atoms) and (despite_casts or not _is_raised(project, module, node, atoms)):
+        return _under_autocast(project, module, node, atoms)
+    return None
+
+
+def _as_seen(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    """What a rehearsal saw, where reading tells nothing: each time a 16-bit tensor."""
+    seen = seen_of(project)
+    names = seen.dtypes_of(module, node) if seen is not None else ()
+    dtypes = frozenset(dtype for dtype in HALVES if dtype.name in names)
+    if seen is None or not names or len(dtypes) < len(names):
+        return None
+    when = f"in the rehearsal of {seen.observation.name}"
+    place = module.place(node, f"it is {' or '.join(names)} {when}")
+    return Half(dtypes, False, (place,), seen=when)
+
+
+def _is_told_apart(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a condition around the place already asks for the precision."""
+    return any(speaks_of_precision(project, module, guard.test) for guard in guards(module, node))
+
+
+def _is_lowered(atom: Atom) -> bool:
+    return atom.role is Role.AUTOCAST or (atom.dtype in HALVES and atom.made is Made.AUTOCAST)
+
+
+def _is_raised(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> bool:
+    """Whether an operand of what autocast computes was cast to float32: a region that is off is meant around it."""
+    function = module.scope_of(node).function.node
+    if not isinstance(function, FunctionNode):
+        return False
+    values = flow_of(project).observed(module, function, ASSUMED).record.values
+    steps = [step.node for atom in atoms for step in chain_of(atom) if step.path == module.document.path]
+    operands = [values.get(item) for step in steps for item in _operands(step)]
+    return any(_is_cast_to_float32(value) for value in operands if value is not None)
+
+
+def _operands(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp):
+        yield from (node.left, node.right)
+    elif isinstance(node, ast.Call):
+        yield from node.args
+        if isinstance(node.func, ast.Attribute):
+            yield node.func.value
+
+
+def _is_cast_to_float32(value: Value) -> bool:
+    return value.kind is Kind.TENSOR and any(atom.dtype == FP32 and atom.made is Made.CAST for atom in value.atoms)
+
+
+def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms: tuple[Atom, ...]) -> Half | None:
+    why = atom_places(project, atoms)
+    if all(atom.symbol != ASSUMED.atom.symbol for atom in atoms):
+        dtypes = frozenset(dtype for atom in atoms for dtype in (atom.dtype, *atom.candidates) if dtype in HALVES)
+        return Half(frozenset(dtype for dtype in dtypes if dtype is not None), False, why) if dtypes else None
+    if _keeps_float32(project, module):
+        return None  # parts of this file are in float32 on purpose, and this may be called from there
+    runs = [run for run in runs_of(project, module, node) if can_be_inside(project, run, module, node)]
+    used = any(uses(project, run, module, node) for run in runs)
+    named = frozenset(dtype for run in runs for dtype in run.dtypes)
+    return Half(named, False, (*why, *(run.place for run in runs[:1])), used) if named else None
+
+
+def _keeps_float32(project: Project, module: ModuleNames) -> bool:
+    return "custom_fwd" in module.attribute_loads or any(item.switched_off for item in autocasts_in(project, module))

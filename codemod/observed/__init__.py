@@ -1,0 +1,1 @@
+"""What a rehearsal saw of a program, as data and as a file."""

@@ -1,0 +1,135 @@
+"""An observation: what ``precfix rehearse`` saw while a program ran, as plain data (docs/rehearsal.md).
+
+Known without torch. `observed_file` reads it. It speaks of one run: what other runs do is for the rules to say.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ..model import Span
+
+MAX_COMMAND = 80
+"""Characters of the command that a message shows."""
+
+
+class FailureKind(str, Enum):
+    """What went wrong."""
+
+    DTYPE_MISMATCH = "dtype_mismatch"
+    KERNEL_MISSING = "kernel_missing"
+    NONFINITE = "nonfinite"
+    STEP_SKIPPED = "step_skipped"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenValue:
+    """The tensors that one expression gave, over all times that it ran."""
+
+    path: str
+    span: Span
+    dtypes: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """One step of how a tensor got its dtype: the oldest comes first."""
+
+    path: str
+    row: int
+    column: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOperand:
+    """A tensor that an operation was given when it failed."""
+
+    dtype: str
+    shape: tuple[int, ...] = ()
+    device: str = ""
+    born: tuple[Birth, ...] = ()
+    role: str = ""
+    """``parameter`` or ``buffer`` where a module owns it; ``argument``, ``other`` or empty elsewhere."""
+    span: Span | None = None
+    """The expression of the failing call that is this tensor."""
+    names: tuple[str, ...] = ()
+    """What it is called where the call stands: ``x``, ``self.scale``."""
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether it is a parameter or a buffer of some module."""
+        return self.role in ("parameter", "buffer")
+
+    def __str__(self) -> str:
+        return f"{self.dtype} [{', '.join(map(str, self.shape))}]" if self.shape else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that went wrong at one place of the user's code."""
+
+    kind: FailureKind
+    path: str
+    span: Span
+    error: str = ""
+    error_type: str = ""
+    op: str = ""
+    phase: str = ""
+    step: int = 0
+    operands: tuple[SeenOperand, ...] = ()
+    module: str = ""
+    """The path of the module that was running: ``model.layers.0.fc``."""
+    module_class: str = ""
+    """Its class, where it is known: ``torch.nn.modules.linear.Linear``."""
+    autocast: str = ""
+    """The dtype of the autocast region that was open; empty where none was."""
+    count: int = 1
+    assumed: bool = False
+    """Whether it was seen behind an earlier failure that the rehearsal had cast away."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSeen:
+    """What the training steps had and gave."""
+
+    losses: tuple[float | None, ...] = ()
+    loss_dtypes: tuple[str, ...] = ()
+    parameter_dtypes: Mapping[str, int] = field(default_factory=dict)
+    gradient_dtypes: Mapping[str, int] = field(default_factory=dict)
+    optimizer_state_dtypes: Mapping[str, int] = field(default_factory=dict)
+    optimizer: str = ""
+    skipped_steps: int | None = None
+    """Steps that a scaler skipped; None without an enabled scaler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was seen of one command."""
+
+    command: tuple[str, ...] = ()
+    torch: str = ""
+    device: str = ""
+    simulated: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+    """User file -> SHA-256 of its bytes."""
+    steps: int = 0
+    ended: str = ""
+    error: str = ""
+    """What the program died of, where that was no failure of a dtype."""
+    values: tuple[SeenValue, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    training: TrainingSeen = field(default_factory=TrainingSeen)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The command as a message calls it."""
+        text = shlex.join(self.command)
+        return f"`{text if len(text) <= MAX_COMMAND else f'{text[: MAX_COMMAND - 3]}...'}`"

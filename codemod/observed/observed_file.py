@@ -1,0 +1,198 @@
+"""Observations as files: the JSON object that ``precfix rehearse --save`` writes (docs/rehearsal.md).
+
+A scanned project may hold such a file: it is taken as hostile. It is bounded, every field is checked, and paths that
+lead out of the project are refused. Fields that this version does not know are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+
+from ..model import Span, UsageError
+from ..profiles.json_object import JsonObject, Malformed, check_depth
+from .observation import Birth, Failure, FailureKind, Observation, SeenOperand, SeenValue, TrainingSeen
+
+VERSION = 1
+MAX_BYTES = 64 << 20
+MAX_ENTRIES = 200_000
+"""Values of one observation."""
+MAX_FAILURES = 2_000
+MAX_OPERANDS = 64
+MAX_BIRTHS = 32
+MAX_TEXT = 4_000
+"""Characters of an error that are kept."""
+MAX_NUMBER = 10_000_000
+"""The last row or column."""
+_AGAIN = "`precfix rehearse --save FILE -- COMMAND` writes one"
+
+
+def load_observation(path: Path) -> Observation:
+    """The observation in a file. Raises `UsageError`: the file, what is wrong with it, what to do."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"the observation {str(path)!r} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{str(path)!r} is not an observation: larger than {MAX_BYTES >> 20} MiB; {_AGAIN}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{str(path)!r} is not an observation: not UTF-8 text; {_AGAIN}") from None
+    return parse_observation(text, str(path))
+
+
+def parse_observation(text: str, name: str) -> Observation:
+    """The observation in a JSON text; ``name`` is the file it came from, for messages. Raises `UsageError`."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, json.JSONDecodeError) else "the JSON cannot be read"
+        raise UsageError(f"{name!r} is not an observation: {reason}; {_AGAIN}") from None
+    version = value.get("version") if isinstance(value, dict) and "failures" in value else None
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise UsageError(f"{name!r} is not an observation: it has no version and failures; {_AGAIN}")
+    if version > VERSION:
+        raise UsageError(
+            f"{name!r} is an observation of version {version}, and this precfix reads up to {VERSION}: update precfix"
+        )
+    try:
+        check_depth(value)
+        return _observation(JsonObject(value, "the file"))
+    except Malformed as error:
+        raise UsageError(f"{name!r} is a broken observation: {error}; {_AGAIN}") from None
+
+
+def _observation(read: JsonObject) -> Observation:
+    device = read.object("device")
+    files = read.object("files")
+    return Observation(
+        command=read.texts("command"),
+        torch=read.text("torch"),
+        device=device.text("profile"),
+        simulated=device.flag("simulated") or False,
+        files={_path(name): files.object(name).text("sha256") for name in list(files.rest)},
+        steps=read.integer("steps") or 0,
+        ended=read.text("ended"),
+        error=read.text("error")[:MAX_TEXT],
+        values=tuple(_value(each) for each in _bounded(read, "values", MAX_ENTRIES)),
+        failures=tuple(_failure(each) for each in _bounded(read, "failures", MAX_FAILURES)),
+        training=_training(read.object("training")),
+        notes=read.texts("notes"),
+    )
+
+
+def _bounded(read: JsonObject, key: str, most: int) -> list[JsonObject]:
+    found = read.items(key)
+    if len(found) > most:
+        raise Malformed(f"{read.path(key)} holds more than {most:,} entries")
+    return found
+
+
+def _value(read: JsonObject) -> SeenValue:
+    return SeenValue(
+        path=_path(read.text("filename")),
+        span=_span(read),
+        dtypes=read.texts("dtypes"),
+        ranks=_numbers(read, "ranks"),
+        count=read.integer("count") or 0,
+    )
+
+
+def _has_place(read: JsonObject) -> bool:
+    """Whether it stands in a file of the user: what happens in libraries alone has no place."""
+    return read.rest.get("location") is not None or bool(read.rest.get("row"))
+
+
+def _failure(read: JsonObject) -> Failure:
+    placed = _has_place(read)
+    autocast = read.object("autocast")
+    is_open = autocast.flag("enabled") or False
+    return Failure(
+        kind=read.word("kind", FailureKind, FailureKind.OTHER),
+        path=_path(read.text("filename")) if placed else "",
+        span=_span(read) if placed else Span(1, 1, 1, 1),
+        error=read.text("error")[:MAX_TEXT],
+        error_type=read.text("error_type")[:MAX_TEXT],
+        op=read.text("op"),
+        phase=read.text("phase"),
+        step=read.integer("step") or 0,
+        operands=tuple(_operand(each) for each in _bounded(read, "operands", MAX_OPERANDS)),
+        module=read.text("module"),
+        module_class=read.text("module_class"),
+        autocast=autocast.text("dtype") if is_open else "",
+        count=read.integer("count") or 0,
+        assumed=read.flag("assumed") or False,
+    )
+
+
+def _operand(read: JsonObject) -> SeenOperand:
+    return SeenOperand(
+        dtype=read.text("dtype"),
+        shape=_numbers(read, "shape"),
+        device=read.text("device"),
+        born=tuple(_birth(each) for each in _bounded(read, "born", MAX_BIRTHS) if _has_place(each))[::-1],
+        role=read.text("role"),
+        span=_span(read) if _has_place(read) else None,
+        names=read.texts("names"),
+    )
+
+
+def _birth(read: JsonObject) -> Birth:
+    path = _path(read.text("filename"))
+    return Birth(path, _number(read, "row"), _number(read, "column"), read.text("message")[:MAX_TEXT])
+
+
+def _training(read: JsonObject) -> TrainingSeen:
+    scaler = read.object("scaler")
+    is_enabled = scaler.flag("enabled") or False
+    return TrainingSeen(
+        losses=_floats(read, "losses"),
+        loss_dtypes=read.texts("loss_dtypes"),
+        parameter_dtypes=_counts(read.object("parameter_dtypes")),
+        gradient_dtypes=_counts(read.object("gradient_dtypes")),
+        optimizer_state_dtypes=_counts(read.object("optimizer_state_dtypes")),
+        optimizer=read.text("optimizer"),
+        skipped_steps=(scaler.integer("skipped_steps") or 0) if is_enabled else None,
+    )
+
+
+def _counts(read: JsonObject) -> dict[str, int]:
+    return {name: read.integer(name) or 0 for name in sorted(read.rest)}
+
+
+def _numbers(read: JsonObject, key: str) -> tuple[int, ...]:
+    found = read.values(key)
+    if not all(isinstance(each, int) and not isinstance(each, bool) for each in found):
+        raise Malformed(f"{read.path(key)} holds something else than whole numbers")
+    return tuple(each for each in found if isinstance(each, int))
+
+
+def _floats(read: JsonObject, key: str) -> tuple[float | None, ...]:
+    """Numbers; None for those that JSON cannot hold (NaN, infinity)."""
+    found = read.values(key)
+    return tuple(float(each) if isinstance(each, int | float) and abs(each) < 1e300 else None for each in found)
+
+
+def _span(read: JsonObject) -> Span:
+    first, last = read.object("location"), read.object("end_location")
+    row, column = _number(first, "row"), _number(first, "column")
+    if not last.rest:
+        return Span(row, column, row, column)
+    return Span(row, column, _number(last, "row"), _number(last, "column"))
+
+
+def _number(read: JsonObject, key: str) -> int:
+    value = read.integer(key)
+    if value is None or not 1 <= value <= MAX_NUMBER:
+        raise Malformed(f"{read.path(key)} is not a row or column")
+    return value
+
+
+def _path(text: str) -> str:
+    """A path below the root, with forward slashes; raises `Malformed` for one that leads elsewhere."""
+    path = PurePosixPath(text)
+    if not text or path.is_absolute() or ".." in path.parts or "\0" in text or "\\" in text:
+        raise Malformed(f"{text[:60]!r} is not a path below the project")
+    return path.as_posix()

@@ -1,0 +1,82 @@
+"""What the rehearsals of ``migrate --prove`` showed, as a table for people and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..model import Finding, Fix
+from ..observed.comparing import Comparison, raising
+from .frame import OutputLine
+from .printable import printable
+
+HEADINGS = ("", "before", "after", "")
+TakenOut = Sequence[tuple[Finding, Fix, Comparison]]
+
+
+def proof_lines(comparison: Comparison, taken_out: TakenOut) -> Iterator[OutputLine]:
+    """The table, and below it the fixes that were taken out."""
+    yield ((printable(f"Rehearsed {comparison.before.name} before and after the fixes:"), "text"),)
+    rows = [HEADINGS, *comparison.rows()]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        yield ((printable(f"  {cells}  {row[3]}".rstrip()), "text"),)
+    for finding, fix, how in taken_out:
+        place = f"{finding.path}:{finding.span.row}"
+        text = f"Taken out: {finding.code} {fix.name} at {place}: {_why(how)}"
+        yield ((printable(text), "note"),)
+    yield ((printable(_closing(comparison)), "text"),)
+
+
+def proof_json(comparison: Comparison, taken_out: TakenOut) -> dict[str, object]:
+    """The same as data."""
+    return {
+        "command": [*comparison.before.command],
+        "before": _side(comparison, 0),
+        "after": _side(comparison, 1),
+        "tolerance": {"dtype": comparison.dtype, "losses_apart": [*comparison.apart]},
+        "taken_out": [
+            {"code": finding.code, "fix": fix.name, "filename": finding.path, "row": finding.span.row, "why": _why(how)}
+            for finding, fix, how in taken_out
+        ],
+    }
+
+
+def _side(comparison: Comparison, which: int) -> dict[str, object]:
+    seen = (comparison.before, comparison.after)[which]
+    training = seen.training
+    return {
+        "raises": [{"filename": each.path, "row": each.span.row, "error": each.error} for each in raising(seen)],
+        "steps": seen.steps,
+        "ended": seen.ended,
+        "losses": [*training.losses],
+        "parameter_dtypes": {**training.parameter_dtypes},
+        "gradient_dtypes": {**training.gradient_dtypes},
+        "optimizer_state_dtypes": {**training.optimizer_state_dtypes},
+    }
+
+
+def _why(comparison: Comparison) -> str:
+    """How a fix made it worse."""
+    if comparison.new:
+        return f"with it this happens: {' '.join(comparison.new[0].error.split())[:160]}"
+    if comparison.apart:
+        step = comparison.apart[0] - 1
+        one, other = comparison.before.training.losses[step], comparison.after.training.losses[step]
+        return f"with it the loss of step {step + 1} is {_number(other)} instead of {_number(one)}"
+    died = comparison.after.error or comparison.after.ended
+    steps = comparison.after.steps
+    return f"with it the run ends after {steps} step{'s' if steps != 1 else ''}: {died}"
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.6g}"
+
+
+def _closing(comparison: Comparison) -> str:
+    before, after = len(raising(comparison.before)), len(raising(comparison.after))
+    if comparison.still_raises and not after:
+        return f"The result does not get through: {comparison.after.error or comparison.after.ended}"
+    if comparison.still_raises:
+        return f"The result still raises: {after} of {max(before, after)} places are left."
+    return "Nothing raises after the fixes." if before else "Nothing raised before the fixes, and nothing after them."

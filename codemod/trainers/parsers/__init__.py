@@ -1,0 +1,1 @@
+"""What the project's own programs accept: which options, whose fields, from which files."""

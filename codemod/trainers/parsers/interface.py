@@ -1,0 +1,56 @@
+"""What one program of the project accepts on its command line, and in the files that its parser reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...model import Place
+from ..framework import Framework, Key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Interface:
+    """The options of a program, as far as its source says."""
+
+    path: str
+    """The script."""
+    names: frozenset[str]
+    """Options and fields that the project itself defines, with underscores."""
+    frameworks: tuple[Framework, ...]
+    """Trainers whose own options the parser takes too: ``HfArgumentParser((ModelArguments, TrainingArguments))``."""
+    is_closed: bool
+    """Whether nothing else is accepted: no class and no call adds options that are not seen here."""
+    is_typed: bool
+    """Whether classes of fields are parsed (`HfArgumentParser` and its relatives) rather than single options."""
+    file_flags: frozenset[str] = frozenset()
+    """Flags that name a file with values for the parser; ``""``: a file that stands alone."""
+    files: frozenset[str] = frozenset()
+    """Files with values for the parser that the code itself names."""
+    place: Place | None = None
+    """Where the parser is made."""
+
+    @property
+    def framework(self) -> Framework | None:
+        """The trainer that the options belong to: a special one before one that others build on."""
+        ordered = sorted(self.frameworks, key=lambda item: item.recognize.generic)
+        return ordered[0] if ordered else None
+
+    def takes(self, name: str, framework: Framework) -> bool:
+        """Whether the program takes an option of this name, or may take it."""
+        plain = name.lstrip("-").replace("-", "_")
+        if plain in self.names or not self.is_closed:
+            return True
+        return any(plain in key.arguments for item in self.frameworks for key in item.keys) or (
+            bool(self.frameworks) and framework not in self.frameworks and not framework.recognize.generic
+        )
+
+    def takes_key(self, key: Key, framework: Framework) -> bool:
+        """Whether a setting of a trainer could be written for this program."""
+        return any(self.takes(name, framework) for name in _names(key))
+
+
+def _names(key: Key) -> Iterator[str]:
+    yield key.name
+    yield from key.flags
+    yield from key.arguments

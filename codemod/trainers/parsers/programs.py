@@ -1,0 +1,132 @@
+"""The interface of a program: parsers that it makes itself, or in the modules that it imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ...model import Place
+from ...purpose.imports import reached_from
+from ...python.names import ModuleNames, names_of
+from ...python.options import options_in
+from ...source.project import Project
+from ..framework import Framework
+from .interface import Interface
+from .typed_classes import CONFIG_READERS, TYPED_PARSERS, Fields, fields_of, typed_parsers
+
+MAX_MODULES = 40
+"""How many modules of the project a script's imports are followed through."""
+PARSERS = ("ArgumentParser", "ArgParser", "OptionParser", "command", "group")
+"""Calls that make a parser of single options: argparse, configargparse, optparse, click."""
+PARSING = ("parse_args", "parse_intermixed_args", "parse_args_into_dataclasses")
+TOLERANT = ("parse_known_args", "parse_known_intermixed_args", "add_argparse_args", "add_config_arguments")
+"""Calls after which a program takes options that are not defined in it."""
+OPEN_PACKAGES = frozenset(("hydra", "fire", "absl", "omegaconf", "mmengine", "mmcv", "ml_collections", "sacred"))
+"""Libraries whose programs take options without a declaration that is read here."""
+
+
+def interface_of(project: Project, script: str) -> Interface | None:
+    """What the program ``script`` (a path) accepts; None where no parser of it is seen."""
+    return project.memo(_interface, script)
+
+
+@dataclass(slots=True)
+class _Growing:
+    names: set[str] = field(default_factory=set)
+    frameworks: dict[str, Framework] = field(default_factory=dict)
+    file_flags: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    place: Place | None = None
+    is_closed: bool = True
+    is_typed: bool = False
+    is_parser: bool = False
+
+    def take(self, other: Fields) -> None:
+        self.names |= other.names
+        self.frameworks |= {item.id: item for item in other.frameworks}
+        self.is_closed = self.is_closed and other.is_complete
+
+
+def _interface(project: Project, script: str) -> Interface | None:
+    starts = [names_of(project, document) for document in project.python_documents_at([script])]
+    modules = reached_from(project, starts, MAX_MODULES)
+    growing = _Growing()
+    for module in modules:
+        _take_typed(project, growing, module, is_script=module.document.path == script)
+        _take_plain(project, growing, module)
+    if not growing.is_parser:
+        return None
+    is_closed = growing.is_closed and len(modules) < MAX_MODULES
+    return Interface(
+        script,
+        frozenset(growing.names),
+        tuple(growing.frameworks.values()),
+        is_closed,
+        growing.is_typed,
+        frozenset(growing.file_flags),
+        frozenset(growing.files),
+        growing.place,
+    )
+
+
+def _take_typed(project: Project, growing: _Growing, module: ModuleNames, is_script: bool) -> None:
+    """The parsers over classes of fields; of an imported module not those that only run with it as a script."""
+    for parser in typed_parsers(project, module):
+        if not is_script and _runs_only_as_script(module, parser.call):
+            continue
+        growing.is_parser = growing.is_typed = True
+        growing.place = growing.place or module.place(parser.call, "the parser")
+        growing.take(fields_of(project, module, parser))
+        growing.file_flags |= set(parser.file_flags)
+    for name in CONFIG_READERS:
+        for call in module.calls_by_name.get(name, ()) if growing.is_typed else ():
+            growing.files |= set(_texts(module, call))
+            growing.file_flags.add("")
+
+
+def _texts(module: ModuleNames, call: ast.Call) -> Iterator[str]:
+    passed = [*call.args, *(item.value for item in call.keywords)]
+    for node in (inner for item in passed for inner in ast.walk(item)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            yield node.value
+
+
+def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> None:
+    """The options of argparse and click: all of a module's, as parsers are passed from function to function."""
+    growing.is_closed = growing.is_closed and _is_closed(module)
+    options = options_in(project, module)
+    declared = {name for name, found in options.items() if any(item.kind == "option" for item in found)}
+    flags = {
+        flag.lstrip("-").replace("-", "_")
+        for found in options.values()
+        for item in found
+        if item.kind == "option"
+        for flag in (*item.flags, *item.negated)
+    }
+    growing.names |= declared | flags
+    makes = declared and any(name in module.calls_by_name for name in PARSERS)
+    if makes or any(name in module.calls_by_name for name in ("ArgumentParser", *PARSING)):
+        growing.is_parser = True
+
+
+def _is_closed(module: ModuleNames) -> bool:
+    if any(name in module.calls_by_name for name in TOLERANT):
+        return False
+    if any(isinstance(node, ast.Attribute) and node.attr == "REMAINDER" for node in module.of_type(ast.Attribute)):
+        return False
+    if any(name in module.calls_by_name for name in TYPED_PARSERS) and "return_remaining_strings" in _keywords(module):
+        return False
+    return OPEN_PACKAGES.isdisjoint(module.imported_packages)
+
+
+def _keywords(module: ModuleNames) -> Iterable[str]:
+    return {item.arg for call in module.calls for item in call.keywords if item.arg is not None}
+
+
+def _runs_only_as_script(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a node stands under ``if __name__ == "__main__":``."""
+    return any(
+        isinstance(above, ast.If) and "__name__" in ast.unparse(above.test) and "__main__" in ast.unparse(above.test)
+        for above in module.ancestors(node)
+    )

@@ -1,0 +1,89 @@
+"""Which modules load a configuration file: the code names it, Hydra is pointed to it, or a launch line passes it on."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterator, Mapping
+
+from ...purpose.imports import reached_from
+from ...python.names import ModuleNames, names_of
+from ...source.documents import FileKind
+from ...source.project import Project
+from .configs import config_files
+from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
+
+MAX_MODULES = 40
+MAX_NAME = 300
+"""Characters of a string that can name a file."""
+ENDINGS = (*CONFIG_ENDINGS, ".py")
+HYDRA = ("config_name", "config_path", "version_base")
+"""Keywords with which Hydra is told a file without its ending, and the folder of files that are composed."""
+
+
+def loaders_of(project: Project, path: str) -> frozenset[str]:
+    """The modules that are seen to load the file ``path``, or that run in a program which is passed its name."""
+    return project.fact(_loaders).get(path, frozenset())
+
+
+def python_files_passed(project: Project, module: str) -> list[str]:
+    """The Python files that are passed to a program which ``module`` (a path) is part of."""
+    return [path for path in project.fact(_python_files) if module in loaders_of(project, path)]
+
+
+def _python_files(project: Project) -> list[str]:
+    return sorted(path for path in project.fact(_loaders) if path.endswith(".py"))
+
+
+def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for document in project.python_documents((*CONFIG_ENDINGS, *HYDRA)):
+        module = names_of(project, document)
+        for path in (*_named_in(project, module), *_composed_by(project, module)):
+            found.setdefault(path, set()).add(document.path)
+    for path, modules in _passed(project):
+        found.setdefault(path, set()).update(modules)
+    return {path: frozenset(modules) for path, modules in found.items()}
+
+
+def _named_in(project: Project, module: ModuleNames) -> Iterator[str]:
+    for node in module.of_type(ast.Constant):
+        if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
+            path = file_named(project, module.document.path, node.value)
+            if path is not None:
+                yield path
+
+
+def _composed_by(project: Project, module: ModuleNames) -> Iterator[str]:
+    """Every file in the folder that ``@hydra.main(config_path="conf", config_name="config")`` composes from."""
+    if "hydra" not in module.imported_packages:
+        return
+    for call in module.calls:
+        given = {item.arg: item.value.value for item in call.keywords if isinstance(item.value, ast.Constant)}
+        if given.keys().isdisjoint(HYDRA):
+            continue
+        folder = given.get("config_path")
+        if isinstance(folder, str):
+            root = posixpath.normpath(posixpath.join(posixpath.dirname(module.document.path), folder))
+            yield from (path for path in project.paths if _is_below(path, root))
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path.endswith(CONFIG_ENDINGS) and (root == "." or path.startswith(f"{root}/"))
+
+
+def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
+    """The files that launch lines pass to a script, and the modules that run with it."""
+    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
+        for command in config.text.commands if config.is_shell else ():
+            script = script_of(project, config.document.path, command.script)
+            words = [word.rpartition("=")[2] for word in words_of_script(command) if word.endswith(ENDINGS)]
+            for word in words if script is not None else ():
+                path = file_named(project, config.document.path, word)
+                if path is not None and script is not None and path != script:
+                    yield path, project.memo(_program, script)
+
+
+def _program(project: Project, script: str) -> frozenset[str]:
+    starts = [names_of(project, document) for document in project.python_documents_at([script])]
+    return frozenset(module.document.path for module in reached_from(project, starts, MAX_MODULES))

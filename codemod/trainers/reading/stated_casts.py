@@ -1,0 +1,86 @@
+"""Casts that code writes down: of models to any dtype, of anything to a 16-bit one that is spelled out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...model import Span
+from ...outcome import Declaration
+from ...purpose.files import words_of
+from ...python.names import ModuleNames, attribute_chain
+from ...source.project import Project
+from ...torch.api import LOADERS, SAME_MODULE, WEIGHT_CASTS
+from ...torch.dtypes import BF16, FP16
+from ...torch.weights import cast_dtype
+from .stated_words import says_half, stated_by, writes_dtype
+
+_MODELS = """
+model net network module unet vae encoder decoder transformer generator discriminator backbone controlnet ema policy
+critic actor llm layer attention attn crossattention tower projector adapter dit stdit pipe pipeline
+"""
+MODELS = frozenset(_MODELS.split())
+"""Last words of names that stand for models and their parts rather than tensors."""
+SHOWN = 60
+
+
+def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]:
+    """Every such cast of one module."""
+    for name in (*WEIGHT_CASTS, "to"):
+        for call in module.calls_by_name.get(name, ()):
+            value = _cast_to(project, module, call)
+            if value is not None and isinstance(call.func, ast.Attribute):
+                key = f"{_shown(call.func.value)}.{name}()"
+                yield Declaration(module.document.path, _span(module, call), "torch", key, "weights", value)
+
+
+def _span(module: ModuleNames, call: ast.Call) -> Span:
+    """The whole cast, or of one at the end of a chain over several lines only what casts."""
+    whole = module.document.span(call)
+    if whole.row == whole.end_row or not isinstance(call.func, ast.Attribute):
+        return whole
+    before = module.document.span(call.func.value)
+    return Span(before.end_row, before.end_column, whole.end_row, whole.end_column)
+
+
+def _cast_to(project: Project, module: ModuleNames, call: ast.Call) -> str | None:
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    is_model = _is_model(module, call.func.value)
+    if call.func.attr in WEIGHT_CASTS:
+        dtype = WEIGHT_CASTS[call.func.attr]
+        plain = not call.args and not call.keywords
+        return dtype.name if plain and (is_model or dtype in (BF16, FP16)) else None
+    if is_model:
+        certain = cast_dtype(project, module, call)
+        if certain is not None:
+            return certain.name
+    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
+    found = [value for node in given if (value := _written(module, node)) is not None]
+    return found[0] if found and (is_model or any(says_half(module, node) for node in given)) else None
+
+
+def _written(module: ModuleNames, node: ast.expr) -> str | None:
+    """The dtype, or the choice of dtypes, that an argument spells out."""
+    if isinstance(node, ast.Constant):
+        return None
+    return stated_by(module, node) if writes_dtype(module, node) else None
+
+
+def _is_model(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a name says so, or a loader makes it there: ``AutoModel.from_pretrained(...).half()``."""
+    while isinstance(node, ast.Call):
+        called = node.func
+        if isinstance(called, ast.Attribute) and called.attr in LOADERS:
+            return True
+        if not isinstance(called, ast.Attribute) or called.attr not in (*SAME_MODULE, *WEIGHT_CASTS, "to"):
+            return False
+        node = called.value
+    chain = attribute_chain(node)
+    words = words_of(chain[-1]) if chain else ()
+    return bool(words) and words[-1].rstrip("0123456789") in MODELS
+
+
+def _shown(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."

@@ -1,0 +1,194 @@
+"""What plain code writes down of precision beside calls that are known: variables, entries, keywords, defaults.
+
+``dtype = "bf16"`` of a Python configuration, ``kwargs["torch_dtype"] = torch.float16``, ``load(model, bf16=True)``,
+``{"mixed_precision": "bf16"}``, ``def load(dtype=torch.bfloat16)``, ``cfg.get("dtype", "bf16")``, a cascade of ifs that
+picks a dtype. Tensors that code creates in a dtype say nothing of a run, and are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...outcome import Declaration
+from ...python.names import ModuleNames, attribute_chain, resolve
+from ...source.project import Project
+from ...torch.api import LOAD_KEYS, LOADERS
+from .stated_words import is_switch, says_half, speaks, stated_by, text_of, writes_dtype
+
+NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
+"""Packages whose functions take the dtype of what they compute."""
+POLICY_CALLS = ("torch.set_default_dtype", "torch.distributed.fsdp")
+"""What torch is asked for a whole run."""
+READS_WITH_DEFAULT = ("get", "pop", "setdefault", "getenv", "getattr")
+COMPUTE_KEYS = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
+"""Arguments by which quantized weights are computed with, told whatever they are given."""
+DEFAULT_KEYWORDS = ("default", "default_value")
+DECLARING = frozenset({"add_argument", "option", "field", "Field", "add_param", "DEFINE_string", "DEFINE_enum"})
+"""Calls that declare options, which are told as such."""
+_TENSORS = "new_zeros new_ones new_full new_empty astype type sum mean softmax log_softmax cumsum prod norm"
+TOLD_ELSEWHERE = frozenset({"to", "autocast", "GradScaler", *_TENSORS.split()})
+"""Casts, regions and scalers, which have entries of their own, and methods of tensors."""
+
+
+def stated_values(project: Project, module: ModuleNames) -> Iterator[Declaration]:
+    """Every such place of one module."""
+    for node in module.nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            yield from _assigned(module, node)
+        elif isinstance(node, ast.Call):
+            yield from _called(project, module, node)
+        elif isinstance(node, ast.Dict):
+            yield from _entries(module, node)
+        elif isinstance(node, ast.arguments):
+            yield from _defaults(module, node)
+
+
+def _told(module: ModuleNames, node: ast.expr, key: str, role: str, value: str) -> Declaration:
+    return Declaration(module.document.path, module.document.span(node), "torch", key, role, value)
+
+
+# --- assignments ------------------------------------------------------------------------------------------------------
+
+
+def _assigned(module: ModuleNames, statement: ast.Assign | ast.AnnAssign) -> Iterator[Declaration]:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    if statement.value is None or len(targets) != 1:
+        return
+    name = _name_of(targets[0])
+    value = _assigned_value(module, targets[0], name, statement.value) if name else None
+    if value is not None:
+        role = "constant" if isinstance(targets[0], ast.Name) else "setting"
+        yield _told(module, statement.value, text_of(targets[0]), role, value)
+
+
+def _assigned_value(module: ModuleNames, target: ast.expr, name: str, node: ast.expr) -> str | None:
+    is_variable = isinstance(target, ast.Name)
+    switch = is_switch(name) and (not is_variable or _is_top(module, target))
+    if not speaks(name) and not (is_variable and writes_dtype(module, node)):
+        return None
+    if says_half(module, node, switch=switch):
+        return stated_by(module, node, switch=switch)
+    if not isinstance(node, ast.Attribute | ast.Constant) or not (is_variable and _is_beside_half(module, target)):
+        return None
+    return stated_by(module, node)
+
+
+def _is_beside_half(module: ModuleNames, target: ast.expr) -> bool:
+    """Whether float32 is said for a whole module, or another binding holds a 16-bit dtype: branches of one choice."""
+    assert isinstance(target, ast.Name)
+    values = [item.value for item in module.scope_of(target).lookup(target.id)]
+    return _is_top(module, target) or any(value is not None and says_half(module, value) for value in values)
+
+
+def _is_top(module: ModuleNames, node: ast.expr) -> bool:
+    return module.scope_of(node) is module.module_scope
+
+
+def _name_of(target: ast.expr) -> str:
+    """The last part of what is assigned to: a variable, an attribute, a literal key."""
+    if isinstance(target, ast.Name):
+        return target.id
+    if isinstance(target, ast.Attribute):
+        return target.attr if target.attr != "data" else ""
+    key = target.slice if isinstance(target, ast.Subscript) else None
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
+    chain = attribute_chain(call.func) or [""]
+    called = chain[-1] if len(chain) > 1 or chain[0] else getattr(call.func, "attr", "")
+    if called in READS_WITH_DEFAULT:
+        yield from _fallback(module, call)
+    if called in DECLARING:
+        return
+    yield from _declared_default(module, call)
+    if called in TOLD_ELSEWHERE or _computes(project, module, call):
+        return
+    loads = called in LOADERS
+    for keyword in call.keywords:
+        if keyword.arg and speaks(keyword.arg) and not (loads and keyword.arg in LOAD_KEYS):
+            switch = is_switch(keyword.arg)
+            if says_half(module, keyword.value, switch=switch):
+                value = stated_by(module, keyword.value, switch=switch) or ""
+                yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", value)
+            elif keyword.arg in COMPUTE_KEYS or (called == "dict" and _is_splatted(module, call)):
+                yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", text_of(keyword.value))
+
+
+def _computes(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call makes or transforms a tensor: its dtype is that of a value, not of a run."""
+    qualified = resolve(project, module, call.func) or module.qualified(call.func) or ""
+    package, _, rest = qualified.partition(".")
+    if package not in NUMERIC or qualified.startswith(POLICY_CALLS):
+        return False
+    return not rest.rpartition(".")[2][:1].isupper()
+
+
+def _fallback(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
+    """``cfg.get("dtype", "bf16")``, ``getattr(args, "dtype", "bf16")``, ``os.getenv("PRECISION", "no")``."""
+    texts = [item.value for item in call.args[:-1] if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    if len(texts) != 1 or not speaks(texts[0]):
+        return
+    node, switch = call.args[-1], is_switch(texts[0])
+    if says_half(module, node, switch=switch) or (isinstance(node, ast.Constant) and stated_by(module, node)):
+        yield _told(module, node, texts[0], "fallback", stated_by(module, node, switch=switch) or "")
+
+
+def _declared_default(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
+    """``ConfigField(name="mixed_precision", default_value="bf16")``: a declaration by whatever class."""
+    named = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "name")]
+    texts = [item.value for item in named if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    if not any(speaks(text) for text in texts):
+        return
+    for keyword in call.keywords:
+        value = stated_by(module, keyword.value) if keyword.arg in DEFAULT_KEYWORDS else None
+        if value is not None:
+            yield _told(module, keyword.value, next(filter(speaks, texts)), "option", value)
+
+
+# --- dictionaries and parameters --------------------------------------------------------------------------------------
+
+
+def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
+    for key, item in zip(node.keys, node.values, strict=True):
+        name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+        if not name or not speaks(name) or " " in name:
+            continue
+        if is_switch(name) and writes_dtype(module, item):
+            continue  # ``{"fp16": torch.float16}`` is a table to look words up in
+        if says_half(module, item, switch=is_switch(name)):
+            yield _told(module, item, name, "entry", stated_by(module, item, switch=is_switch(name)) or "")
+        elif _is_splatted(module, node) and not isinstance(item, ast.Constant):
+            yield _told(module, item, name, "entry", text_of(item))
+
+
+def _is_splatted(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a dictionary is written for ``**``: its entries are arguments, whatever their values are."""
+    holder = module.parents.get(node)
+    if isinstance(holder, ast.keyword):
+        return holder.arg is None
+    target = holder.targets[0] if isinstance(holder, ast.Assign) else None
+    if not isinstance(target, ast.Name):
+        return False
+    return any(
+        isinstance(parent := module.parents.get(load), ast.keyword) and parent.arg is None
+        for load in module.name_loads.get(target.id, ())
+    )
+
+
+def _defaults(module: ModuleNames, arguments: ast.arguments) -> Iterator[Declaration]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    count = len(arguments.defaults)
+    pairs = list(zip(positional[len(positional) - count :], arguments.defaults, strict=True))
+    pairs += [
+        (item, default)
+        for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is not None
+    ]
+    for parameter, default in pairs:
+        if speaks(parameter.arg) and says_half(module, default):
+            yield _told(module, default, parameter.arg, "parameter", stated_by(module, default) or "")

@@ -1,0 +1,83 @@
+"""Which names speak of precision, and which expressions state one: a dtype, a word for one, a choice between such."""
+
+from __future__ import annotations
+
+import ast
+
+from ...purpose.files import words_of
+from ...python.names import ModuleNames, attribute_chain
+from ...torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Dtype, as_dtype
+
+NAMING = frozenset({"dtype", "dtypes", "precision"})
+"""Words of names whose value names a dtype."""
+SWITCHING = frozenset({"fp16", "bf16", "float16", "bfloat16", "amp", "half", "autocast"})
+"""Words of names whose value is on, off, or a level."""
+OTHER_WORDS = frozenset({"no", "O0", "O1", "O2", "O3"})
+"""Strings that state a precision beside those that name a dtype: accelerate's "no", levels of apex."""
+ARRAYS = ("numpy.", "cupy.", "pandas.")
+"""Packages whose dtypes are those of data."""
+FULL_NAMES = frozenset({"float32", "float64", "float", "double"})
+SHOWN = 60
+
+
+def speaks(name: str) -> bool:
+    """Whether a name is about precision: ``torch_dtype``, ``use_fp16``, ``mixed_precision``; ``sample`` is not."""
+    return not (NAMING | SWITCHING).isdisjoint(words_of(name))
+
+
+def is_switch(name: str) -> bool:
+    """Whether a name is that of something to turn on and off."""
+    words = words_of(name)
+    return not SWITCHING.isdisjoint(words) and NAMING.isdisjoint(words)
+
+
+def text_of(node: ast.expr | None) -> str:
+    """An expression as the ledger shows it."""
+    if node is None:
+        return ""
+    text = ast.unparse(node)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def dtype_of(module: ModuleNames, node: ast.expr) -> str | None:
+    """The name of the dtype that an attribute is: ``torch.half``, ``DType.float16``; None for others."""
+    known = TORCH_DTYPES.get(module.qualified(node) or "")
+    if known is not None:
+        return known.name
+    chain = attribute_chain(node) if isinstance(node, ast.Attribute) else None
+    qualified = module.qualified(node) or ""
+    is_owned = chain is not None and (chain[0][:1].isupper() or "." in qualified) and not qualified.startswith(ARRAYS)
+    named = DTYPE_WORDS.get(chain[-1]) if chain is not None and is_owned and chain[-1] != "full" else None
+    return named.name if named is not None else None
+
+
+def is_precision_word(text: str) -> bool:
+    """Whether a string names a precision."""
+    return isinstance(as_dtype(text), Dtype) or text in OTHER_WORDS
+
+
+def stated_by(module: ModuleNames, node: ast.expr, *, switch: bool = False) -> str | None:
+    """What an expression says of precision, as the ledger shows it; None where it says nothing that is written out."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str) and len(node.value) <= SHOWN and is_precision_word(node.value):
+            return node.value
+        return str(node.value).lower() if switch and isinstance(node.value, bool) else None
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        branches = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
+        return text_of(node) if any(stated_by(module, branch) is not None for branch in branches) else None
+    return dtype_of(module, node)
+
+
+def says_half(module: ModuleNames, node: ast.expr, *, switch: bool = False) -> bool:
+    """Whether an expression states anything but float32 and wider: a 16-bit dtype, a choice with one, a switch."""
+    if isinstance(node, ast.IfExp | ast.BoolOp):
+        branches = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
+        return any(says_half(module, branch, switch=switch) for branch in branches)
+    value = stated_by(module, node, switch=switch)
+    named = as_dtype(value)
+    return value is not None and (named.name if isinstance(named, Dtype) else named) not in FULL_NAMES
+
+
+def writes_dtype(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a dtype stands in an expression as an attribute."""
+    return any(dtype_of(module, item) is not None for item in ast.walk(node) if isinstance(item, ast.Attribute))

@@ -1,0 +1,165 @@
+"""A move is a transaction per run: all that decides what a run computes in arrives, or nothing of it moves.
+
+Runs that share a file which would change move together. Where one step of them can only be reported, the others are
+reported as well; where one is unsafe, all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ...model import Applicability, Fix, Place
+from ...purpose.runs import starts_of
+from ...python.names import names_of
+from ...source.project import Project
+from ..reading.known_readers import INSTRUCTIONS
+from ..reading.runs import runs_of
+from .moves import Move
+
+BY_HAND = "this stays until it is moved by hand"
+MAX_STARTS = 40
+"""How many programs a file of the project can be a part of: one with more is a library, which every program shares."""
+
+
+def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
+    """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe."""
+    for group in groups_of(project, list(moves)):
+        obstacle = _obstacle(group)
+        if obstacle is not None:
+            yield from (_held(move, obstacle) for move in group)
+            continue
+        doubtful = _doubtful(project, group)
+        yield from (move if move is doubtful else _doubted(move, doubtful) for move in group)
+
+
+def _obstacle(group: Sequence[Move]) -> Move | None:
+    """The first step that has to be made by hand; None where all are edits, or arrive with the others.
+
+    What one part of the rule cannot respell another one may: then its edit of the same place counts.
+    """
+    changed = [move.place for move in group if move.edits]
+    for move in group:
+        places = move.settled_by or (() if move.firm else (move.place,))
+        arrives = bool(places) and all(any(_meet(place, other) for other in changed) for place in places)
+        if not move.edits and not move.aside and not arrives:
+            return move
+    return None
+
+
+def _meet(one: Place, other: Place) -> bool:
+    return one.path == other.path and one.span.overlaps(other.span)
+
+
+def _held(move: Move, obstacle: Move) -> Move:
+    if not move.edits:
+        return move
+    where = f"{obstacle.path}:{obstacle.span.row}"
+    return move.only_reported(
+        f"{where} decides the same run and has to be moved by hand",
+        obstacle.place.saying("this stays until it is moved by hand"),
+    )
+
+
+def _doubtful(project: Project, group: Sequence[Move]) -> Move | None:
+    """The first step that is not safe."""
+    fixes: Iterator[tuple[Move, Fix | None]] = ((move, move.fix(project)) for move in group)
+    unsafe = (move for move, fix in fixes if fix is not None and fix.applicability is Applicability.UNSAFE)
+    return next(unsafe, None) if len(group) > 1 else None
+
+
+def _doubted(move: Move, doubtful: Move | None) -> Move:
+    if doubtful is None or not move.edits or move.unproved:
+        return move
+    return replace(move, unproved=f"{doubtful.path}:{doubtful.span.row} moves with it and is not known to be right")
+
+
+# --- which moves belong together --------------------------------------------------------------------------------------
+
+
+def groups_of(project: Project, moves: Sequence[Move]) -> list[list[Move]]:
+    """The moves of runs that share a file which would change, in the order of their first one."""
+    programs = _Programs(project)
+    groups: list[tuple[set[object], list[Move]]] = []
+    for move in moves:
+        marks = programs.of_move(move)
+        joined = [group for group in groups if not marks.isdisjoint(group[0])]
+        if not joined:
+            groups.append((marks, [move]))
+            continue
+        first = joined[0]
+        first[0].update(marks)
+        first[1].append(move)
+        for other in joined[1:]:
+            first[0].update(other[0])
+            first[1].extend(other[1])
+            groups.remove(other)
+    return [group for _, group in groups]
+
+
+class _Programs:
+    """Which runs, launched or not, a file is a part of."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._runs = _runs_by_path(project)
+        self._commands = _runs_by_command(project)
+        self._paths = frozenset(project.paths)
+        self._known: dict[str, frozenset[object]] = {}
+
+    def of_move(self, move: Move) -> set[object]:
+        """What a move shares with the other moves of its runs: the files that it edits, and the runs."""
+        if move.command is not None and not move.aside:
+            return {*self._commands.get((move.path, move.command), ()), (move.path, move.command)}
+        paths = {move.path, *(edit.path for edit in move.edits)}
+        marks = {mark for path in paths for mark in self._of_path(path)}
+        if not marks:
+            marks = {mark for place in move.evidence for mark in self._of_path(place.path)}
+        return {*marks, *paths} if not move.aside else {("aside", move.path, move.span)}
+
+    def _of_path(self, path: str) -> frozenset[object]:
+        if path not in self._known:
+            self._known[path] = frozenset((*self._runs.get(path, ()), *self._starts(path), *self._instructed(path)))
+        return self._known[path]
+
+    def _instructed(self, path: str) -> Iterator[object]:
+        """The scripts that instructions start with a configuration file."""
+        stem = path.rpartition("/")[2]
+        if path.endswith(".py"):
+            return
+        for document in (item for kind in INSTRUCTIONS for item in self._project.documents(kind, (stem,))):
+            for line in document.text.replace("\\\n", " ").splitlines():
+                if path in line:
+                    yield from (("start", name) for name in _scripts_named(self._paths, line.split()))
+
+    def _starts(self, path: str) -> Iterator[object]:
+        """The programs that no launch line names: every file in which one that uses this file can begin."""
+        document = self._project.document(path) if path.endswith(".py") else None
+        if document is not None:
+            starts = starts_of(self._project, names_of(self._project, document))
+            yield from (("start", module.document.path) for module in starts[:MAX_STARTS])
+
+
+def _runs_by_path(project: Project) -> Mapping[str, list[object]]:
+    found: dict[str, list[object]] = {}
+    paths = frozenset(project.paths)
+    for number, run in enumerate(runs_of(project)):
+        named = _scripts_named(paths, run.command.words) if run.command is not None else ()
+        for path in dict.fromkeys((*(member.scope.path for member in run.members), *run.modules, *named)):
+            found.setdefault(path, []).append(("run", number))
+    return found
+
+
+def _scripts_named(paths: frozenset[str], words: Sequence[str]) -> Iterator[str]:
+    """The project's scripts among the words: ``python submit.py -- accelerate launch train.py`` starts both."""
+    plain = (word.removeprefix("./") for word in words if word.endswith(".py"))
+    return (word for word in plain if word in paths)
+
+
+def _runs_by_command(project: Project) -> Mapping[tuple[str, int], list[object]]:
+    """The runs of each command line."""
+    found: dict[tuple[str, int], list[object]] = {}
+    for number, run in enumerate(runs_of(project)):
+        if run.command is not None:
+            found.setdefault((run.place.path, run.command.start), []).append(("run", number))
+    return found

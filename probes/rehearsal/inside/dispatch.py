@@ -1,0 +1,135 @@
+"""Every operation of ATen: kernels that only this CPU lacks are lent, those that only the device lacks refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .tensors import cast_all, dtype_name, float_dtypes, tensors_in
+
+_LENT = "not implemented for"
+_SLOW_IN_HALF = frozenset(
+    [
+        "aten::mm",
+        "aten::addmm",
+        "aten::bmm",
+        "aten::baddbmm",
+        "aten::convolution",
+        "aten::convolution_backward",
+        "aten::mv",
+        "aten::addmv",
+    ]
+)
+"""A CPU multiplies float16 about seventy times slower than float32; a GPU accumulates in float32 as well."""
+_MIXED_REFUSED = {"aten::native_layer_norm": 2, "aten::native_group_norm": 1}
+"""The CPU takes float32 weights with 16-bit input here, CUDA's kernels do not. -> index of the weight."""
+
+
+class Dispatch:
+    """What happens at an operation. It sees what autocast has already cast, and all of the backward pass."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.torch = session, session.torch
+        self.tensor = session.torch.Tensor
+        self.halves = (session.torch.float16, session.torch.bfloat16)
+        self.missing = session.settings.on.missing
+        self.simulated = session.settings.on.simulated
+        self.cuda = session.settings.on.type == "cuda"
+
+    def call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if not self.simulated:
+            return self._run(func, args, kwargs)
+        name = func._schema.name
+        if name in self.missing and not self.session.ignoring_gaps:
+            self._refuse(name, args)
+        if name in _MIXED_REFUSED and self.cuda:
+            self._refuse_mixed(name, args)
+        if name in _SLOW_IN_HALF:
+            floats = float_dtypes(tensors_in(self.tensor, args))
+            if floats == {self.torch.float16}:
+                return self._in_float32(func, args, kwargs, self.torch.float16)
+        return self._run(func, args, kwargs)
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except self.session.failures.errors as error:
+            return self._raised(func, args, kwargs, error)
+
+    def _raised(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
+        operands = tensors_in(self.tensor, (args, kwargs))
+        floats = float_dtypes(operands)
+        session = self.session
+        if self.simulated and len(floats) == 1 and _LENT in str(error):
+            (dtype,) = floats
+            if dtype in self.halves:
+                return self._in_float32(func, args, kwargs, dtype)
+        session.failures.operation = str(func)
+        if not (session.in_backward and session.functions.running == 0 and len(floats) > 1):
+            raise error
+        return self._passed_over(func, args, kwargs, operands, error)
+
+    def _passed_over(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
+        """In the backward pass there is no call of the program to repeat: the operation itself is."""
+        for dtype in sorted(float_dtypes(operands), key=str):
+            try:
+                result = func(*cast_all(self.tensor, args, dtype), **cast_all(self.tensor, kwargs, dtype))
+            except self.session.failures.errors:
+                continue
+            place = self.session.backward.place_of_running_node()
+            self.session.failures.record("dtype_mismatch", error, str(func), operands, place)
+            return result
+        raise error
+
+    def _in_float32(self, func: Any, args: Any, kwargs: Any, dtype: Any) -> Any:
+        """Computed in float32 and rounded, as kernels of a GPU do inside."""
+        torch = self.torch
+        wide = cast_all(self.tensor, args, torch.float32)
+        named = cast_all(self.tensor, kwargs, torch.float32)
+        result = func(*wide, **named)
+        self._write_back(args, wide, dtype)
+        return self._rounded(result, dtype)
+
+    def _write_back(self, args: Any, wide: Any, dtype: Any) -> None:
+        """What an operation changed in place has changed in the copy."""
+        for before, after in zip(tensors_in(self.tensor, args), tensors_in(self.tensor, wide), strict=True):
+            if before is not after and after._version > 0:
+                before.copy_(after)
+
+    def _rounded(self, result: Any, dtype: Any) -> Any:
+        if isinstance(result, self.tensor):
+            if result.dtype == self.torch.complex64 and dtype == self.torch.float16:
+                return result.to(self.torch.complex32)
+            return result.to(dtype) if result.dtype == self.torch.float32 else result
+        if isinstance(result, list | tuple):
+            return type(result)(self._rounded(each, dtype) for each in result)
+        return result
+
+    def _refuse(self, name: str, args: Any) -> None:
+        for dtype in float_dtypes(tensors_in(self.tensor, args)):
+            if dtype_name(dtype) in self.missing[name]:
+                raise self.session.gap(name, dtype_name(dtype))
+
+    def _refuse_mixed(self, name: str, args: Any) -> None:
+        weights = args[_MIXED_REFUSED[name] : _MIXED_REFUSED[name] + 2]
+        for weight in weights:
+            if isinstance(weight, self.tensor) and weight.dtype != args[0].dtype:
+                shown = {"float32": "Float", "bfloat16": "BFloat16", "float16": "Half", "float64": "Double"}
+                here, there = (shown.get(dtype_name(each.dtype), str(each.dtype)) for each in (args[0], weight))
+                raise RuntimeError(f"expected scalar type {here} but found {there}")
+
+
+def mode_of(torch: Any, dispatch: Dispatch) -> Any:
+    """The mode that torch asks about every operation, to be entered once per thread."""
+    from torch.utils import _python_dispatch
+
+    base: Any = _python_dispatch.TorchDispatchMode
+
+    class RehearsalKernels(base):  # type: ignore[misc]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False  # or torch imports its compiler at the first operation
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return dispatch.call(func, args, kwargs or {})
+
+    return RehearsalKernels()

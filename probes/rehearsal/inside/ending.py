@@ -1,0 +1,66 @@
+"""However the process ends, what was seen is written; what it died of is part of it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import traceback
+from typing import Any
+
+from .recorder import place_of
+
+_OF_DTYPES = ("dtype", "scalar type", "BFloat16", "Half", "without overflow", "c10::", "same type", "FP16")
+
+
+class Ending:
+    """Hooks into the ways out of a Python process."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    def install(self) -> None:
+        atexit.register(self.session.flush)
+        self._hook, sys.excepthook = sys.excepthook, self._died
+        self._exit = os._exit
+        os._exit = self._left
+        os.register_at_fork(after_in_child=self._forked)
+        start: Any = threading.Thread.run
+        session = self.session
+
+        def run(own: threading.Thread) -> None:
+            session.enter_thread()
+            start(own)
+
+        thread: Any = threading.Thread
+        thread.run = run
+
+    def _left(self, status: int) -> Any:
+        self.session.flush()
+        self._exit(status)
+
+    def _forked(self) -> None:
+        """A child starts with nothing seen, and writes a file of its own."""
+        recorder = self.session.recorder
+        recorder.process = os.getpid()
+        for seen in (recorder.values, recorder.failures, recorder.modules, recorder.notes):
+            seen.clear()
+
+    def _died(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        self.session.recorder.state["ended"] = "interrupted" if issubclass(kind, KeyboardInterrupt) else "error"
+        self.session.recorder.state["error"] = f"{kind.__name__}: {error}"[:2000]
+        if isinstance(error, Exception):
+            self._record(kind, error, trace)
+        self.session.flush()
+        self._hook(kind, error, trace)
+
+    def _record(self, kind: type[BaseException], error: Exception, trace: Any) -> None:
+        session = self.session
+        place = None
+        for frame, _ in traceback.walk_tb(trace):
+            if session.places.file_of(frame.f_code.co_filename):
+                place = session.places.of(frame)
+        session.recorder.state["error_place"] = place_of(place)
+        if place is not None and any(word in str(error) for word in _OF_DTYPES):
+            session.failures.record("other", error, kind.__name__, [], place)

@@ -1,0 +1,115 @@
+"""What raises: recorded with its operands, passed over by the cast that a fix would make, so that the run goes on."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .naming import class_of, names_of, role_of
+from .recorder import born, place_of
+from .tensors import cast_all, dtype_name, float_dtypes
+
+_NO_KERNEL = ("not implemented for", "Unsupported dtype")
+_IN_PLACE_ARGUMENT = "out"
+
+
+class Failures:
+    """Called where a function of torch raised for the program."""
+
+    def __init__(self, session: Any) -> None:
+        self.session, self.torch = session, session.torch
+        self.errors = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
+        self.assumed = False
+        self.operation = ""
+        """The operation of ATen that raised last, below the function that the program called."""
+
+    def passed_over(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
+        """The result of the same call after the cast that makes it work; raises ``error`` where no cast does."""
+        operation, self.operation = self.operation, ""
+        if getattr(error, "rehearsed", False) or self.session.stopping:
+            raise error
+        name = operation or getattr(func, "__name__", "")
+        if getattr(error, "of_the_device", False):
+            with self.session.device_gaps_ignored():
+                result = func(*args, **kwargs)
+            self.record("kernel_missing", error, name, operands)
+            return result
+        for dtype, keep in self._ways(func, args, kwargs, operands):
+            try:
+                result = func(
+                    *cast_all(self.torch.Tensor, args, dtype, keep), **cast_all(self.torch.Tensor, kwargs, dtype, keep)
+                )
+            except self.errors:
+                continue
+            kind = "kernel_missing" if any(text in str(error) for text in _NO_KERNEL) else "dtype_mismatch"
+            self.record(kind, error, name, operands)
+            return result
+        raise error
+
+    def _ways(self, func: Any, args: Any, kwargs: Any, operands: Any) -> Any:
+        """Dtypes to cast to, likeliest first, and the tensor that must stay as it is."""
+        floats = [each for each in operands if each.is_floating_point()]
+        if not floats:
+            return
+        mixed = len(float_dtypes(operands)) > 1
+        name = getattr(func, "__name__", "")
+        out = kwargs.get(_IN_PLACE_ARGUMENT)
+        in_place = out if isinstance(out, self.torch.Tensor) else None
+        if in_place is None and (name.endswith("_") or name == "__setitem__"):
+            in_place = operands[0]
+        if in_place is not None:
+            yield in_place.dtype, in_place
+            return
+        if mixed:
+            weights = [each for each in floats if each.is_leaf and each.requires_grad]
+            first = (weights or floats)[0].dtype
+            yield first, None
+            yield from ((dtype, None) for dtype in float_dtypes(operands) if dtype != first)
+        elif floats[0].dtype in (self.torch.float16, self.torch.bfloat16):
+            yield self.torch.float32, None
+
+    def record(self, kind: str, error: BaseException, operation: str, operands: Any, place: Any = None) -> None:
+        """One failure, once per place, operation and text."""
+        session = self.session
+        frame = session.places.frame(sys._getframe(1)) if place is None else None
+        place = place or session.places.here(2)
+        text = session.on_device_text(str(error))
+        key = (kind, operation, place, tuple(dtype_name(each.dtype) for each in operands))
+        entry = {
+            "kind": kind,
+            "error_type": type(error).__name__,
+            "error": text,
+            "op": operation,
+            "place": place_of(place),
+            "phase": self.phase(),
+            "step": session.step,
+            "operands": [self._operand(each, frame) for each in operands[:8]],
+            "module": session.module_path(sys._getframe(1)),
+            "module_class": class_of(session.module_running(sys._getframe(1))),
+            "autocast": session.autocast(),
+            "assumed": self.assumed,
+        }
+        if session.recorder.failure(key, entry):
+            self.assumed = True
+            session.flush()
+
+    def _operand(self, tensor: Any, frame: Any) -> Any:
+        birth = self.session.births.of(tensor)
+        known = {"dtype": dtype_name(tensor.dtype), "shape": [int(size) for size in tensor.shape]}
+        known |= {"role": role_of(self.torch, tensor), "names": names_of(tensor, frame)}
+        on_device = self.session.tensor_devices.on_device(tensor)
+        return {**known, "device": self.session.devices.kind if on_device else "cpu", "born": born(birth)}
+
+    def phase(self) -> str:
+        """What the program is doing, read off the frames of torch that are running."""
+        if self.session.in_backward:
+            return "backward"
+        frame = sys._getframe(1)
+        while frame is not None:
+            filename = frame.f_code.co_filename.replace("\\", "/")
+            if filename.endswith("torch/amp/grad_scaler.py"):
+                return "scaler"
+            if "torch/optim/" in filename:
+                return "optimizer"
+            frame = frame.f_back  # type: ignore[assignment]
+        return "forward" if self.torch.is_grad_enabled() else "other"

@@ -1,0 +1,132 @@
+"""All that is installed in one process, and what its parts ask each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from . import dispatch, functions
+from .backward import Backward
+from .births import Births
+from .devices import Devices
+from .ending import Ending
+from .failures import Failures
+from .modules import Modules
+from .places import Places
+from .recorder import Recorder
+from .settings import Settings
+from .tensor_devices import TensorDevices
+from .training import Training
+
+MOST_EVALUATED = 8
+"""Forward passes without gradients that are let through after the last step, so that validation is seen."""
+
+
+class StopRehearsal(SystemExit):
+    """Enough was seen: ends the program as ``sys.exit(0)`` does, with all its handlers."""
+
+
+class Session:
+    """The rehearsal of one process."""
+
+    def __init__(self, torch: Any, settings: Settings) -> None:
+        self.torch, self.settings = torch, settings
+        on = settings.on
+        self.places = Places(settings.root)
+        self.births = Births()
+        self.recorder = Recorder(settings.answers)
+        self.recorder.state.update({"torch": str(torch.__version__).partition("+")[0], "simulated": on.simulated})
+        self.devices = Devices(torch, on.type, on.simulated)
+        self.in_backward = self.step = self.evaluated = 0
+        self.enough = self.stopping = self.ignoring_gaps = False
+        self.backward: Backward = Backward(self)
+        self.training = Training(self)
+        self.failures = Failures(self)
+        self.functions = functions.Functions(self)
+        self.tensor_devices = TensorDevices(self.functions)
+        self.modules = Modules(self)
+        self.ending = Ending(self)
+        self._dispatch = dispatch.Dispatch(self)
+
+    def start(self) -> None:
+        """From here on everything that the program asks of torch is seen."""
+        if self.settings.on.simulated:
+            from .simulation import simulate
+
+            simulate(self)
+        for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending):
+            part.install()
+        self.enter_thread()
+
+    def function_mode(self) -> Any:
+        return functions.mode_of(self.torch, self.functions)
+
+    def enter_thread(self) -> None:
+        """Modes belong to a thread; each thread enters its own and keeps them."""
+        dispatch.mode_of(self.torch, self._dispatch).__enter__()
+        self.function_mode().__enter__()
+
+    def default_device(self) -> Any:
+        return getattr(self.torch.utils._device, "CURRENT_DEVICE", None)
+
+    def autocast(self) -> dict[str, Any]:
+        device = self.settings.on.type
+        enabled = bool(self.torch.is_autocast_enabled(device))
+        dtype = str(self.torch.get_autocast_dtype(device)).removeprefix("torch.")
+        return {"enabled": enabled, "dtype": dtype if enabled else None, "device": device}
+
+    def module_path(self, frame: FrameType | None) -> str:
+        return self.modules.path(frame)
+
+    def module_running(self, frame: FrameType | None) -> Any:
+        """The innermost module that runs; None where none does."""
+        return next(iter(self.modules.running(frame)), None)
+
+    def on_device_text(self, text: str) -> str:
+        """The error as the device words it."""
+        if not self.settings.on.simulated or self.settings.on.type != "cuda":
+            return text
+        from .wording import on_cuda
+
+        return on_cuda(text)
+
+    def gap(self, operation: str, dtype: str) -> Exception:
+        from .wording import no_kernel
+
+        return no_kernel(operation, dtype, self.settings.on.type)
+
+    @contextmanager
+    def device_gaps_ignored(self) -> Iterator[None]:
+        self.ignoring_gaps = True
+        try:
+            yield
+        finally:
+            self.ignoring_gaps = False
+
+    def nonfinite(self, sentence: str) -> None:
+        if self.recorder.training["first_nonfinite"] is None:
+            place = self.places.here(1)
+            entry = {"kind": "nonfinite", "error": sentence, "step": self.step, "place": list(place) if place else None}
+            self.recorder.training["first_nonfinite"] = entry
+
+    def check_enough(self, evaluating: bool = False) -> None:
+        """Called where a next step would begin."""
+        if not self.enough:
+            return
+        if evaluating and not self.stopping and self.evaluated < MOST_EVALUATED:
+            self.evaluated += 1
+            return
+        self.stopping = True
+        self.recorder.state["ended"] = "steps"
+        self.flush()
+        raise StopRehearsal(0)
+
+    def flush(self) -> None:
+        self.modules.collect()
+        try:
+            self.recorder.write()
+        except OSError as error:
+            sys.stderr.write(f"precfix: what was seen cannot be kept: {error}\n")

@@ -1,0 +1,82 @@
+"""Streams and events of a device that does everything at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class Stream:
+    """There is only one order in which things happen."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.stream_id, self.device_index, self.cuda_stream, self.priority = 0, 0, 0, 0
+        self.device: Any = None
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+    def query(self) -> bool:
+        return True
+
+    def is_capturing(self) -> bool:
+        return False
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or Event()
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        return None
+
+    wait_event = wait_stream = lambda self, *args: None
+
+
+class Event:
+    """Knows when it was recorded."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.at = time.perf_counter()
+
+    def record(self, *args: Any) -> None:
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, other: Any) -> float:
+        return float(other.at - self.at) * 1000.0
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        return None
+
+    wait = lambda self, *args: None  # noqa: E731
+
+
+class Context:
+    """``torch.cuda.stream(s)``, ``torch.cuda.device(0)``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.idx = 0
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+
+def install(torch: Any, cuda: Any, session: Any) -> None:
+    one = Stream()
+    one.device = session.devices.device
+    cuda.Stream = cuda.streams.Stream = cuda.ExternalStream = Stream
+    cuda.Event = cuda.streams.Event = Event
+    cuda.stream = cuda.StreamContext = Context
+    cuda.device = cuda.device_of = cuda._DeviceGuard = Context
+    cuda.current_stream = cuda.default_stream = lambda device=None: one
+    if hasattr(torch, "Stream"):
+        torch.Stream, torch.Event = Stream, Event

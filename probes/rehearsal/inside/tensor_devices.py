@@ -1,0 +1,121 @@
+"""The methods of a tensor that are about its device, answered for the device that the program believes it is on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .births import Birth
+from .tensors import dtype_name
+
+
+class TensorDevices:
+    """Handlers for :attr:`Functions.special`."""
+
+    def __init__(self, functions: Any) -> None:
+        self.functions = functions
+        self.births, self.devices = functions.births, functions.devices
+        self.torch = functions.torch
+
+    def install(self) -> None:
+        tensor, special = self.torch.Tensor, self.functions.special
+        special[tensor.grad.__get__] = self._grad
+        special[tensor.data.__set__] = self._set_data
+        special[tensor.__deepcopy__] = self._copied
+        special[tensor.__iter__] = self._iterated
+        if not self.devices.simulated:
+            return
+        kind = self.devices.kind
+        special[tensor.device.__get__] = self._device
+        special[getattr(tensor, f"is_{kind}").__get__] = lambda func, args, kwargs: self.on_device(args[0])
+        special[tensor.is_cpu.__get__] = lambda func, args, kwargs: not self.on_device(args[0])
+        special[tensor.get_device] = self._index
+        special[tensor.to] = self._to
+        special[tensor.cuda] = self._cuda
+        special[tensor.cpu] = lambda func, args, kwargs: self._moved(func, args[:1], {}, False)
+        special[tensor.type] = self._type
+        for name in ("pin_memory", "record_stream"):
+            special[getattr(tensor, name)] = lambda func, args, kwargs: args[0]
+        special[tensor.is_pinned] = lambda func, args, kwargs: False
+
+    def on_device(self, tensor: Any) -> bool:
+        """A tensor that nobody has seen was made by the engine: a gradient, where the weights are."""
+        birth = self.births.of(tensor)
+        if birth is None:
+            return bool(self.functions.session.in_backward)
+        return bool(birth.on_device)
+
+    def _device(self, func: Any, args: Any, kwargs: Any) -> Any:
+        real = func(*args)
+        return self.devices.device if real.type == "cpu" and self.on_device(args[0]) else real
+
+    def _index(self, func: Any, args: Any, kwargs: Any) -> int:
+        return self.devices.index if self.on_device(args[0]) else -1
+
+    def _type(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs:
+            name = func(*args)
+            return name.replace("torch.", f"torch.{self.devices.kind}.") if self.on_device(args[0]) else name
+        wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+        marker = f"torch.{self.devices.kind}."
+        if isinstance(wanted, str) and wanted.startswith(marker):
+            return self._moved(func, (args[0], wanted.replace(marker, "torch.")), {}, True)
+        return self.functions.operation(func, args, kwargs)
+
+    def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return self._moved(self.torch.Tensor.to, (args[0], self.devices.cpu), {}, True)
+
+    def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """``to(device)``, ``to(device, dtype)``, ``to(other)``, with any of them by keyword."""
+        asked = self.devices.asked(kwargs.get("device"))
+        if kwargs.get("device") is not None:
+            kwargs = {**kwargs, "device": self.devices.real(kwargs["device"])}
+        if len(args) > 1:
+            other = args[1]
+            if isinstance(other, self.torch.Tensor):
+                asked = self.on_device(other)
+            elif self.devices.asked(other) is not None:
+                asked = self.devices.asked(other)
+                args = (args[0], self.devices.real(other), *args[2:])
+        return self._moved(func, args, kwargs, asked)
+
+    def _moved(self, func: Any, args: Any, kwargs: Any, asked: bool | None) -> Any:
+        """A tensor that changes its device is a new one, even where it stays in the same memory here."""
+        source = args[0]
+        before = self.on_device(source)
+        after = before if asked is None else asked
+        result = func(*args, **kwargs)
+        if result is source and after != before:
+            result = source.clone() if source.requires_grad else source.detach().clone()
+        if result is not source:
+            self.functions.noted(func, [source], result, after)
+        return result
+
+    def _grad(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A gradient is where its tensor is, and got its dtype from it."""
+        grad = func(*args)
+        if grad is not None and self.births.of(grad) is None:
+            owner = self.births.of(args[0])
+            on_device = owner.on_device if owner is not None else False
+            place = owner.place if owner is not None else None
+            self.births.note(grad, Birth(place, "the gradient", dtype_name(grad.dtype), on_device, owner))
+        return grad
+
+    def _set_data(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args)
+        self._inherit(args[0], args[1])
+        return result
+
+    def _copied(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        self._inherit(result, args[0])
+        return result
+
+    def _iterated(self, func: Any, args: Any, kwargs: Any) -> Any:
+        rows = list(func(*args))
+        self.functions.noted(func, [args[0]], rows, None)
+        return iter(rows)
+
+    def _inherit(self, tensor: Any, source: Any) -> None:
+        birth = self.births.of(source)
+        if birth is not None:
+            self.births.note(tensor, birth)

@@ -1,0 +1,177 @@
+"""What a rehearsal saw, as one file: written by ``--save``, read by ``check`` and ``migrate`` with ``--observed``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .expressions import Source, kind_of
+from .running import Rehearsal, Run
+
+VERSION = 1
+Json = Any
+
+
+@dataclass
+class Record:
+    """See docs/rehearsal.md for each key."""
+
+    precfix: str
+    root: str
+    command: list[str]
+    torch: str
+    device: dict[str, Json]
+    python: str
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
+    steps: int = 0
+    ended: str = "exit"
+    error: str = ""
+    values: list[dict[str, Json]] = field(default_factory=list)
+    modules: list[dict[str, Json]] = field(default_factory=list)
+    failures: list[dict[str, Json]] = field(default_factory=list)
+    training: dict[str, Json] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def dump(self) -> str:
+        """The file: the same record always gives the same bytes."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=1, sort_keys=False) + "\n"
+
+
+def record_of(rehearsal: Rehearsal, run: Run, version: str) -> Record:
+    """The answers of all processes of a run, as one record."""
+    return _Making(rehearsal, run, version).record
+
+
+class _Making:
+    """Puts the answers together."""
+
+    def __init__(self, rehearsal: Rehearsal, run: Run, version: str) -> None:
+        self.root, self.answers = rehearsal.root, [answer for answer in run.answers if isinstance(answer, dict)]
+        self._sources: dict[str, Source] = {}
+        first: Mapping[str, Any] = self._main()
+        self.record = Record(
+            version,
+            ".",
+            list(rehearsal.command),
+            str(first.get("torch", "")),
+            {"profile": rehearsal.profile, "simulated": bool(first.get("simulated", rehearsal.simulated))},
+            str(first.get("python") or ".".join(platform.python_version_tuple()[:2])),
+            steps=max((int(each.get("steps", 0)) for each in self.answers), default=0),
+            ended=run.ended or _ended(self.answers, run.status),
+            error=next((str(each["error"]) for each in self.answers if each.get("error")), ""),
+            training=dict(first.get("training", {})),
+        )
+        self.record.values = self._values()
+        self.record.modules = self._modules()
+        self.record.failures = self._failures()
+        self.record.notes = sorted({note for each in self.answers for note in each.get("notes", [])})
+        first_bad = self.record.training.get("first_nonfinite")
+        if isinstance(first_bad, dict):
+            self.record.training["first_nonfinite"] = self._located(first_bad)
+        self.record.files = {name: {"sha256": self._hash(name)} for name in sorted(self._sources)}
+
+    def _main(self) -> Mapping[str, Any]:
+        """The process that trained: of several, the first rank."""
+        order = sorted(self.answers, key=lambda each: (-int(each.get("steps", 0)), each.get("rank", 0)))
+        return order[0] if order else {}
+
+    def _source(self, name: str) -> Source:
+        return self._sources.setdefault(name, Source(self.root / name))
+
+    def _hash(self, name: str) -> str:
+        return hashlib.sha256(self._sources[name].data).hexdigest()
+
+    def _located(self, entry: Mapping[str, Any]) -> dict[str, Json]:
+        """An entry with a place, its place spelled out."""
+        rest = {key: value for key, value in entry.items() if key != "place"}
+        place = entry.get("place")
+        if not place:
+            return {**rest, "filename": "", "location": None, "end_location": None}
+        name, row, end_row, column, end_column = place
+        first_row, first, last_row, last = self._source(name).span(row, end_row, column, end_column)
+        ends = {"location": {"row": first_row, "column": first}, "end_location": {"row": last_row, "column": last}}
+        return {**rest, "filename": name, **ends}
+
+    def _values(self) -> list[dict[str, Json]]:
+        merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for answer in self.answers:
+            for name, row, end_row, column, end_column, part, dtypes, ranks, devices, count in answer.get("values", []):
+                found = self._value(name, (row, end_row, column, end_column), part)
+                if found is None:
+                    continue
+                kind, (first_row, first, last_row, last) = found
+                seen = merged.setdefault(
+                    (name, first_row, first, last_row, last, kind),
+                    {"dtypes": set(), "devices": set(), "ranks": set(), "count": 0},
+                )
+                for key, values in (("dtypes", dtypes), ("devices", devices), ("ranks", ranks)):
+                    seen[key].update(values)
+                seen["count"] += count
+        return [_value_entry(key, merged[key]) for key in sorted(merged)]
+
+    def _value(self, name: str, place: tuple[Any, ...], part: str) -> tuple[str, tuple[int, int, int, int]] | None:
+        source = self._source(name)
+        if place[2] is None:
+            return None
+        if part == "call":
+            node = source.nodes.get(place)
+            return None if node is None else (kind_of(node), source.span_of(node))
+        form, count, index = part.split(" ")
+        operand = source.operand(place, form, int(count), int(index))
+        return None if operand is None else (kind_of(operand), source.span_of(operand))
+
+    def _modules(self) -> list[dict[str, Json]]:
+        merged: dict[str, dict[str, Json]] = {}
+        for entry in (each for answer in self.answers for each in answer.get("modules", [])):
+            known = merged.setdefault(entry["class"], {**self._located(entry), "instances": 0})
+            known["instances"] = max(known["instances"], entry["instances"])
+            for key in ("parameters", "buffers", "all_parameters"):
+                known[key] = sorted({*known.get(key, []), *entry.get(key, [])})
+        return [merged[name] for name in sorted(merged)]
+
+    def _failures(self) -> list[dict[str, Json]]:
+        merged: dict[str, dict[str, Json]] = {}
+        for entry in (each for answer in self.answers for each in answer.get("failures", [])):
+            found = self._located(entry)
+            operands = [
+                {**each, "born": [self._birth(step) for step in each.get("born", [])]} for each in found["operands"]
+            ]
+            found["operands"] = operands
+            key = json.dumps({**found, "count": 0, "step": 0}, sort_keys=True)
+            known = merged.setdefault(key, {**found, "count": 0})
+            known["count"] += found["count"]
+        return sorted(merged.values(), key=_order)
+
+    def _birth(self, step: Mapping[str, Any]) -> dict[str, Json]:
+        located = self._located(step)
+        at = located["location"] or {"row": 0, "column": 0}
+        return {"filename": located["filename"], **at, "message": located["message"]}
+
+
+def _value_entry(key: tuple[Any, ...], seen: Mapping[str, Any]) -> dict[str, Json]:
+    name, first_row, first, last_row, last, kind = key
+    return {
+        "filename": name,
+        "location": {"row": first_row, "column": first},
+        "end_location": {"row": last_row, "column": last},
+        "kind": kind,
+        **{each: sorted(seen[each]) for each in ("dtypes", "devices", "ranks")},
+        "count": seen["count"],
+    }
+
+
+def _order(failure: Mapping[str, Any]) -> tuple[Any, ...]:
+    at = failure["location"] or {"row": 0, "column": 0}
+    return failure["assumed"], failure["filename"], at["row"], at["column"], failure["kind"], failure["op"]
+
+
+def _ended(answers: Iterable[Mapping[str, Any]], status: int) -> str:
+    said = {str(each.get("ended", "exit")) for each in answers}
+    for word in ("error", "steps", "interrupted"):
+        if word in said:
+            return word
+    return "exit" if status == 0 else "error"

@@ -1,0 +1,167 @@
+"""Runs the user's command with every Python of it instrumented, within limits, and says how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .memory import used_by_group
+from .simulated import SIMULATED
+
+INJECT = Path(__file__).parent / "inject"
+GRACE = 8.0
+"""Seconds between asking a process to end and ending it."""
+POLL = 0.1
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What is asked for."""
+
+    command: Sequence[str]
+    root: Path
+    profile: str = "cuda"
+    simulated: bool = True
+    steps: int = 3
+    time_limit: float = 600.0
+    memory_limit: int = 0
+    """Bytes; 0 is no limit."""
+    no_write: bool = False
+    watch: Callable[[str], None] = lambda text: None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of it. ``ended`` is "" when the program ended itself."""
+
+    answers: Sequence[Mapping[str, object]] = ()
+    status: int = 0
+    ended: str = ""
+    output: bytes = b""
+    errors: bytes = b""
+    seconds: float = 0.0
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+
+def run(rehearsal: Rehearsal) -> Run:
+    """Run the command; never raises for what the program does."""
+    with _scratch() as scratch:
+        answers = scratch / "answers"
+        answers.mkdir()
+        environment = _environment(rehearsal, scratch, answers)
+        began = time.monotonic()
+        with (scratch / "out").open("wb") as output, (scratch / "err").open("wb") as errors:
+            process = subprocess.Popen(
+                list(rehearsal.command),
+                cwd=rehearsal.root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+            ended = _wait(process, rehearsal, began)
+        return Run(
+            _answers(answers),
+            process.returncode,
+            ended,
+            (scratch / "out").read_bytes(),
+            (scratch / "err").read_bytes(),
+            time.monotonic() - began,
+        )
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="precfix-rehearsal-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str, str]:
+    device = SIMULATED[rehearsal.profile]
+    settings = {
+        "root": str(rehearsal.root),
+        "answers": str(answers),
+        "device": {
+            "profile": rehearsal.profile,
+            "type": device.type,
+            "simulated": rehearsal.simulated and device.type != "cpu",
+            "name": device.name,
+            "capability": device.capability,
+            "memory": device.memory << 30,
+            "native_bf16": device.native_bf16,
+            "hip": device.hip,
+            "missing": dict(device.missing),
+        },
+        "steps": rehearsal.steps,
+        "no_write": rehearsal.no_write,
+    }
+    file = scratch / "settings.json"
+    file.write_text(json.dumps(settings), "utf-8")
+    paths = [str(INJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    own = str(Path(sys.executable).parent)
+    return {
+        **os.environ,
+        "PRECFIX_REHEARSAL": str(file),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PATH": os.pathsep.join([*os.environ.get("PATH", "").split(os.pathsep), own]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _wait(process: subprocess.Popen[bytes], rehearsal: Rehearsal, began: float) -> str:
+    """Until it ends, or a limit ends it: "time", "memory" or "interrupted"."""
+    try:
+        while process.poll() is None:
+            if rehearsal.time_limit and time.monotonic() - began > rehearsal.time_limit:
+                _end(process)
+                return "time"
+            if rehearsal.memory_limit and used_by_group(process.pid) > rehearsal.memory_limit:
+                _end(process)
+                return "memory"
+            time.sleep(POLL)
+    except KeyboardInterrupt:
+        _end(process)
+        return "interrupted"
+    _signal(process, signal.SIGKILL)  # what it has left behind
+    return ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask first, so that exit handlers run; then insist."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        _signal(process, number)
+        try:
+            process.wait(GRACE)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    _signal(process, signal.SIGKILL)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _answers(folder: Path) -> list[Mapping[str, object]]:
+    found = []
+    for file in sorted(folder.glob("*.json"), key=lambda path: int(path.stem)):
+        try:
+            found.append(json.loads(file.read_text("utf-8")))
+        except (OSError, ValueError):
+            continue
+    return found

@@ -1,0 +1,47 @@
+"""The devices that a program can be rehearsed for, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
+_LINALG = """
+    linalg_inv_ex linalg_cholesky_ex _linalg_svd linalg_qr _linalg_eigh _linalg_det _linalg_slogdet linalg_lu
+    linalg_lu_factor_ex _linalg_solve_ex linalg_lstsq linalg_eig geqrf linalg_solve_triangular triangular_solve
+    cholesky cholesky_inverse _cdist_forward _pdist_forward _ctc_loss polar special_log_ndtr
+"""
+_BF16_ONLY = "_fft_c2c _fft_r2c _fft_c2r complex view_as_complex"
+"""Kernels that CUDA has for float16 and not for bfloat16."""
+
+
+def _missing_on_cuda() -> dict[str, list[str]]:
+    """Of the same sources as ``codemod/torch/tables/kernels.py``, under the names of ATen."""
+    both = {f"aten::{name}": ["bfloat16", "float16"] for name in _LINALG.split()}
+    one = {f"aten::{name}": ["bfloat16"] for name in (_UNSCALE, *_BF16_ONLY.split())}
+    return {**both, **one}
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A device as torch would describe it."""
+
+    name: str
+    type: str = "cuda"
+    capability: tuple[int, int] = (8, 0)
+    memory: int = 40
+    """GiB."""
+    native_bf16: bool = True
+    hip: bool = False
+    missing: Mapping[str, list[str]] = field(default_factory=_missing_on_cuda)
+
+
+SIMULATED: Mapping[str, Simulated] = {
+    "cuda": Simulated("NVIDIA GPU (simulated)"),
+    "t4": Simulated("Tesla T4", capability=(7, 5), memory=15, native_bf16=False),
+    "a100": Simulated("NVIDIA A100-SXM4-40GB"),
+    "h100": Simulated("NVIDIA H100 80GB HBM3", capability=(9, 0), memory=79),
+    "rx7900": Simulated("AMD Radeon RX 7900 XTX", capability=(11, 0), memory=24, hip=True),
+    "mps": Simulated("Apple GPU", type="mps", memory=16, missing={}),
+    "cpu": Simulated("CPU", type="cpu", missing={}),
+}

@@ -1,0 +1,62 @@
+"""What a record says: sentences and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .record import Record
+from .running import Run
+
+NOTHING, RAISED, DIED = 0, 1, 3
+TAIL = 12
+"""Last lines of what the program said on standard error, shown when it died of something else."""
+_LIMITS = {
+    "time": "the time limit ended the program",
+    "memory": "the memory limit ended the program",
+    "interrupted": "the program was interrupted",
+}
+
+
+def exit_code(record: Record) -> int:
+    """0: nothing raised; 1: something would; 3: the program did not get to its steps for another reason."""
+    if record.failures or _training(record, "first_nonfinite"):
+        return RAISED
+    if record.ended in ("error", "interrupted") or (record.ended in ("time", "memory") and record.steps == 0):
+        return DIED
+    return NOTHING
+
+
+def _training(record: Record, key: str) -> Any:
+    return record.training.get(key)
+
+
+def closing(record: Record, run: Run) -> str:
+    """One sentence on how it ended."""
+    count = len(record.failures)
+    seen = f"{count} failure{'' if count == 1 else 's'}" if count else "nothing raised"
+    steps = f"{record.steps} optimizer step{'' if record.steps == 1 else 's'}"
+    device = f"as on {record.device['profile']}" if record.device.get("simulated") else "on this machine"
+    sentence = f"{seen} in {steps} {device}"
+    if record.ended in _LIMITS:
+        return f"{sentence}; {_LIMITS[record.ended]}"
+    if record.ended == "error":
+        return f"{sentence}; the program died: {_first_line(record.error) or _last_line(run)}"
+    if not record.torch:
+        return "the command never imported torch where it could be watched, so nothing was seen"
+    return sentence if record.steps else f"{sentence}: the program ended before its first optimizer step"
+
+
+def _last_line(run: Run) -> str:
+    if run.status < 0:
+        return f"signal {-run.status} ended it"
+    return next(iter(reversed(tail(run.errors))), "") or f"exit code {run.status}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def tail(errors: bytes) -> Sequence[str]:
+    """The end of standard error, as far as it is text."""
+    return errors[-20000:].decode("utf-8", "replace").rstrip().splitlines()[-TAIL:]

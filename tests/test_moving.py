@@ -1,0 +1,184 @@
+"""A move is held to the ledger of the new texts: what does not arrive is withdrawn, what is left is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from precfix.codemod.engine import Options
+from precfix.codemod.model import Edit, Finding, ReplaceText, Rule
+from precfix.codemod.moving.carrying import move
+from precfix.codemod.outcome import MoveState, Report, RunMove, Target
+from precfix.codemod.source.project import Project
+from precfix.transforms.frameworks import load_frameworks
+
+from .fixture_cases import all_rules
+from .project_tree import open_tree, write_tree
+from .test_cli import precfix
+
+CODE = """
+    import torch
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    (args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+    model = AutoModelForCausalLM.from_pretrained("m", torch_dtype=torch.float16)
+    Trainer(model.requires_grad_(False), args).train()
+"""
+FLAGS = "--fp16 True --output_dir out --per_device_train_batch_size 1 --learning_rate 1e-5\n"
+TWO_RUNS = {
+    "one.py": CODE,
+    "one.sh": f"python one.py {FLAGS}",
+    "two.py": CODE,
+    "two.sh": f"python two.py {FLAGS}",
+    "requirements.txt": "torch>=2.4\ntransformers>=4.40\n",
+}
+TARGET = Target("bf16-mixed", "a test")
+
+
+def planted(changes: Callable[[Edit], Edit]) -> list[Rule]:
+    """The rule of a move, whose edits of one.sh were tampered with."""
+    (honest,) = (rule for rule in all_rules() if rule.code == "PF001")
+
+    def check(project: Project) -> Iterator[Finding]:
+        for finding in honest.check(project):
+            fixes = [replace(fix, edits=tuple(map(changes, fix.edits))) for fix in finding.fixes]
+            yield replace(finding, fixes=tuple(fixes))
+
+    return [replace(honest, check=check)]
+
+
+def moved(tmp_path: Path, rules: list[Rule], files: dict[str, str]) -> tuple[Report, dict[str, RunMove]]:
+    project = open_tree(tmp_path, files).with_frameworks(load_frameworks()).with_target(TARGET.regime)
+    report = move(project, rules, TARGET, Options(), all_rules())
+    assert not report.failed_rules
+    return report, {each.path: each for each in report.moves}
+
+
+def paths_changed(report: Report) -> set[str]:
+    return {change.path for change in report.changes}
+
+
+def tampered(edit: Edit, text: str) -> Edit:
+    is_step = edit.path == "one.sh" and isinstance(edit.operation, ReplaceText)
+    return replace(edit, operation=replace(edit.operation, text=text)) if is_step else edit
+
+
+def test_both_runs_move_where_every_step_arrives(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, planted(lambda edit: edit), TWO_RUNS)
+    assert paths_changed(report) == {"one.py", "one.sh", "two.py", "two.sh"}
+    assert {each.state for each in runs.values()} == {MoveState.MOVED}
+    assert {(each.before, each.after) for each in runs.values()} == {("fp16-mixed", "bf16-mixed")}
+
+
+def test_a_run_with_a_step_that_does_not_arrive_is_withdrawn_and_the_other_one_is_not(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, planted(lambda edit: tampered(edit, "fp")), TWO_RUNS)
+    assert paths_changed(report) == {"two.py", "two.sh"}, "nothing of the first run is written, one.py neither"
+    assert (runs["one.sh"].state, runs["one.sh"].after) == (MoveState.WITHDRAWN, "fp16-mixed")
+    assert runs["two.sh"].state is MoveState.MOVED
+    assert "with the edits the run would compute in fp16-mixed" in runs["one.sh"].why[0].message
+
+
+def test_a_run_that_its_edits_would_bring_into_contradiction_is_withdrawn(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, planted(lambda edit: tampered(edit, "bf16 True --fp")), TWO_RUNS)
+    assert paths_changed(report) == {"two.py", "two.sh"}
+    assert runs["one.sh"].state is MoveState.WITHDRAWN
+    assert any("PF402 would be new" in place.message for place in runs["one.sh"].why)
+
+
+def test_runs_that_share_a_file_are_withdrawn_together(tmp_path: Path) -> None:
+    files = {**TWO_RUNS, "two.sh": f"python one.py {FLAGS}"}
+    report, runs = moved(tmp_path, planted(lambda edit: tampered(edit, "fp")), files)
+    assert not {"one.py", "one.sh", "two.sh"} & paths_changed(report)
+    assert {runs["one.sh"].state, runs["two.sh"].state} == {MoveState.WITHDRAWN}
+
+
+def test_the_plan_says_what_migrate_then_does(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {**TWO_RUNS, "two.sh": f"python two.py --model m-gptq {FLAGS}"}
+    write_tree(tmp_path, files)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    asked = ("--to", "bf16-mixed", "--output-format", "json")
+    plan = precfix(capfd, monkeypatch, "audit", tmp_path, "--plan", *asked)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, *asked)
+    planned = json.loads(plan.out)["moves"]
+    assert (plan.code, done.code, planned) == (1, 1, json.loads(done.out)["moves"])
+    states = {each["filename"]: (each["state"], each["before"], each["after"]) for each in planned}
+    assert states == {
+        "one.sh": ("moved", "fp16-mixed", "bf16-mixed"),
+        "two.sh": ("left", "fp16-mixed", "fp16-mixed"),
+    }
+    assert "GPTQ" in next(each["why"][0]["message"] for each in planned if each["filename"] == "two.sh")
+
+
+@pytest.mark.parametrize("words", [("--plan",), ("--to", "bf16-mixed"), ("--unsafe-fixes",)])
+def test_a_plan_needs_a_target_and_a_target_a_plan(
+    words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tree(tmp_path, {"train.py": "import torch\n"})
+    done = precfix(capfd, monkeypatch, "audit", tmp_path, *words)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+LOOP = """\
+import torch
+from torch import nn
+from torch.amp import GradScaler, autocast
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def main(epochs=2, steps=4):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = GradScaler(DEVICE)
+    for epoch in range(epochs):
+        for step in range(steps):
+            batch = torch.randn(4, 8, device=DEVICE)
+            optimizer.zero_grad()
+            with autocast(DEVICE, dtype=torch.float16):
+                out = model(batch)
+                loss = out.float().pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        print(f"{epoch} {loss.item():.3f}")
+    with torch.no_grad(), autocast(DEVICE, dtype=torch.float16):
+        print(out.dtype, model(batch).cpu().numpy().shape)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_there_and_back_again_every_program_runs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scaler goes with float16 and comes back with it; what NumPy does not take is cast behind the move."""
+    write_tree(tmp_path, {"train.py": LOOP, "requirements.txt": "torch>=2.4\n"})
+    first = executed(tmp_path / "train.py")
+    assert "torch.float16 (4, 1)" in first
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed")
+    text = (tmp_path / "train.py").read_text()
+    assert (done.code, "torch.float16" in text, "scaler" in text.lower()) == (0, False, False)
+    assert "torch.bfloat16 (4, 1)" in executed(tmp_path / "train.py")
+    precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "fp16-mixed")
+    text = (tmp_path / "train.py").read_text()
+    assert ("torch.bfloat16" in text, text.count("scaler.")) == (False, 4), "scale, unscale_, step, update"
+    assert executed(tmp_path / "train.py") == first
+
+
+def executed(script: Path) -> str:
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,66 @@
+"""``precfix rehearse``: what would raise on the device is found on a machine without it, and right programs pass."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+MASKED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 16), nn.Linear(16, 4)
+
+    def forward(self, x):
+        h = torch.relu(self.a(x))
+        mask = torch.ones(16, device=x.device{dtype})
+        return self.b(h * mask)
+
+net = Net().to("cuda", torch.bfloat16)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+for step in range(50):
+    x = torch.randn(4, 8, device="cuda", dtype=torch.bfloat16)
+    loss = net(x).float().pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    print("step", step, flush=True)
+"""
+
+
+def rehearsed(folder: Path, source: str, *options: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the record of a rehearsed ``train.py``."""
+    (folder / "train.py").write_text(source, "utf-8")
+    words = [sys.executable, "-m", "precfix.codemod", "rehearse", "--output-format", "json", *options]
+    done = subprocess.run(
+        [*words, "--", sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_mismatch_is_recorded_where_it_raises_with_the_births_of_its_operands(tmp_path: Path) -> None:
+    code, record = rehearsed(tmp_path, MASKED.format(dtype=""), "--as", "a100")
+    assert code == 1
+    (failure,) = record["failures"]
+    assert failure["error"] == "mat1 and mat2 must have the same dtype, but got Float and BFloat16"
+    assert (failure["filename"], failure["location"]) == ("train.py", {"row": 13, "column": 16})
+    assert [step["row"] for step in failure["operands"][0]["born"]] == [13, 12]
+    assert (failure["count"], failure["module"], record["ended"]) == (3, "Net.b", "steps")
+
+
+def test_a_right_program_passes_and_is_stopped_after_its_steps(tmp_path: Path) -> None:
+    code, record = rehearsed(tmp_path, MASKED.format(dtype=", dtype=x.dtype"), "--steps", "2")
+    assert (code, record["failures"], record["steps"]) == (0, [], 2)
+    assert record["training"]["parameter_dtypes"] == {"bfloat16": 4}
+    assert len(record["training"]["losses"]) == 2

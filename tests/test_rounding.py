@@ -1,0 +1,253 @@
+"""PF801 to PF809: what 16 bits round away, measured with torch before and after the repair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from precfix.codemod.torch.dtypes import BF16, FP16
+from precfix.transforms.rounding.grids import is_average_lost, is_factor_lost, share_moved
+from precfix.transforms.rounding.optimizer_table import row_of_optimizer, rows, rows_of_trainer
+
+from .fixture_cases import FIXTURES
+from .rule_runs import migrated, rule_of, written
+
+torch: Any = pytest.importorskip("torch")
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+def text_of(case: str, name: str = "train.py") -> str:
+    """A file of a fixture."""
+    return (FIXTURES / "rules" / case / "input" / name).read_text("utf-8")
+
+
+def repaired(module: str, case: str, folder: Path, name: str = "train.py") -> str:
+    """A file of a fixture as the rule's fix leaves it."""
+    project = written(folder, {name: text_of(case, name)})
+    _, texts = migrated([rule_of(f"rounding.{module}")], project, unsafe=True)
+    return texts[name]
+
+
+def function_of(source: str, name: str = "train") -> Callable[..., Any]:
+    """A function of a program."""
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(source, "program", "exec"), names)
+    found: Callable[..., Any] = names[name]
+    return found
+
+
+# --- the arithmetic that messages rest on -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP16])
+@pytest.mark.parametrize("rate", [1e-3, 1e-4, 3e-5, 1e-5, 1e-6])
+def test_the_share_of_moved_weights_is_what_adamw_moves(rate: float, dtype: Any) -> None:
+    weights = (torch.randn(20_000) * 0.02).to(DTYPES[dtype.name])
+    parameter = torch.nn.Parameter(weights.clone())
+    parameter.grad = torch.randn(20_000).sign().to(weights.dtype)
+    torch.optim.AdamW([parameter], lr=rate, weight_decay=0.0, eps=1e-4).step()
+    moved = (parameter.detach() != weights).float().mean().item()
+    assert moved == pytest.approx(share_moved(rate, dtype), abs=0.02)
+
+
+@pytest.mark.parametrize(("dtype", "lost"), [(BF16, 0.001), (FP16, 0.0002)])
+def test_a_lost_factor_changes_no_weight(dtype: Any, lost: float) -> None:
+    weights = (torch.randn(20_000) * 0.02).to(DTYPES[dtype.name])
+    assert is_factor_lost(lost, dtype)
+    assert torch.equal(weights * (1 - lost), weights)
+    assert not is_factor_lost(0.01, dtype)
+    assert not torch.equal(weights * 0.99, weights)
+
+
+@pytest.mark.parametrize(("dtype", "decay"), [(BF16, 0.99), (BF16, 0.999), (FP16, 0.999), (FP16, 0.9999)])
+def test_a_lost_average_never_moves(dtype: Any, decay: float) -> None:
+    assert is_average_lost(decay, dtype)
+    assert gap_closed(DTYPES[dtype.name], decay) < 0.1
+    assert gap_closed(torch.float32, decay) > 0.98
+
+
+@pytest.mark.parametrize(("dtype", "decay"), [(BF16, 0.9), (FP16, 0.9)])
+def test_other_averages_move(dtype: Any, decay: float) -> None:
+    assert not is_average_lost(decay, dtype)
+    assert gap_closed(DTYPES[dtype.name], decay) > 0.5
+
+
+def gap_closed(dtype: Any, decay: float) -> float:
+    """The share of a gap of 10 % that an average closes in 5 / (1 - decay) steps."""
+    goal = (torch.randn(500) * 0.02).to(dtype)
+    start = (goal.float() * 1.1).to(dtype)
+    average = start.clone()
+    for _ in range(min(round(5 / (1 - decay)), 50_000)):
+        average.mul_(decay).add_(goal, alpha=1 - decay)
+    left = (average.double() - goal.double()).abs().sum() / (start.double() - goal.double()).abs().sum()
+    return 1 - float(left)
+
+
+# --- programs before and after ----------------------------------------------------------------------------------------
+
+
+def test_updates_are_lost_in_16_bit_weights_and_not_under_autocast() -> None:
+    source = text_of("updates-lost-in-16-bit-weights/own-loop")
+    mixed = source.replace(".to(torch.bfloat16)", "").replace("dtype=torch.bfloat16", "").replace("8, 64, ", "8, 64")
+    before, after = moved_by(source), moved_by(mixed)
+    assert before < 0.7
+    assert after > 0.99
+
+
+def moved_by(source: str) -> float:
+    names: dict[str, Any] = {}
+    exec(compile(source, "program", "exec"), names)
+    return float((names["model"].weight != names["before"]).float().mean())
+
+
+def test_an_average_in_bfloat16_stays_and_in_float32_follows(tmp_path: Path) -> None:
+    source = text_of("average-in-16-bits/copy").replace("0.9999", "0.999")
+    fixed = repaired("average_in_16_bits", "average-in-16-bits/copy", tmp_path).replace("0.9999", "0.999")
+    loader = [torch.randn(16, 64, dtype=torch.bfloat16) for _ in range(100)]
+    assert share_that_followed(function_of(source), loader) < 0.15
+    assert share_that_followed(function_of(fixed), loader) > 0.9
+
+
+def share_that_followed(train: Callable[..., Any], loader: Any) -> float:
+    """The share of weights whose average has left the place where it was made."""
+    torch.manual_seed(1)
+    start = torch.nn.Linear(64, 64).to(torch.bfloat16).weight.detach().double()
+    torch.manual_seed(1)
+    return float((train(loader).weight.detach().double() != start).double().mean())
+
+
+def test_batch_norm_statistics_arrive_in_float32_only(tmp_path: Path) -> None:
+    case = "batch-norm-statistics-in-16-bits/finds"
+    assert statistics_error(function_of(text_of(case))) > 0.05
+    assert statistics_error(function_of(repaired("batch_norm_statistics_in_16_bits", case, tmp_path))) < 0.02
+
+
+def statistics_error(train: Callable[..., Any]) -> float:
+    """How far the running variance of the first batch norm is from that of its batches, which are all the same."""
+    torch.manual_seed(0)
+    images = torch.randn(64, 8, 4, 4) * 2
+    model = train([(images, torch.zeros(64, dtype=torch.int64))] * 500)
+    with torch.no_grad():
+        seen = model.blocks[0].conv(images.bfloat16()).float().var((0, 2, 3))
+    return float((model.blocks[0].norm.running_var.float() / seen - 1).abs().mean())
+
+
+def test_weight_decay_does_nothing_to_bfloat16_weights() -> None:
+    assert decayed(torch.bfloat16) == 0.0
+    assert decayed(torch.float32) == pytest.approx(0.01, rel=0.05)
+
+
+def decayed(dtype: Any) -> float:
+    weight = torch.nn.Parameter(torch.randn(1000).to(dtype))
+    first = weight.detach().double().abs().sum()
+    optimizer = torch.optim.AdamW([weight], lr=1e-3, weight_decay=0.1)
+    for _ in range(100):
+        weight.grad = torch.zeros_like(weight)
+        optimizer.step()
+    return float(1 - weight.detach().double().abs().sum() / first)
+
+
+@pytest.mark.parametrize(("count", "least"), [(64, 0.004), (512, 0.012)])
+def test_accumulated_gradients_lose_more_the_longer_they_are_summed(count: int, least: float) -> None:
+    assert accumulation_error(torch.bfloat16, count) > least
+    assert accumulation_error(torch.float32, count) < 1e-5
+
+
+def accumulation_error(dtype: Any, count: int) -> float:
+    weight = torch.nn.Parameter(torch.zeros(2000, dtype=dtype))
+    truth = torch.zeros(2000, dtype=torch.float64)
+    for _ in range(count):
+        gradient = torch.randn(2000).to(dtype)
+        (weight * gradient).sum().backward()
+        truth += gradient.double()
+    assert weight.grad is not None
+    return float((weight.grad.double() - truth).norm() / truth.norm())
+
+
+FUNCTION = """
+import torch
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, left, right):
+        ctx.save_for_backward(left, right)
+        with torch.autocast("cpu", enabled=False):
+            return left @ right
+
+    @staticmethod
+    def backward(ctx, gradient):
+        left, right = ctx.saved_tensors
+        return gradient @ right.t(), left.t() @ gradient
+
+
+def train(left, right):
+    weight = torch.nn.Parameter(left.clone())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = Product.apply(weight, right).square().mean()
+        loss.backward()
+    return weight.grad
+"""
+
+
+def test_a_backward_pass_inside_the_region_is_lowered(tmp_path: Path) -> None:
+    project = written(tmp_path, {"train.py": FUNCTION})
+    _, texts = migrated([rule_of("rounding.step_inside_autocast")], project, unsafe=True)
+    left, right = torch.randn(64, 64), torch.randn(64, 64)
+    truth = 2 * (left.double() @ right.double()) @ right.double().t() / 64**2
+    before = relative(function_of(FUNCTION)(left, right), truth)
+    after = relative(function_of(texts["train.py"])(left, right), truth)
+    assert before > 1e-3
+    assert after < 1e-5
+
+
+def relative(found: Any, truth: Any) -> float:
+    return float((found.double() - truth).norm() / truth.norm())
+
+
+# --- the table of optimizers ------------------------------------------------------------------------------------------
+
+
+def test_every_row_says_what_is_kept_and_where_that_is_written() -> None:
+    assert len(rows()) >= 20
+    for row in rows():
+        assert row.keeps in ("nothing", "master", "stochastic", "kahan")
+        assert row.source.startswith(("pypi:", "github:"))
+        assert row.names
+
+
+def test_optimizers_of_torch_in_the_table_exist_and_round_as_it_says() -> None:
+    for row in rows():
+        for name in row.names:
+            if name.startswith("torch.optim.") and name.count(".") == 2:
+                assert hasattr(torch.optim, name.rpartition(".")[2]), name
+    adam = row_of_optimizer("torch.optim.AdamW")
+    assert adam is not None
+    assert adam.by_lr
+    assert math.isclose(adam.decay, torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))]).defaults["weight_decay"])
+
+
+def test_an_optimizer_is_known_by_the_package_it_comes_from() -> None:
+    known = row_of_optimizer("bitsandbytes.optim.adamw.AdamW8bit")
+    assert known is not None
+    assert known.keeps == "nothing"
+    assert row_of_optimizer("mine.AdamW") is None
+    assert row_of_optimizer("torch.nn.AdamW") is None
+
+
+def test_what_transformers_rounds_away_is_a_row_of_its_own() -> None:
+    kept = {name: row.keeps for row in rows_of_trainer("hf_trainer", "optim") for name in row.names}
+    assert kept["adamw_torch"] == "nothing"
+    assert kept["adamw_anyprecision"] == "kahan"

@@ -1,0 +1,108 @@
+"""A moving average of weights (EMA) is kept in 16 bits, and does not move
+
+## What goes wrong
+
+Nothing raises. Samples and scores of the EMA weights stay those of the first steps. Share of a gap of 10 % that the
+average closes in 5 / (1 - decay) steps, measured with PyTorch 2.13 (true: 0.99; `mul_().add_()` / `lerp_`):
+
+| | decay 0.9 | 0.99 | 0.995 | 0.999 | 0.9999 |
+|---|---|---|---|---|---|
+| bfloat16 | 0.77 / 0.62 | 0 | 0 | 0 | 0 |
+| float16 | 0.97 / 0.96 | 0.26 / 0.51 | 0.75 / 0.02 | 0 | 0 |
+
+## Why
+
+A step of the average is (1 - decay) of the distance to the weight. In bfloat16 what is below 1/256 of the value is
+rounded away, in float16 what is below 1/2,048. Threads: d8ahazard/sd_dreambooth_extension#1415, konpatp/diffae#16,
+NUS-HPC-AI-Lab/VideoSys#6.
+
+## Fix
+
+`float32` [unsafe]: the average is kept in float32, whatever the model is in; 4 bytes a weight. Unsafe, since code
+that runs the averaged model itself on 16-bit input then meets float32 weights: open an autocast region there, or copy
+the average into the model first, as `copy_to` and `load_state_dict` do.
+
+## Not flagged
+
+A model that is not certain to be 16-bit when the average is made; averages that are cast to float32 later; a decay
+that is small enough (below 0.985 in bfloat16, 0.998 in float16) or not known; timm's ModelEmaV3, which rounds
+bfloat16 at random; copies that nothing averages.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.purpose.files import is_test
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.project import Project
+from ..grids import is_average_lost
+from ..half_weights import HalfWeights, half_weights
+from .averages import Average, averages_in
+
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
+AVERAGES = ("ema", "EMA", "Ema", "AveragedModel", "ExponentialMovingAverage", "deepcopy")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for document in project.checked_documents(WORDS, AVERAGES):
+        module = names_of(project, document)
+        if is_test(document.path):
+            continue
+        for average in averages_in(project, module):
+            weights = half_weights(project, module, average.model, average.made)
+            if weights is None or _becomes_float32(module, average):
+                continue
+            if is_average_lost(average.decay.value, weights.dtype):
+                yield _finding(module, average, weights)
+
+
+def _finding(module: ModuleNames, average: Average, weights: HalfWeights) -> Finding:
+    dtype, decay = weights.dtype.name, average.decay.value
+    message = (
+        f"the average of {weights.name} is kept in {dtype}: with decay {decay:g} its steps are rounded away, and it"
+        " stays where it was made"
+    )
+    return rule.at(module, average.made, message, (weights.place, average.decay.place), [_fix(module, average)])
+
+
+def _fix(module: ModuleNames, average: Average) -> Fix | None:
+    """The average in float32, by a cast of the copy or of the object that keeps it."""
+    message = "the average is kept in float32: 4 bytes a weight; where it is run itself, its input has to follow"
+    if average.is_copy:
+        wider = [module.append(item, ".float()") for item in average.lerped]
+        return Fix.unsafe("float32", message, module.append(average.made, ".float()"), *wider)
+    if average.keeper is None or average.cast is None:
+        return None
+    text = average.cast.format(average=average.keeper)
+    adds = [module.add_import("import torch")] if "torch" in text else []
+    return Fix.unsafe("float32", message, module.insert(average.statement, text, "after"), *adds)
+
+
+def _becomes_float32(module: ModuleNames, average: Average) -> bool:
+    """Whether code casts the average afterwards, or makes it of float32 weights."""
+    if any(_says_float32(item) for item in ast.walk(average.statement)):
+        return True
+    name = average.keeper
+    if name is None:
+        return False
+    last = name.rpartition(".")[2]
+    reads = [*module.name_loads.get(last, []), *module.attribute_loads.get(last, [])]
+    return any(any(_says_float32(item) for item in ast.walk(_simple(module, read))) for read in reads)
+
+
+def _simple(module: ModuleNames, read: ast.AST) -> ast.AST:
+    """The statement of a read, of compound ones only their head."""
+    statement = module.statement_of(read)
+    return getattr(statement, "iter", read) if isinstance(statement, ast.For | ast.With | ast.If) else statement
+
+
+def _says_float32(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("float", "float32")
+    return isinstance(node, ast.keyword) and node.arg == "dtype"
+
+
+rule = Rule.of("PF802", check)

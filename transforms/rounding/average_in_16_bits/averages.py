@@ -1,0 +1,173 @@
+"""Moving averages of weights: those of libraries, classes of the project, and copies that a loop averages."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import ModuleNames, parameters_of, resolve
+from ....codemod.python.scopes import Scope
+from ....codemod.source.project import Project
+from ..half_weights import models_of
+from ..stated_numbers import Stated, largest, stated_numbers
+from .averaging import averagings_in
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A class of a library that averages weights in their dtype."""
+
+    decay: tuple[str, ...]
+    """How the argument with the decay is called."""
+    default: float | None
+    cast: str | None
+    """The statement that makes its average float32."""
+
+
+LIBRARIES = {
+    "diffusers.training_utils.EMAModel": Library(("decay",), 0.9999, "{average}.to(dtype=torch.float32)"),
+    "diffusers.EMAModel": Library(("decay",), 0.9999, "{average}.to(dtype=torch.float32)"),
+    "timm.utils.ModelEma": Library(("decay",), 0.9999, "{average}.ema.float()"),
+    "timm.utils.ModelEmaV2": Library(("decay",), 0.9999, "{average}.module.float()"),
+    "ema_pytorch.EMA": Library(("beta",), 0.9999, None),
+    "torch_ema.ExponentialMovingAverage": Library(("decay",), None, None),
+    "torch.optim.swa_utils.AveragedModel": Library(("multi_avg_fn", "avg_fn"), None, None),
+}
+"""diffusers 0.42.1, timm 1.0.31, ema-pytorch 0.7.7, torch-ema 0.3, torch 2.13."""
+COPIERS = ("copy.deepcopy", "deepcopy")
+DECAYS = ("decay", "ema_decay", "beta", "momentum", "ema_rate", "mu", "alpha")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Average:
+    """A place that makes the average of a model's weights."""
+
+    made: ast.Call
+    statement: ast.stmt
+    model: ast.expr
+    decay: Stated
+    keeper: str | None
+    """The name that it gets."""
+    is_copy: bool = False
+    """Whether it is a copy of the model, which a loop of the project averages."""
+    lerped: tuple[ast.expr, ...] = ()
+    """What `lerp_` is given, whose dtype must be that of the average."""
+    cast: str | None = None
+
+
+def averages_in(project: Project, module: ModuleNames) -> Iterator[Average]:
+    """Every average that is made in a file, where its decay is known."""
+    for call in module.calls:
+        qualified = resolve(project, module, call.func) or ""
+        if qualified in LIBRARIES:
+            yield from _of_library(project, module, call, LIBRARIES[qualified])
+        elif qualified in COPIERS and call.args:
+            yield from _of_copy(project, module, call)
+        else:
+            owner = class_of(project, module, call.func) if call.args else None
+            if owner is not None:
+                yield from _of_class(project, module, call, *owner)
+
+
+def _keeper(module: ModuleNames, call: ast.Call) -> tuple[ast.stmt, str | None]:
+    statement = module.statement_of(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    named = isinstance(target, ast.Name | ast.Attribute)
+    return statement, ast.unparse(target) if named and target is not None else None
+
+
+def _averaged(module: ModuleNames, call: ast.Call) -> ast.expr | None:
+    """The model that the first argument is, or whose parameters it is."""
+    first = call.args[0] if call.args else None
+    if first is None or isinstance(first, ast.Starred):
+        return None
+    found = list(models_of(module, first))
+    return found[0] if len(found) == 1 and found[0] is not None else first
+
+
+# --- libraries --------------------------------------------------------------------------------------------------------
+
+
+def _of_library(project: Project, module: ModuleNames, call: ast.Call, library: Library) -> Iterator[Average]:
+    model = _averaged(module, call)
+    decay = _decay_given(project, module, call, library)
+    if model is not None and decay is not None:
+        statement, keeper = _keeper(module, call)
+        yield Average(call, statement, model, decay, keeper, cast=library.cast)
+
+
+def _decay_given(project: Project, module: ModuleNames, call: ast.Call, library: Library) -> Stated | None:
+    given = {item.arg: item.value for item in call.keywords}
+    node = next((given[name] for name in library.decay if name in given), None)
+    if None in given or any(isinstance(item, ast.Starred) for item in call.args):
+        return None
+    if isinstance(node, ast.Call):  # get_ema_multi_avg_fn(0.999)
+        node = node.args[0] if node.args and "ema" in ast.unparse(node.func) else None
+    elif node is None and len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
+        node = call.args[1]
+    if node is not None:
+        return largest(stated_numbers(project, module, node, "the decay"))
+    if library.default is None or len(call.args) > 1:
+        return None
+    return Stated(library.default, module.place(call, f"the decay is the default, {library.default:g}"))
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+def _of_copy(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Average]:
+    """``ema = deepcopy(model)``, which a loop over both sets of parameters averages."""
+    statement, keeper = _keeper(module, call)
+    if keeper is None or not isinstance(call.args[0], ast.Name | ast.Attribute):
+        return
+    for averaging in averagings_in(module, module.tree):
+        if keeper in averaging.between and ast.unparse(call.args[0]) in averaging.between:
+            decay = largest(stated_numbers(project, module, averaging.decay, "the decay"))
+            if decay is not None:
+                yield Average(call, statement, call.args[0], decay, keeper, True, averaging.lerped)
+
+
+# --- classes of the project -------------------------------------------------------------------------------------------
+
+
+def _of_class(
+    project: Project, module: ModuleNames, call: ast.Call, there: ModuleNames, owner: Scope
+) -> Iterator[Average]:
+    """``ema = EMA(model, 0.999)`` of a class that clones the weights as they are and averages them."""
+    averaging = next(averagings_in(there, owner.node), None)
+    model = _averaged(module, call)
+    if averaging is None or model is None or not _clones_as_they_are(owner.node):
+        return
+    decay = _decay_of_class(project, module, call, owner.node)
+    if decay is not None:
+        statement, keeper = _keeper(module, call)
+        yield Average(call, statement, model, decay, keeper)
+
+
+def _clones_as_they_are(node: ast.AST) -> bool:
+    """Whether a class copies weights, and speaks of no other dtype."""
+    names = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
+    names |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    return bool(names & {"clone", "deepcopy"}) and not names & {"float", "float32", "dtype", "master"}
+
+
+def _decay_of_class(project: Project, module: ModuleNames, call: ast.Call, node: ast.AST) -> Stated | None:
+    """What the call passes for the parameter of ``__init__`` that is called like a decay, or its default."""
+    body = node.body if isinstance(node, ast.ClassDef) else []
+    maker = next((item for item in body if isinstance(item, ast.FunctionDef) and item.name == "__init__"), None)
+    names = [item.arg for item in parameters_of(maker)][1:] if maker is not None else []
+    name = next((item for item in names if item in DECAYS), None)
+    if maker is None or name is None:
+        return None
+    given: dict[str | None, ast.expr] = {item.arg: item.value for item in call.keywords}
+    given.update(zip(names, call.args, strict=False))
+    node_given = given.get(name)
+    if node_given is not None:
+        return largest(stated_numbers(project, module, node_given, "the decay"))
+    defaults = dict(zip(reversed(names), reversed(maker.args.defaults), strict=False))
+    default = defaults.get(name)
+    if isinstance(default, ast.Constant) and isinstance(default.value, float):
+        return Stated(default.value, module.place(call, f"the decay is the default, {default.value:g}"))
+    return None

@@ -1,0 +1,90 @@
+"""Statements that move an average towards a weight: ``mul_().add_()``, ``lerp_``, ``decay * a + (1 - decay) * b``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import Loops
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Averaging:
+    """One such statement."""
+
+    decay: ast.expr
+    between: tuple[str, ...]
+    """The objects whose parameters the loop around it goes through."""
+    lerped: tuple[ast.expr, ...] = ()
+
+
+def averagings_in(module: ModuleNames, where: ast.AST) -> Iterator[Averaging]:
+    """The averagings in some code, in source order."""
+    for node in ast.walk(where):
+        if isinstance(node, ast.Call):
+            decay, lerped = _of_call(node)
+        elif isinstance(node, ast.BinOp):
+            decay, lerped = _of_sum(node), ()
+        else:
+            continue
+        if decay is not None:
+            yield Averaging(decay, tuple(_between(module, node)), lerped)
+
+
+def _of_call(call: ast.Call) -> tuple[ast.expr | None, tuple[ast.expr, ...]]:
+    """``a.mul_(d).add_(b, alpha=1 - d)`` gives ``d``; ``a.lerp_(b, 1 - d)`` too."""
+    func = call.func
+    if not isinstance(func, ast.Attribute):
+        return None, ()
+    if func.attr == "lerp_" and len(call.args) == 2:
+        return _rest(call.args[1]), (call.args[0],)
+    inner = func.value
+    is_pair = func.attr == "add_" and isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute)
+    if is_pair and isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "mul_":
+        decay = inner.args[0] if len(inner.args) == 1 else None
+        return (decay, ()) if decay is not None and _has_rest(call, decay) else (None, ())
+    return None, ()
+
+
+def _has_rest(call: ast.Call, decay: ast.expr) -> bool:
+    """Whether ``1 - decay`` stands in the call."""
+    return any(
+        ast.unparse(found) == ast.unparse(decay) for item in ast.walk(call) if (found := _rest(item)) is not None
+    )
+
+
+def _rest(node: ast.AST) -> ast.expr | None:
+    """``d`` of ``1 - d``."""
+    one = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.left, ast.Constant)
+    return node.right if one and isinstance(node, ast.BinOp) and node.left.value == 1 else None  # type: ignore[attr-defined]
+
+
+def _of_sum(node: ast.BinOp) -> ast.expr | None:
+    """``d`` of ``d * a + (1 - d) * b``, in any order."""
+    if not isinstance(node.op, ast.Add):
+        return None
+    sides = [item for item in (node.left, node.right) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult)]
+    if len(sides) != 2:
+        return None
+    factors = [part for side in sides for part in (side.left, side.right)]
+    for factor in factors:
+        rest = _rest(factor)
+        if rest is not None and any(ast.unparse(item) == ast.unparse(rest) for item in factors):
+            return rest
+    return None
+
+
+def _between(module: ModuleNames, node: ast.AST) -> Iterator[str]:
+    """``a`` and ``b`` of the loop ``for x, y in zip(a.parameters(), b.parameters())`` around the node."""
+    for loop in module.ancestors(node):
+        if isinstance(loop, Loops) and not isinstance(loop, ast.While):
+            for call in (item for item in ast.walk(loop.iter) if isinstance(item, ast.Call)):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in (
+                    "parameters",
+                    "named_parameters",
+                    "state_dict",
+                ):
+                    yield ast.unparse(call.func.value)
+            return

@@ -1,0 +1,41 @@
+"""What rounding to a 16-bit grid does to a weight: computed, and held against torch by tests/test_rounding.py."""
+
+from __future__ import annotations
+
+import math
+
+from ...codemod.torch.dtypes import BF16, Dtype
+
+BITS = {"bfloat16": 8, "float16": 11}
+"""Significant bits, the hidden one included."""
+USUAL_SPREAD = 0.02
+"""The standard deviation of most weights of transformers and of convolutions behind a norm."""
+
+
+def share_moved(step: float, dtype: Dtype) -> float:
+    """The share of weights of the usual size that a step of this size moves at all.
+
+    A step counts where it is at least half of the distance to the next number: 2^(e-bits) for weights from 2^e on.
+    """
+    if step <= 0:
+        return 0.0
+    exponent = math.floor(math.log2(step)) + BITS[dtype.name]
+    return math.erf(2.0 ** (exponent + 1) / USUAL_SPREAD / math.sqrt(2))
+
+
+def is_factor_lost(factor: float, dtype: Dtype) -> bool:
+    """Whether to shrink a weight by this part of itself changes no weight: it is below half of the finest step."""
+    return 0 < factor < 2.0 ** -(BITS[dtype.name] + 1)
+
+
+def is_average_lost(decay: float, dtype: Dtype) -> bool:
+    """Whether a moving average with this decay stays where it is for a weight that is a tenth away.
+
+    Its step is (1 - decay) of the distance, and has to reach half of the distance to the next number.
+    """
+    return 0 < 1 - decay < 2.0 ** -(BITS[dtype.name] - 2)
+
+
+def short(dtype: Dtype) -> str:
+    """``bf16``, ``fp16``."""
+    return "bf16" if dtype == BF16 else "fp16"

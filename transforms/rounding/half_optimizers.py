@@ -1,0 +1,117 @@
+"""Optimizers that step 16-bit weights and keep nothing of what rounding loses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...codemod.purpose.files import is_test
+from ...codemod.python.keywords import keywords_of
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import FP16
+from .half_weights import HalfWeights, half_weights, models_of
+from .optimizer_table import Row, row_of_optimizer
+from .stated_numbers import Stated, largest, stated_numbers
+
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
+OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
+REMEDIES = (
+    "stochastic",
+    "kahan",
+    "master_param",
+    "master_weight",
+    "main_param",
+    "fp32_param",
+    "param_fp32",
+    "copy_stochastic",
+)
+"""Parts of names in code that keeps what rounding loses, by itself."""
+WRAPPERS = (
+    *("FP16", "Fp16", "fp16", "BF16", "bf16", "initialize", "OSS", "ZeroRedundancy", "Mixed", "Distributed", "setup"),
+    *("prepare", "Master", "master", "wrap", "convert", "unscale_"),
+)
+"""Parts of the names of calls that may put a float32 copy of the weights under an optimizer they are given."""
+SHARDED = ("deepspeed", "fully_shard", "FullyShardedDataParallel", "FSDP", "megatron", "colossalai", "zero_stage")
+"""Words of files in which a library may hold the weights instead of the model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfOptimizer:
+    """An optimizer over 16-bit weights."""
+
+    module: ModuleNames
+    call: ast.Call
+    name: str
+    row: Row
+    weights: HalfWeights
+    given: dict[str, ast.expr]
+
+
+def half_optimizers(project: Project) -> Iterator[HalfOptimizer]:
+    """The optimizers of files that are checked, whose weights are certainly 16-bit and that keep no wider copy."""
+    for document in project.checked_documents(WORDS, OPTIMIZERS, ("parameters",)):
+        module = names_of(project, document)
+        if is_test(document.path) or _has_remedy(module):
+            continue
+        for call in module.calls:
+            found = _optimizer(project, module, call)
+            if found is not None:
+                yield found
+
+
+def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
+    """The largest learning rate that the optimizer is given; None where one is not known."""
+    node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
+    return largest(stated_numbers(project, item.module, node, "the learning rate")) if node is not None else None
+
+
+def _has_remedy(module: ModuleNames) -> bool:
+    text = module.document.text
+    return any(word in text for word in (*REMEDIES, *SHARDED))
+
+
+def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:
+    name = (attribute_chain(call.func) or [""])[-1]
+    row = row_of_optimizer(resolve(project, module, call.func) or "") if name else None
+    given = keywords_of(module, call) if row is not None else None
+    if row is None or given is None or not given.complete or row.keeps not in ("nothing", "stochastic"):
+        return None
+    parameters = call.args[0] if call.args else given.values.get("params")
+    weights = _weights(project, module, parameters, call) if parameters is not None else None
+    if weights is None or _is_remedied(row, given.values, weights) or _is_wrapped(module, call):
+        return None
+    return HalfOptimizer(module, call, name, row, weights, given.values)
+
+
+def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: ast.Call) -> HalfWeights | None:
+    """The weights of the model, where all that the optimizer is given belongs to 16-bit models."""
+    models = list(models_of(module, parameters))
+    found = [half_weights(project, module, item, call) if item is not None else None for item in models]
+    return found[0] if found and None not in found else None
+
+
+def _is_remedied(row: Row, given: dict[str, ast.expr], weights: HalfWeights) -> bool:
+    """Whether the option that keeps what rounding loses is on, or may be."""
+    value = given.get(row.when) if row.when else None
+    on = value is not None and not (isinstance(value, ast.Constant) and not value.value)
+    return row.keeps != "nothing" and on and weights.dtype != FP16
+
+
+def _is_wrapped(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the optimizer may be given to a library that keeps float32 copies of the parameters."""
+    statement = module.statement_of(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
+    for other in module.calls:
+        last = (attribute_chain(other.func) or [""])[-1]
+        arguments = [*other.args, *(item.value for item in other.keywords)]
+        held = call in arguments or any(ast.unparse(item) in names for item in arguments if _is_name(item))
+        if held and any(word in last for word in WRAPPERS):
+            return True
+    return False
+
+
+def _is_name(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute)

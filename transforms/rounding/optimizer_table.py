@@ -1,0 +1,76 @@
+"""What optimizers, and options of trainers, do with the updates of 16-bit weights: the rows of ``optimizers.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from ...codemod.trainers.framework_yaml import plain_data
+
+TABLE = "optimizers.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What becomes of updates in one or several optimizers, or under one option of a trainer."""
+
+    names: tuple[str, ...]
+    keeps: str
+    """``nothing``, ``master``, ``stochastic`` or ``kahan``."""
+    source: str
+    when: str = ""
+    """The option that it takes; without it nothing is kept."""
+    unless: str = ""
+    by_lr: bool = False
+    """Whether a step is about as large as the learning rate."""
+    decay: float = 0.0
+    """The weight decay where none is given."""
+    trainer: str = ""
+    option: str = ""
+
+
+@lru_cache(maxsize=1)
+def rows() -> tuple[Row, ...]:
+    """All rows."""
+    text = resources.files(__package__).joinpath(TABLE).read_text("utf-8")
+    data: Any = plain_data(text, TABLE)
+    return tuple(_rows(data["optimizers"])) + tuple(_rows(data["trainers"]))
+
+
+def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
+    for item in listed:
+        yield Row(
+            tuple(map(str, item["names"])),
+            item["keeps"],
+            item["source"],
+            item.get("when", ""),
+            item.get("unless", ""),
+            item.get("step") == "lr",
+            float(item.get("decay", 0.0)),
+            item.get("trainer", ""),
+            item.get("option", ""),
+        )
+
+
+def row_of_optimizer(qualified: str) -> Row | None:
+    """The row of an optimizer by its full name, however deep the package that it is imported from."""
+    package, _, name = qualified.rpartition(".")
+    for row in rows():
+        if not row.trainer and qualified in row.names:
+            return row
+    root = package.partition(".")[0]
+    tails = {
+        (each.partition(".")[0], each.rpartition(".")[2]): row
+        for row in rows()
+        if not row.trainer
+        for each in row.names
+    }
+    return tails.get((root, name)) if root != "torch" or package.startswith("torch.optim") else None
+
+
+def rows_of_trainer(trainer: str, option: str) -> tuple[Row, ...]:
+    """What the values of a trainer's option do."""
+    return tuple(row for row in rows() if row.trainer == trainer and row.option == option)

@@ -1,0 +1,94 @@
+"""An optimizer steps 16-bit weights, and most of its updates are rounded away
+
+## What goes wrong
+
+Nothing raises. The loss falls more slowly than it should, or stands still, and the fine-tuned model is close to the
+one that was loaded. Measured with PyTorch 2.13 (AdamW without weight decay, 20,000 weights of standard deviation
+0.02):
+
+| weights | lr | weights that the first step moves | way after 100 steps, float32 = 1 |
+|---|---|---|---|
+| bfloat16 | 1e-3 | 100 % | 1.00 |
+| bfloat16 | 1e-4 | 89 % | 0.85 |
+| bfloat16 | 3e-5 | 30 % | 0.30 |
+| bfloat16 | 1e-5 | 16 % | 0.13 |
+| bfloat16 | 1e-6 | 2 % | 0.01 |
+
+## Why
+
+An optimizer rounds the new weight to the dtype of the weight. bfloat16 has 8 significant bits: numbers around 0.02
+are 1.2e-4 apart, and a step of 1e-5 is less than half of that. Adam and Lion move each weight by about the learning
+rate, whatever its gradient is (threads: pytorch/pytorch#120376, meta-pytorch/torchtune#2254, pytorch/ao#1124).
+
+## Fix
+
+Shown, never written, since each changes memory and the owner has to choose: `mixed` [display-only] (weights in
+float32, and bfloat16 in an autocast region: twice the memory of the weights, and the same for the states of the
+optimizer), `stochastic` [display-only] (an optimizer that rounds at random, right on average: no more memory),
+`adapter` [display-only] (train a LoRA adapter in float32). Others: float32 copies of the weights that the optimizer
+steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
+
+## Not flagged
+
+Learning rates from which the weights of the usual size all move (2e-4 in bfloat16, 3e-5 in float16), or that are not
+known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters, which PEFT keeps
+in float32; optimizers that round at random or with Kahan summation; DeepSpeed, FSDP, Megatron; a model of which a
+part is cast back or frozen; code that keeps its own float32 copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, Dtype
+from .grids import share_moved
+from .half_optimizers import half_optimizers, rate_of
+from .trained_half import half_trainings
+from .updates_share import loses_updates
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for item in half_optimizers(project):
+        rate = rate_of(project, item) if item.row.by_lr else None
+        if rate is not None and loses_updates(rate.value, item.weights.dtype):
+            evidence = (item.weights.place, rate.place)
+            message = _message(item.name, item.weights.name, item.weights.dtype, rate.value)
+            yield rule.at(item.module, item.call, message, evidence, _choices(item.weights.dtype))
+    for training in half_trainings(project):
+        if loses_updates(training.rate.value, training.dtype):
+            message = _message(training.optimizer, "the model", training.dtype, training.rate.value)
+            evidence = (training.loaded, training.rate.place)
+            yield rule.at(training.module, training.call, message, evidence, _choices(training.dtype))
+
+
+def _message(optimizer: str, model: str, dtype: Dtype, rate: float) -> str:
+    moved = share_moved(rate, dtype)
+    return (
+        f"{optimizer} steps the {dtype.name} weights of {model} at lr {rate:g}: a step moves {_percent(moved)} of"
+        f" weights of the usual size (standard deviation 0.02), in float32 all; the rest of the update is rounded away"
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "under 1 %"
+
+
+def _choices(dtype: Dtype) -> list[Fix]:
+    mixed = (
+        "keep the weights in float32 and compute in 16 bits under autocast (precision bf16-mixed, with float16 also a"
+        " GradScaler): all updates count; twice the memory for weights, gradients and optimizer states"
+    )
+    stochastic = (
+        "an optimizer that rounds at random, as torchao.optim.AdamW8bit(..., bf16_stochastic_round=True): right on"
+        " average, no more memory, somewhat noisier"
+    )
+    adapter = (
+        "train a LoRA adapter in float32 on the 16-bit weights: little memory, and another model than full training"
+    )
+    found = [Fix.shown("mixed", mixed), Fix.shown("adapter", adapter)]
+    return [found[0], Fix.shown("stochastic", stochastic), found[1]] if dtype == BF16 else found
+
+
+rule = Rule.of("PF801", check)

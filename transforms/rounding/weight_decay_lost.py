@@ -1,0 +1,82 @@
+"""Weight decay of an optimizer over 16-bit weights is so small that it changes no weight
+
+## What goes wrong
+
+Nothing raises, and the weights are not decayed at all. Measured with PyTorch 2.13 (1,000 steps at lr 1e-4, weight
+decay 0.01, gradients of zero):
+
+| weights | decayed by |
+|---|---|
+| float32 | 0.1 % |
+| bfloat16 | 0.0 |
+| float16 | 0.0 |
+
+## Why
+
+AdamW multiplies each weight by `1 - lr * weight_decay` and rounds. A factor that is nearer to 1 than 2^-9 in
+bfloat16, or 2^-12 in float16, gives every weight back as it was: with weight decay 0.1 the learning rate would have
+to be 0.02.
+
+## Fix
+
+None is written: keep the weights in float32 (bf16-mixed), or use an optimizer that rounds at random or with Kahan
+summation. Where decay is not wanted, `weight_decay=0` says so.
+
+## Not flagged
+
+Where PF801 already says that the updates themselves are lost; weight decay that is not passed, or not known;
+`fused=True` and optimizers of other libraries, which add decay and step before they round; Adam, whose decay is part
+of the gradient.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.model import Finding, Rule
+from ...codemod.source.project import Project
+from .grids import is_factor_lost
+from .half_optimizers import HalfOptimizer, half_optimizers, rate_of
+from .stated_numbers import Stated, largest, stated_numbers
+from .updates_share import loses_updates
+
+ROUNDS_DECAY = ("torch.optim.AdamW",)
+LARGEST_RATE = 1e-2
+"""No learning rate of Adam is larger; what counts where none is known."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for item in half_optimizers(project):
+        if not set(ROUNDS_DECAY) & set(item.row.names) or _may_be_fused(item):
+            continue
+        rate, decay = rate_of(project, item), _decay_of(project, item)
+        known = rate.value if rate is not None else LARGEST_RATE
+        if decay is None or (rate is not None and loses_updates(rate.value, item.weights.dtype)):
+            continue
+        if is_factor_lost(known * decay.value, item.weights.dtype):
+            yield _finding(item, rate, decay)
+
+
+def _finding(item: HalfOptimizer, rate: Stated | None, decay: Stated) -> Finding:
+    at = f"at lr {rate.value:g}" if rate is not None else f"at any lr up to {LARGEST_RATE:g}"
+    message = (
+        f"weight decay {decay.value:g} {at} changes no {item.weights.dtype.name} weight of {item.weights.name}:"
+        " each is multiplied by a factor that rounds to 1"
+    )
+    evidence = (item.weights.place, decay.place, *([rate.place] if rate is not None else []))
+    return rule.at(item.module, item.call, message, evidence)
+
+
+def _may_be_fused(item: HalfOptimizer) -> bool:
+    fused = item.given.get("fused")
+    return fused is not None and not (isinstance(fused, ast.Constant) and not fused.value)
+
+
+def _decay_of(project: Project, item: HalfOptimizer) -> Stated | None:
+    """The largest weight decay that the call is given by name."""
+    node = item.given.get("weight_decay")
+    return largest(stated_numbers(project, item.module, node, "the weight decay")) if node is not None else None
+
+
+rule = Rule.of("PF809", check)
