@@ -65,6 +65,7 @@ def rehearse(
     shadow_page: Annotated[
         Path | None, typer.Option(help="Write the shadow's picture per layer to this HTML file.", metavar="FILE")
     ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only say how it ended.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what the program printed.")] = False,
 ) -> None:
     """Run your own command for a few steps with the dtype rules of the GPU it is for. It executes your code.
@@ -91,7 +92,7 @@ def rehearse(
         save.write_text(record.dump(), "utf-8")
     if shadow_page is not None:
         shadow_page.write_text(page_of(record), "utf-8")
-    raise typer.Exit(_shown(record, run, output_format, verbose))
+    raise typer.Exit(_shown(record, run, None if quiet else output_format, verbose))
 
 
 def _check_writable(file: Path | None) -> None:
@@ -115,7 +116,7 @@ def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
     return record_of(request, done, version_text()), done
 
 
-def _shown(record: Record, run: Run, output_format: Format, verbose: bool) -> int:
+def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
     from ...probes.rehearsal.verdict import DIED, closing, exit_code, tail
     from ..report.printable import printable
     from .rehearsed import report_rehearsal
@@ -126,8 +127,9 @@ def _shown(record: Record, run: Run, output_format: Format, verbose: bool) -> in
         _pass_on(run)
     elif code == DIED:
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
-    report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
-    if output_format is Format.TEXT:
+    if output_format is not None:
+        report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+    if output_format in (Format.TEXT, None):
         for line in shadow_lines(record):
             print(printable(line))
         print(printable(f"Rehearsed: {closing(record, run)}."), flush=True)
