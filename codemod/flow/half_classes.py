@@ -77,8 +77,9 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        is_cast = isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) in HALVES
-        if isinstance(call.func, ast.Attribute) and is_cast and is_applied(module, call):
+        if not isinstance(call.func, ast.Attribute) or not is_applied(module, call):
+            continue
+        if cast_dtype(project, module, call) in HALVES:
             made = creations_of(project, module, call.func.value)
             classes = [class_of(project, item.module, item.call.func) for item in made]
             known = {ProjectClass(*item) for item in classes if item is not None}
