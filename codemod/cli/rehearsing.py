@@ -30,7 +30,7 @@ def rehearsed(command: Sequence[str], root: Path, below: str = ".") -> Observati
     with tempfile.TemporaryDirectory(prefix="precfix-observed-") as scratch:
         saved = Path(scratch) / "observed.json"
         done = subprocess.run(
-            [*_precfix(), "rehearse", "--save", str(saved), "--", *_starting(command, below)],
+            [*_precfix(), "rehearse", "--quiet", "--save", str(saved), "--", *_starting(command, below)],
             cwd=root,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -43,8 +43,8 @@ def rehearsed(command: Sequence[str], root: Path, below: str = ".") -> Observati
         observation = replace(load_observation(saved), command=tuple(command))
         if observation.ended not in DIED:
             return observation
-        said = (done.stdout.strip() or done.stderr.strip()).splitlines()
-        return replace(observation, error=said[-1] if said else observation.error)
+        closing = done.stdout.strip().splitlines()[-1:]
+        return replace(observation, error=closing[0] if closing else observation.error)
 
 
 def _starting(command: Sequence[str], below: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .record import Record
 from .running import Run
@@ -20,15 +19,11 @@ _LIMITS = {
 
 def exit_code(record: Record) -> int:
     """0: nothing raised; 1: something would; 3: the program did not get to its steps for another reason."""
-    if record.failures or _training(record, "first_nonfinite"):
+    if record.failures:
         return RAISED
     if record.ended in ("error", "interrupted") or (record.ended in ("time", "memory") and record.steps == 0):
         return DIED
     return NOTHING
-
-
-def _training(record: Record, key: str) -> Any:
-    return record.training.get(key)
 
 
 def closing(record: Record, run: Run) -> str:
@@ -48,6 +43,8 @@ def closing(record: Record, run: Run) -> str:
 
 
 def _last_line(run: Run) -> str:
+    if run.status == -9:
+        return "it was killed, as happens where memory runs out"
     if run.status < 0:
         return f"signal {-run.status} ended it"
     return next(iter(reversed(tail(run.errors))), "") or f"exit code {run.status}"
