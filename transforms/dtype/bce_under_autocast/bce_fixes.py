@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, Fix
-from ....codemod.proof.needs import RunsWith, SameResult
+from ....codemod.proof.needs import Need, RunsWith, SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.entered import Inside
@@ -58,7 +58,7 @@ def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
     if edits is not None:
         message = "compute the loss in float32 with autocast switched off"
         why = SameResult("binary cross entropy raises under autocast")
-        needs = (why, Trusted("PF212"), *_beside(inside))
+        needs: list[Need] = [why, Trusted("PF212"), *_beside(inside)]
         yield proved(project, "float32", message, [*edits, module.add_import("import torch")], *needs)
 
 
