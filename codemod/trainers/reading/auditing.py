@@ -137,7 +137,8 @@ def _status(
 
 def _code_entry(item: Declaration, said: Mapping[tuple[str, int], Sequence[Finding]]) -> RunEntry:
     codes = sorted({finding.code for finding in said.get((item.path, item.span.row), ())} - {"PF001"})
-    return RunEntry(item, "code", "contradicts" if codes else "", ", ".join(codes))
+    note = "; ".join(part for part in (", ".join(codes), item.feeds) if part)
+    return RunEntry(item, "code", "contradicts" if codes else "", note)
 
 
 def _of_code(items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequence[Finding]]) -> list[RunReport]:

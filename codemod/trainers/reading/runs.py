@@ -21,6 +21,7 @@ from ...source.project import Project
 from ..framework import FAMILIES
 from .configs import ConfigFile, config_files
 from .declarations import scopes_of
+from .followed import steered_modules
 from .handed import Handed, handed_to
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .scopes import Scope, TextOrigin
@@ -103,7 +104,7 @@ def runs_of(project: Project) -> tuple[Run, ...]:
 
 
 def _runs(project: Project) -> tuple[Run, ...]:
-    return tuple(_Resolver(project).runs()) if scopes_of(project) else ()
+    return tuple(_Resolver(project).runs()) if scopes_of(project) or steered_modules(project) else ()
 
 
 STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
@@ -119,6 +120,7 @@ class _Resolver:
         self._used: set[Scope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[str]] = {}
+        self._steered = steered_modules(project)
 
     def runs(self) -> Iterator[Run]:
         for config in config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
@@ -152,10 +154,10 @@ class _Resolver:
                 members += self._file_members(file, f"named by the command line in {path}")
             if script is not None:
                 members += self._script_members(script, f"run by {path}", path)
-            if members:
+            modules = self._modules(script) if script is not None else ()
+            if members or any(module.path in self._steered for module in modules):
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
-                modules = self._modules(script) if script is not None else []
                 yield self._run(_shown(command.words), place, members, command, modules)
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
