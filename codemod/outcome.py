@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from .model import Finding, Fix, Rule, Span
+from .model import Finding, Fix, Place, Rule, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,45 @@ class RunReport:
     effective: tuple[tuple[str, str], ...]
     """Role -> the value that counts."""
     entries: tuple[RunEntry, ...]
+
+
+class MoveState(str, Enum):
+    """What became of a run on the way to a target."""
+
+    MOVED = "moved"
+    """All of it has arrived."""
+    THERE = "there"
+    """It was at the target before."""
+    LEFT = "left"
+    """It is not at the target, and nothing of it was moved."""
+    WITHDRAWN = "withdrawn"
+    """It is left: with its edits it would not have arrived, so they were taken back."""
+    PARTLY = "partly"
+    """A part of it was moved, and a part is left, because somebody chose so."""
+    UNSTATED = "unstated"
+    """Nothing in it says what it computes in, and nothing in it asks for another 16-bit dtype."""
+    APART = "apart"
+    """It trains nothing, by its name or its code, and stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunMove:
+    """One run of a project, before and after a move."""
+
+    title: str
+    path: str
+    row: int
+    before: str
+    """The regime that the ledger read before; ``unknown`` where no place says it."""
+    after: str
+    state: MoveState
+    why: tuple[Place, ...] = ()
+    """What is in the way, and what a person has to do there."""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether something is still to be done."""
+        return self.state in (MoveState.LEFT, MoveState.WITHDRAWN, MoveState.PARTLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +178,7 @@ class Report:
     """What was found on disk and does not count, by comments, settings, a baseline or ``--diff-base``."""
     rules: tuple[Rule, ...] = ()
     """The rules that ran."""
-    off_target: tuple[RunReport, ...] = ()
-    """With a target that was asked for: the runs that certainly compute otherwise after the changes."""
+    moves: tuple[RunMove, ...] = ()
+    """With a target that was asked for: every run, before and after."""
     left_out: tuple[Skipped, ...] = ()
     """Files, and folders with a slash at the end, that were passed over on purpose: by ignore rules, settings, name."""

@@ -18,6 +18,7 @@ import tomlkit
 import yaml
 from precfix.codemod import engine
 from precfix.codemod.model import Finding, Place, Rule, Span
+from precfix.codemod.moving.carrying import move
 from precfix.codemod.observed.observation import Observation
 from precfix.codemod.observed.observed_file import load_observation
 from precfix.codemod.outcome import Report, Skipped, Target
@@ -185,14 +186,20 @@ def copied(case: Case, folder: Path) -> Path:
 
 
 def migrate(root: Path, case: Case, rules: Sequence[Rule]) -> Report:
-    return engine.migrate(case.project(root), rules, TARGET, case.options(rules))
+    return _moved(case.project(root), case, rules)
+
+
+def _moved(project: Project, case: Case, rules: Sequence[Rule]) -> Report:
+    """With a target as the command line does it: run by run, and judged by the ledger of the new texts."""
+    target = Target(case.settings.to, "fixture") if case.settings.to else TARGET
+    return move(project, rules, target, case.options(rules), all_rules())
 
 
 def outcome(root: Path, case: Case, rules: Sequence[Rule] | None = None) -> Outcome:
     """Migrate a copy of the case, with its own rules unless others are given, and write down what happened."""
     project = case.project(root)
     rules = case.rules() if rules is None else rules
-    report = engine.migrate(project, rules, TARGET, case.options(rules))
+    report = _moved(project, case, rules)
     return Outcome(report, _findings_text(project, report) or NOTHING, unified_diff(report.changes))
 
 
@@ -203,6 +210,7 @@ def _findings_text(project: Project, report: Report) -> str:
     applied = {(finding, fix.name) for finding, fix in report.applied}
     blocks = ["\n".join(_finding_lines(project, item, applied)) + "\n" for item in report.findings]
     notes = [*_skipped_lines(report.skipped), *_skipped_lines(report.failed_rules), *_value_lines(report)]
+    notes += [f"run {each.path}:{each.row} {each.before} -> {each.after}: {each.state.value}" for each in report.moves]
     if notes:
         blocks.append("\n".join(notes) + "\n")
     return "\n".join(blocks)

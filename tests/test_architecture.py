@@ -39,6 +39,7 @@ LAYERS = (
     ("asking", "rehearsed"),
     ("processes",),
     ("engine",),
+    ("moving",),
     ("plugins", "report"),
     ("applying",),
     ("settings",),

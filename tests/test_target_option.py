@@ -91,7 +91,8 @@ def test_what_is_not_at_the_target_is_said_last(
     write_tree(tmp_path, {"train.py": OLD_LOOP})
     done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed")
     assert (tmp_path / "train.py").read_text() == OLD_LOOP
-    assert (done.code, done.out.splitlines()[-1]) == (1, "Not at bf16-mixed: train.py:6 (fp16-mixed).")
+    assert (done.code, done.out.splitlines()[-1]) == (1, "bf16-mixed: 1 run: 1 left.")
+    assert "  train.py:6  fp16-mixed  fp16-mixed  left" in done.out
 
 
 def test_a_project_at_its_target_has_no_such_line(
@@ -100,7 +101,7 @@ def test_a_project_at_its_target_has_no_such_line(
     write_tree(tmp_path, {"train.py": OLD_LOOP, "requirements.txt": "torch==2.1\n"})
     done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed")
     assert "dtype=torch.bfloat16" in (tmp_path / "train.py").read_text()
-    assert "Not at" not in done.out
+    assert done.out.splitlines()[-1] == "bf16-mixed: 1 run: 1 moved."
 
 
 def test_a_move_leaves_deprecations_unless_they_are_named(

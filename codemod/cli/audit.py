@@ -1,32 +1,42 @@
-"""``precfix audit``: every place that states a precision, what wins, what is overridden, what contradicts."""
+"""``precfix audit``: every place that states a precision, what wins, what is overridden, what contradicts.
+
+With ``--plan`` also what a move would make of each run, carried out in memory.
+"""
 
 from __future__ import annotations
 
-from ..outcome import Report
+from dataclasses import replace
+
+from ..model import UsageError
+from ..outcome import Report, RunMove
 from ..screening.selection import Selection
 from .answering import looked_at
 from .commands import AuditRequest
-from .options import AuditFormat
+from .options import AuditFormat, Regime
 from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
-from .request import open_request, options_of
+from .request import Opened, open_request, options_of
 
 FAMILIES = ("PF101", "PF302", "PF4", "PF5")
 """Rules about declarations that contradict each other."""
 
 
 def run_audit(request: AuditRequest) -> int:
-    """Write the ledger; returns the exit code: 0, or 2 when a named file cannot be read, 3 when a rule failed."""
+    """Write the ledger; returns the exit code: 0, or 2 when a named file cannot be read, 3 when a rule failed.
+
+    With ``--plan`` 1 while a run would be left.
+    """
     from .. import engine
     from ..report.audit_report import markdown_audit, show_audit
     from ..trainers.reading.auditing import ledger_of
 
+    _check_combination(request)
     opened = open_request(request)
     project, target = opened.project.with_target(None), opened.target
     families = Selection(FAMILIES)
     rules = [rule for rule in opened.known if families.takes(rule)]
     with progress(len(project.paths)) as step:
         report: Report = engine.check(project, rules, target, options_of(opened, step=step))
-    report = opened.completed(report)
+    report = opened.completed(replace(report, moves=_planned(opened, request)))
     looked_at(opened, request, report)
     ledger = ledger_of(project, report.findings)
     locate = locate_in(project)
@@ -36,4 +46,22 @@ def run_audit(request: AuditRequest) -> int:
         write_bytes(markdown_audit(ledger.runs, report, locate).encode(), request.output)
     else:
         show_lines(show_audit(ledger.runs, report, locate), request.output, request.color.wanted)
-    return exit_code(report, False, opened.named)
+    return exit_code(report, any(run.is_left for run in report.moves), opened.named)
+
+
+def _check_combination(request: AuditRequest) -> None:
+    if not request.plan and (request.to is not Regime.AUTO or request.unsafe_fixes is not None):
+        raise UsageError("--to and --unsafe-fixes require --plan")
+
+
+def _planned(opened: Opened, request: AuditRequest) -> tuple[RunMove, ...]:
+    """What `migrate` would do to each run."""
+    from ..moving.carrying import move
+
+    if not request.plan:
+        return ()
+    if opened.project.target is None:
+        raise UsageError("--plan requires --to, or a target in the settings")
+    with progress(len(opened.project.paths)) as step:
+        allowed = options_of(opened, request.unsafe_fixes, step=step)
+        return move(opened.project, opened.rules, opened.target, allowed, opened.known).moves

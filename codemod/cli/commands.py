@@ -186,6 +186,18 @@ class AuditRequest(Request):
     """``precfix audit``."""
 
     paths: Folders
+    to: RegimeOption = Regime.AUTO
+    plan: Annotated[
+        bool, flag("Show what `migrate` with the same options would do to each run; nothing is written.", "--plan")
+    ] = False
+    unsafe_fixes: Annotated[
+        bool | None,
+        Flag(
+            "With --plan: as with `migrate`.  [default: the settings, else no]",
+            ("--unsafe-fixes",),
+            "--no-unsafe-fixes",
+        ),
+    ] = None
     exclude: Exclude = None
     profile: ProfileOption = None
     isolated: Isolated = False

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import UsageError
-from ..outcome import FileChange, Report
-from ..source.documents import Document
-from ..source.project import Project
+from ..outcome import Report
 from .answering import looked_at
 from .commands import MigrateRequest, words_of
 from .observations import tell_of_sight
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from ..interactive.terminal import Terminal
     from ..report.frame import OutputLine
     from ..report.text import View
+    from ..source.project import Project
     from .proving import Key, Proof
 
 
@@ -61,7 +60,7 @@ def run_migrate(request: MigrateRequest) -> int:
         print(f"precfix: {target_line(opened.target)}", file=sys.stderr)
     proof = _proof(opened, request) if request.prove is not None else None
     done = proof.report if proof is not None else _migrated(opened, request, terminal)
-    report = _measured(opened, opened.completed(done))
+    report = opened.completed(done)
     check_chosen(report, request.fix, opened.known)
     tell_of_sight(opened.project, quiet=request.quiet, verbose=request.verbose)
     if request.preview and not request.interactive and proof is None:
@@ -85,24 +84,8 @@ def run_migrate(request: MigrateRequest) -> int:
         tell_of_unread(report, opened.named)
     left = bool(report.changes) if request.preview else False
     still = proof is not None and proof.comparison.still_raises
-    return exit_code(report, left or still or bool(report.remaining or report.off_target), opened.named)
-
-
-def _measured(opened: Opened, report: Report) -> Report:
-    """The report with the runs that are not at the target that was asked for."""
-    if opened.project.target is None:
-        return report
-    from ..trainers.writing.off_target import runs_off_target
-
-    project = opened.project
-    texts = {change.path: _text_of(project, change) for change in report.changes}
-    return replace(report, off_target=runs_off_target(project.with_texts(texts) if texts else project))
-
-
-def _text_of(project: Project, change: FileChange) -> str:
-    document = project.document(change.path)
-    assert document is not None, "a file that was changed was read"
-    return Document(change.path, document.kind, change.after).text
+    still = still or bool(report.remaining) or any(run.is_left for run in report.moves)
+    return exit_code(report, left or still, opened.named)
 
 
 def _check_proof(request: MigrateRequest) -> None:
@@ -111,13 +94,13 @@ def _check_proof(request: MigrateRequest) -> None:
 
 
 def _proof(opened: Opened, request: MigrateRequest) -> Proof:
-    from .. import engine
+    from ..moving.carrying import move
     from .proving import command_of, proof_of, without
 
     allowed = options_of(opened, request.unsafe_fixes, request.fix)
 
     def migrating(project: Project, out: frozenset[Key]) -> Report:
-        return engine.migrate(project, opened.rules, opened.target, replace(allowed, decide=without(out)))
+        return move(project, opened.rules, opened.target, replace(allowed, decide=without(out)), opened.known)
 
     return proof_of(opened.project, command_of(request.prove or ""), migrating)
 
@@ -129,19 +112,19 @@ def _terminal(request: MigrateRequest) -> Terminal:
 
 
 def _migrated(opened: Opened, request: MigrateRequest, terminal: Terminal | None) -> Report:
-    from .. import engine
+    from ..moving.carrying import move
 
     if terminal is not None:
         from ..interactive.interview import interviewed
 
         allowed = options_of(opened, request.unsafe_fixes, request.fix)
         asking, interview = interviewed(allowed, terminal)
-        report = engine.migrate(opened.project, opened.rules, opened.target, asking)
+        report = move(opened.project, opened.rules, opened.target, asking, opened.known, withdraws=False)
         interview.end()
         return report
     with progress(len(opened.project.paths)) as step:
         allowed = options_of(opened, request.unsafe_fixes, request.fix, step)
-        return engine.migrate(opened.project, opened.rules, opened.target, allowed)
+        return move(opened.project, opened.rules, opened.target, allowed, opened.known)
 
 
 def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[tuple[str, Path]]) -> int:

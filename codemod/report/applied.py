@@ -12,12 +12,10 @@ from ..source.documents import Document, Unreadable, kind_of
 from . import Source, SourceOf
 from .diff import line_counts
 from .frame import OutputLine
+from .move_table import move_lines
 from .printable import printable
 from .tally import in_order, settled
 from .text import Level, View, counted, finding_lines, left_out, place, trouble_lines
-
-MAX_RUNS = 5
-"""How many runs that are not at the target are named."""
 
 
 def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str = "") -> Iterator[OutputLine]:
@@ -40,7 +38,7 @@ def show_applied(report: Report, view: View, *, dry_run: bool = False, root: str
     yield from trouble_lines(report, view)
     if view.level > Level.QUIET:
         yield _summary(report, dry_run, root)
-        yield from off_target_lines(report)
+        yield from move_lines(report.moves, report.target.regime)
 
 
 def _changed_sources(report: Report, before: SourceOf) -> SourceOf:
@@ -104,21 +102,12 @@ def _places(path: str, findings: list[Finding], view: View) -> list[str]:
     return [*([f"{'' if is_notebook else 'row '}{', '.join(rows)}"] if rows else []), *elsewhere]
 
 
-def off_target_lines(report: Report) -> Iterator[OutputLine]:
-    """The last line of a move that did not reach all runs: which, and what they compute in."""
-    if report.off_target:
-        shown = [f"{run.path}:{run.row} ({run.regime})" for run in report.off_target[:MAX_RUNS]]
-        more = len(report.off_target) - len(shown)
-        listed = ", ".join([*shown, *([f"{more} more"] if more else [])])
-        yield ((printable(f"Not at {report.target.regime}: {listed}."), "bad"),)
-
-
 def _summary(report: Report, dry_run: bool, root: str) -> OutputLine:
     left = len(report.remaining)
     fixes, files = counted(len(report.applied), "fix").replace("fixs", "fixes"), counted(len(report.changes), "file")
     if not report.applied and not left:
         files = counted(report.files_seen, "file")
-        style = "bad" if report.off_target else "good"
+        style = "bad" if any(run.is_left for run in report.moves) else "good"
         return ((f"No precision mistakes found in {files}{left_out(report)}; nothing changed.", style),)
     done = f"{'Would apply' if dry_run else 'Applied'} {fixes} in {files}; {counted(left, 'finding')} left."
     undo = "" if dry_run or not report.changes else f" Take it back with: precfix undo {printable(root)}".rstrip()

@@ -9,6 +9,7 @@ from ..model import Finding, Span
 from ..outcome import Report, RunEntry, RunReport
 from . import Locate
 from .frame import OutputLine
+from .move_table import cells_of, move_lines
 from .printable import printable
 from .tally import what_was_read
 
@@ -32,6 +33,7 @@ def show_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> Ite
         place = printable(_where(finding.path, finding.span, locate))
         yield (finding.code, "rule"), (f" {place} ", "place"), (printable(finding.message), "text")
     yield ((_summary(runs, findings), "place"),)
+    yield from move_lines(report.moves, target.regime)
     yield ((f"target {target.regime} ({printable(target.source)})", "note"),)
     for each in report.skipped:
         yield ((printable(f"  skipped: {each.path}: {each.reason}"), "note"),)
@@ -62,6 +64,11 @@ def markdown_audit(runs: Sequence[RunReport], report: Report, locate: Locate) ->
         for finding in findings:
             where = _code(_where(finding.path, finding.span, locate))
             lines.append(f"- **{finding.code}** {where} {_escaped(finding.message)}")
+        lines.append("")
+    if report.moves:
+        lines += [f"## On the way to {target.regime}", "", "| where | run | before | after | | why |"]
+        lines += ["| --- | --- | --- | --- | --- | --- |"]
+        lines += ["| " + " | ".join(map(_escaped, cells_of(each))) + " |" for each in report.moves]
         lines.append("")
     lines += [_escaped(what_was_read(report)), ""]
     return "\n".join(printable(line) for line in lines)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..model import EditRefused, Finding, Fix, Place, Span
-from ..outcome import Declaration, Report, RunReport, Skipped
+from ..outcome import Declaration, Report, RunMove, RunReport, Skipped
 from . import EditsOf, Locate, TextEdit
 from .outcomes import State, outcomes
 from .tally import in_order, settled, tally
@@ -36,7 +36,7 @@ def to_json(
     ``summary.remaining`` counts what is found afterwards, also what only came up then. ``fix`` is the fix that was
     chosen, else the best one; a fix that cannot be carried out has no edits and says why in ``refused``.
     ``declarations`` and ``runs`` are written only when given (``audit``); a run's entries are numbers of
-    declarations.
+    declarations. ``moves`` is written where a target was asked for: a run before and after, and why it is left.
     """
     out: dict[str, Json] = {
         "version": VERSION,
@@ -56,6 +56,8 @@ def to_json(
         ],
         "failed_rules": [{"code": each.path, "reason": each.reason} for each in _sorted(report.failed_rules)],
     }
+    if report.moves:
+        out["moves"] = [_move(each, locate) for each in report.moves]
     if declarations is not None:
         out["declarations"] = [_declaration(each, locate) for each in declarations]
         numbers = {each: number for number, each in enumerate(declarations)}
@@ -140,6 +142,18 @@ def _declaration(each: Declaration, locate: Locate) -> Json:
     }
 
 
+def _move(each: RunMove, locate: Locate) -> Json:
+    return {
+        "title": each.title,
+        "filename": each.path,
+        "row": each.row,
+        "before": each.before,
+        "after": each.after,
+        "state": each.state.value,
+        "why": [_evidence(place, locate) for place in each.why],
+    }
+
+
 def _run(each: RunReport, numbers: Mapping[Declaration, int]) -> Json:
     return {
         "title": each.title,
@@ -176,7 +190,9 @@ def _summary(report: Report) -> Json:
         "skipped": len(report.skipped),
         "left_out": len(report.left_out),
         "silenced": len(report.silenced),
-        "off_target": [{"filename": run.path, "row": run.row, "regime": run.regime} for run in report.off_target],
+        "off_target": [
+            {"filename": run.path, "row": run.row, "regime": run.after} for run in report.moves if run.is_left
+        ],
     }
 
 

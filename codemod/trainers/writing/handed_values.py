@@ -50,7 +50,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     stated = False
     for source in found:
         token = token_of_constant(source.value)
-        if source in ignored or token == NULL:
+        if source in ignored or source.is_guessed or token == NULL:
             continue
         if token is None or not step.key.accepts(token):
             return None

@@ -23,6 +23,7 @@ from ..reading.links import sources
 from ..reading.recognition import stands_inside
 from ..reading.scopes import FALSE, CodeOrigin, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
+from .added_keys import key_not_taken
 from .edits import edits_of
 from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
 from .steps import Plan, Step, in_words, plan_of, said
@@ -53,6 +54,8 @@ class Move:
     """What else has to be known for them to be safe."""
     aside: bool = False
     """Whether it decides no run: an old copy, a default that nothing uses, a region that is fixed on purpose."""
+    firm: bool = False
+    """Whether it stays whatever else is edited at its place."""
     command: int | None = None
     """Where the only command line begins that it changes, as an offset; None: it is about the whole file."""
     settled_by: tuple[Place, ...] = ()
@@ -66,7 +69,7 @@ class Move:
         """The same without its edits."""
         message = f"{self.message}; not changed automatically: {why}"
         evidence = (*self.evidence, *because)
-        return replace(self, message=message, edits=(), evidence=evidence, aside=self.aside or aside)
+        return replace(self, message=message, edits=(), evidence=evidence, aside=self.aside or aside, firm=True)
 
     def fix(self, project: Project) -> Fix | None:
         """What carries it out, safe where all is known, because this very change was asked for; None: nothing does."""
@@ -84,6 +87,8 @@ def as_far_as_it_counts(move: Move, source: Source, found: Sequence[Source]) -> 
     """``move`` of one of the sources that a setting has; reported where a configuration decides instead."""
     if source in unused_defaults(found):
         return move.only_reported(OVERRIDDEN, aside=True)
+    if source.is_guessed:
+        return replace(move, aside=True)
     return move.only_reported(FALLBACK) if only_fallbacks(found) else move
 
 
@@ -166,13 +171,9 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     if half_known and leading and target != "fp32":
         # One switch alone would turn mixed precision off, or both halves on: they move together or not at all.
         edits = []
-    dead = _would_be_dead(project, scope, plan) if edits else ""
-    if dead:
-        reports.append(dead)
-        edits = []
-    choice = _one_of_several(project, scope) if edits else ""
-    if choice:
-        reports.append(f"not changed automatically: {choice}")
+    firm = _why_not(project, scope, plan) if edits else ""
+    if firm:
+        reports.append(firm)
         edits = []
     if not edits and not settings and not (reports and _states_something_else(scope, target)):
         return None
@@ -183,7 +184,9 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     unproved = "" if reader_is_known(project, scope) else f"nothing here is known to read {_what(scope)}"
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
-    return Move(place.path, place.span, said, effect, tuple(edits), evidence, unproved, needs, command=command)
+    return Move(
+        place.path, place.span, said, effect, tuple(edits), evidence, unproved, needs, firm=bool(firm), command=command
+    )
 
 
 def _only_command(scope: Scope, edits: Sequence[Edit]) -> int | None:
@@ -221,6 +224,13 @@ def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:
     else:
         message = f"{title} is only partly configured for {target} here"
     return ": ".join(part for part in (message, "; ".join(reports)) if part)
+
+
+def _why_not(project: Project, scope: Scope, plan: Plan) -> str:
+    """Why a place must not be edited though it could be."""
+    choice = _one_of_several(project, scope)
+    reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
+    return reason or (f"not changed automatically: {choice}" if choice else "")
 
 
 def _would_be_dead(project: Project, scope: Scope, plan: Plan) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...model import Applicability, Fix
+from ...model import Applicability, Fix, Place
 from ...purpose.runs import starts_of
 from ...python.names import names_of
 from ...source.project import Project
+from ..reading.known_readers import INSTRUCTIONS
 from ..reading.runs import runs_of
 from .moves import Move
 
@@ -33,18 +34,21 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
 
 
 def _obstacle(group: Sequence[Move]) -> Move | None:
-    """The first step that has to be made by hand; None where all are edits, or arrive with the others."""
-    changed = {(edit_place(move), move.path) for move in group if move.edits}
+    """The first step that has to be made by hand; None where all are edits, or arrive with the others.
+
+    What one part of the rule cannot respell another one may: then its edit of the same place counts.
+    """
+    changed = [move.place for move in group if move.edits]
     for move in group:
-        arrives = bool(move.settled_by) and all((place.span.row, place.path) in changed for place in move.settled_by)
+        places = move.settled_by or (() if move.firm else (move.place,))
+        arrives = bool(places) and all(any(_meet(place, other) for other in changed) for place in places)
         if not move.edits and not move.aside and not arrives:
             return move
     return None
 
 
-def edit_place(move: Move) -> int:
-    """The row that a move changes, as far as the ledger names it."""
-    return move.span.row
+def _meet(one: Place, other: Place) -> bool:
+    return one.path == other.path and one.span.overlaps(other.span)
 
 
 def _held(move: Move, obstacle: Move) -> Move:
@@ -100,6 +104,7 @@ class _Programs:
         self._project = project
         self._runs = _runs_by_path(project)
         self._commands = _runs_by_command(project)
+        self._paths = frozenset(project.paths)
         self._known: dict[str, frozenset[object]] = {}
 
     def of_move(self, move: Move) -> set[object]:
@@ -114,8 +119,18 @@ class _Programs:
 
     def _of_path(self, path: str) -> frozenset[object]:
         if path not in self._known:
-            self._known[path] = frozenset((*self._runs.get(path, ()), *self._starts(path)))
+            self._known[path] = frozenset((*self._runs.get(path, ()), *self._starts(path), *self._instructed(path)))
         return self._known[path]
+
+    def _instructed(self, path: str) -> Iterator[object]:
+        """The scripts that instructions start with a configuration file."""
+        stem = path.rpartition("/")[2]
+        if path.endswith(".py"):
+            return
+        for document in (item for kind in INSTRUCTIONS for item in self._project.documents(kind, (stem,))):
+            for line in document.text.replace("\\\n", " ").splitlines():
+                if path in line:
+                    yield from (("start", name) for name in _scripts_named(self._paths, line.split()))
 
     def _starts(self, path: str) -> Iterator[object]:
         """The programs that no launch line names: every file in which one that uses this file can begin."""
@@ -127,10 +142,18 @@ class _Programs:
 
 def _runs_by_path(project: Project) -> Mapping[str, list[object]]:
     found: dict[str, list[object]] = {}
+    paths = frozenset(project.paths)
     for number, run in enumerate(runs_of(project)):
-        for path in dict.fromkeys((*(member.scope.path for member in run.members), *run.modules)):
+        named = _scripts_named(paths, run.command.words) if run.command is not None else ()
+        for path in dict.fromkeys((*(member.scope.path for member in run.members), *run.modules, *named)):
             found.setdefault(path, []).append(("run", number))
     return found
+
+
+def _scripts_named(paths: frozenset[str], words: Sequence[str]) -> Iterator[str]:
+    """The project's scripts among the words: ``python submit.py -- accelerate launch train.py`` starts both."""
+    plain = (word.removeprefix("./") for word in words if word.endswith(".py"))
+    return (word for word in plain if word in paths)
 
 
 def _runs_by_command(project: Project) -> Mapping[tuple[str, int], list[object]]:

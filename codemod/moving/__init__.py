@@ -1,0 +1,1 @@
+"""Moving a project to a target run by run: fixes are made, the ledger is read again, what failed is taken back."""

@@ -1,0 +1,150 @@
+"""Carries a move out as transactions: a run arrives with all of its declarations, or its edits are withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ..engine import Options, migrate
+from ..model import Finding, Fix, Place, Rule
+from ..outcome import MoveState, Report, RunEntry, RunMove, Target
+from ..purpose.targets import compute_dtype
+from ..source.project import Project
+from ..torch.dtypes import HALVES, as_dtype
+from ..trainers.writing.transactions import BY_HAND
+from .pairs import UNKNOWN
+from .verifying import MOVE, Verdict, has_arrived, verdicts
+
+Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
+
+MAX_TRIES = 5
+"""How often runs may be withdrawn one after the other; then all of them are."""
+MAX_PLACES = 5
+"""How many places that are in the way a run names."""
+
+
+def move(
+    project: Project,
+    rules: Sequence[Rule],
+    target: Target,
+    options: Options,
+    known: Sequence[Rule] = (),
+    *,
+    withdraws: bool = True,
+) -> Report:
+    """Find mistakes and apply fixes as `engine.migrate` does, and hold every run to the target that was asked for.
+
+    ``known`` are all rules: those about contradictions judge the new texts, also where they were not asked for.
+    Without ``withdraws`` a run that does not arrive is only said to be left: somebody chose its fixes one by one.
+    """
+    report = migrate(project, rules, target, options)
+    if project.target is None or report.failed_rules:
+        return report
+    judged = verdicts(project, report, known, options)
+    held: dict[str, tuple[Place, ...]] = {}
+    for number in range(MAX_TRIES if withdraws else 0):
+        failing = _failing(judged)
+        if not failing:
+            break
+        if number == MAX_TRIES - 1:
+            failing = {path: _why(judged) for fix in _all_moves(report) for path in _paths(fix)}
+        held = {**failing, **held}
+        report = migrate(project, rules, target, replace(options, decide=_refusing(held, options)))
+        judged = verdicts(project, report, known, options)
+    return replace(report, moves=tuple(_row(each, target, held) for each in judged))
+
+
+def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:
+    """The files whose moves have to be withdrawn, each with the reason."""
+    found: dict[str, tuple[Place, ...]] = {}
+    for each in judged:
+        for fix in each.applied if each.failures else ():
+            for path in _paths(fix):
+                found.setdefault(path, each.failures)
+    return found
+
+
+def _why(judged: Iterable[Verdict]) -> tuple[Place, ...]:
+    return next((each.failures for each in judged if each.failures), ())
+
+
+def _all_moves(report: Report) -> list[Fix]:
+    return [fix for finding, fix in report.applied if finding.code == MOVE]
+
+
+def _paths(fix: Fix) -> set[str]:
+    return {edit.path for edit in fix.edits}
+
+
+def _refusing(held: Mapping[str, object], options: Options) -> Decide:
+    """Refuses the moves of files that were withdrawn; asks for the others whoever is asked anyway."""
+
+    def decide(project: Project, finding: Finding, fix: Fix) -> Fix | None:
+        if finding.code == MOVE and not held.keys().isdisjoint(_paths(fix)):
+            return None
+        return fix if options.decide is None else options.decide(project, finding, fix)
+
+    return decide
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -> RunMove:
+    run = each.pair.before
+    withdrawn = [place for path, places in held.items() if path in each.pair.paths for place in places]
+    stated = _stated(each, target)
+    state = _state(each, target, bool(withdrawn), bool(stated))
+    why: tuple[Place, ...] = ()
+    if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
+        left = [Place(item.path, item.span, _said(item)) for item in sorted(each.left, key=_is_held)]
+        why = tuple(dict.fromkeys([*withdrawn, *left] or stated))
+    return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
+
+
+def _said(finding: Finding) -> str:
+    """What is found, and why its fix is not made."""
+    _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
+    return f"{finding.message}; needs --unsafe-fixes, as {reason}" if reason else finding.message
+
+
+def _is_held(finding: Finding) -> bool:
+    """Whether a step only waits for another one, which then comes first."""
+    return any(place.message == BY_HAND for place in finding.evidence)
+
+
+def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> MoveState:
+    regime = each.pair.regime
+    arrived = has_arrived(each.pair, target, bool(each.applied))
+    if each.is_apart:
+        return MoveState.APART
+    if each.failures:
+        return MoveState.PARTLY
+    if each.applied and arrived:
+        return MoveState.MOVED
+    if each.left or not arrived or (regime == UNKNOWN and stated):
+        return MoveState.WITHDRAWN if withdrawn else MoveState.LEFT
+    if regime == UNKNOWN:
+        return MoveState.UNSTATED
+    return MoveState.THERE if regime == each.pair.before.regime else MoveState.MOVED
+
+
+def _stated(each: Verdict, target: Target) -> list[Place]:
+    """What says that a run computes otherwise, where no rule knows how to move it."""
+    entries = each.pair.entries
+    if each.pair.regime == UNKNOWN and any(entry.declaration.regime == target.regime for entry in entries):
+        return []  # what is at the target already stands beside what is meant to differ
+    found = [entry.declaration for entry in entries if _asks_for_another(entry, target)]
+    return [
+        Place(item.path, item.span, f"{item.key} is {item.value}, and no edit is known that moves it") for item in found
+    ]
+
+
+def _asks_for_another(entry: RunEntry, target: Target) -> bool:
+    """Whether a declaration names another 16-bit dtype than the target computes in, or another regime."""
+    item, wanted = entry.declaration, compute_dtype(target.regime)
+    if item.regime:
+        return item.regime != target.regime and entry.status != "overridden"
+    value = as_dtype(item.value)
+    return item.role in ("compute", "weights") and wanted is not None and value in HALVES and value != wanted

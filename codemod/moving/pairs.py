@@ -1,0 +1,73 @@
+"""The runs of a project before and after a move, each with its twin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..model import Finding
+from ..outcome import RunEntry, RunReport
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One run before and after; ``after`` is None where the new texts have no such run any more."""
+
+    before: RunReport
+    after: RunReport | None
+    rows: range
+    """The rows of its file that are its own: of a script with several launch lines those up to the next one."""
+
+    @property
+    def regime(self) -> str:
+        """What it computes in after the move."""
+        return self.after.regime if self.after is not None else UNKNOWN
+
+    @property
+    def entries(self) -> tuple[RunEntry, ...]:
+        """What is said of it after the move."""
+        return (self.after or self.before).entries
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files in which something is said of the run."""
+        runs = [self.before, *([self.after] if self.after is not None else [])]
+        return frozenset({self.before.path, *(entry.declaration.path for run in runs for entry in run.entries)})
+
+    def holds(self, finding: Finding) -> bool:
+        """Whether a finding is about this run; in the file that starts it, whether it stands in its own rows."""
+        return self.says(finding.path, finding.span.row)
+
+    def says(self, path: str, row: int) -> bool:
+        """Whether a place belongs to this run."""
+        return row in self.rows if path == self.before.path else path in self.paths
+
+
+def pairs_of(before: Sequence[RunReport], after: Sequence[RunReport]) -> list[Pair]:
+    """Every run with its twin: the run that is as manieth in the same file, or has the same title there."""
+    mine, theirs = _by_path(before), _by_path(after)
+    found = []
+    for path, runs in mine.items():
+        others = theirs.get(path, [])
+        rows = sorted({run.row for run in runs})
+        for number, run in enumerate(runs):
+            same = [other for other in others if other.title == run.title]
+            if len(others) == len(runs):
+                same = [others[number]]
+            found.append(Pair(run, same[0] if same else None, _rows(run, rows)))
+    return found
+
+
+def _rows(run: RunReport, starts: Sequence[int]) -> range:
+    after = [row for row in starts if row > run.row]
+    first = run.row if run.row != starts[0] else 0
+    return range(first, min(after, default=10**9))
+
+
+def _by_path(runs: Iterable[RunReport]) -> dict[str, list[RunReport]]:
+    found: dict[str, list[RunReport]] = {}
+    for run in runs:
+        found.setdefault(run.path, []).append(run)
+    return found

@@ -1,0 +1,162 @@
+"""Whether what was written says what was asked for: the ledger of the new texts, run by run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..engine import Options, check, choose
+from ..model import Finding, Fix, Place, Rule
+from ..outcome import Report, RunReport, Target
+from ..purpose.files import purpose_of
+from ..purpose.training import only_infers, training_modules
+from ..source.documents import Document
+from ..source.project import Project
+from ..trainers.framework import FAMILIES
+from ..trainers.reading.auditing import ledger_of
+from ..trainers.reading.code_declarations import TORCH
+from ..trainers.reading.runs import runs_of
+from ..trainers.writing.transactions import BY_HAND
+from .pairs import UNKNOWN, Pair, pairs_of
+
+MOVE = "PF001"
+CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5")
+"""Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
+IMPORTED = "imported by"
+"""How the link of what a run only imports begins."""
+FP32 = "fp32"
+OF_THE_MACHINE = "portable"
+"""The target that is no regime: what it asks for is decided where the project runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One run after the changes."""
+
+    pair: Pair
+    applied: tuple[Fix, ...]
+    """The fixes that moved something of it."""
+    left: tuple[Finding, ...]
+    """What the move still finds in it."""
+    failures: tuple[Place, ...] = ()
+    """Why its edits have to be taken back; empty where it has arrived, or nothing of it was moved."""
+    is_apart: bool = False
+    """Whether it trains nothing."""
+
+
+def verdicts(project: Project, report: Report, rules: Sequence[Rule], options: Options) -> list[Verdict]:
+    """Every run of ``project``, judged by the texts that ``report`` would write."""
+    after = changed(project, report)
+    new = Counter(_likeness(item) for item in _contradictions(after, report.remaining, report, rules))
+    new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
+    raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
+    runs = pairs_of(ledger_of(project).runs, ledger_of(after).runs if after is not project else ledger_of(project).runs)
+    return [_judged(project, pair, report, raised, options) for pair in runs]
+
+
+def changed(project: Project, report: Report) -> Project:
+    """The project with the new texts, in memory."""
+    texts = {}
+    for change in report.changes:
+        document = project.document(change.path)
+        if document is not None:
+            texts[change.path] = Document(change.path, document.kind, change.after).text
+    return project.with_texts(texts) if texts else project
+
+
+def _judged(project: Project, pair: Pair, report: Report, raised: Sequence[Finding], options: Options) -> Verdict:
+    applied = tuple(fix for finding, fix in report.applied if finding.code == MOVE and _moves(pair, finding, fix))
+    left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
+    apart = _is_apart(project, pair.before)
+    failures = tuple(_failures(pair, report, left, raised, options)) if applied and not apart else ()
+    return Verdict(pair, applied, left, failures, apart)
+
+
+def _moves(pair: Pair, finding: Finding, fix: Fix) -> bool:
+    """Whether a fix changes the run: where the finding is, or in another file that the run reads."""
+    others = {edit.path for edit in fix.edits} - {finding.path, pair.before.path}
+    return _concerns(pair, finding) or not others.isdisjoint(pair.paths)
+
+
+def _concerns(pair: Pair, finding: Finding) -> bool:
+    """Whether a finding is about the run, or about a file that the run reads a setting from: its evidence says so."""
+    if finding.path == pair.before.path:
+        return pair.holds(finding)
+    return pair.holds(finding) or any(
+        pair.says(place.path, place.span.row) for place in finding.evidence if place.message != BY_HAND
+    )
+
+
+def _failures(
+    pair: Pair, report: Report, left: Sequence[Finding], raised: Sequence[Finding], options: Options
+) -> Iterator[Place]:
+    if not has_arrived(pair, report.target, was_moved=True):
+        yield from _off_target(pair.after or pair.before, report.target)
+    known = {(item.path, item.message) for item in report.findings if not item.fixes}
+    for item in left:
+        if choose(item, options) is not None or (item.path, item.message) not in known:
+            yield Place(item.path, item.span, item.message)
+    for item in raised:
+        if pair.holds(item):
+            yield Place(item.path, item.span, f"{item.code} would be new: {item.message}")
+
+
+def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
+    """Whether the ledger reads the target; where it could read nothing before, it need not after."""
+    if target.regime == OF_THE_MACHINE or pair.regime == target.regime:
+        return True
+    said = [entry.declaration for entry in pair.entries if entry.declaration.regime]
+    asked = {item.regime: item.framework for item in said}
+    if pair.regime == UNKNOWN:
+        return pair.before.regime == UNKNOWN or (target.regime == FP32 and asked.keys() <= {FP32})
+    if was_moved and target.regime == FP32 and all(item.condition for item in said):
+        return True  # regions that a switch opens: that it is off now is what was written
+    # A region in plain code is called mixed whatever its weights are.
+    return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) == {TORCH}
+
+
+def _off_target(run: RunReport, target: Target) -> Iterator[Place]:
+    """The declarations that would keep a run from its target."""
+    winning = [entry for entry in run.entries if entry.status == "wins" and entry.declaration.regime != target.regime]
+    said = f"with the edits the run would compute in {run.regime}"
+    for entry in winning:
+        item = entry.declaration
+        yield Place(item.path, item.span, f"{said}: {item.key} is {item.value}")
+    if not winning:
+        place = next((entry.declaration for entry in run.entries), None)
+        if place is not None:
+            yield Place(place.path, place.span, said)
+
+
+# --- contradictions ---------------------------------------------------------------------------------------------------
+
+
+def _contradictions(project: Project, found: Iterable[Finding], report: Report, rules: Sequence[Rule]) -> list[Finding]:
+    """The findings about places that do not go together, also of rules that were not asked for."""
+    ran = {rule.code for rule in report.rules}
+    more = [rule for rule in rules if rule.code.startswith(CONTRADICTIONS) and rule.code not in ran]
+    asked = check(project, more, report.target).findings if more else ()
+    return [item for item in (*found, *asked) if item.code.startswith(CONTRADICTIONS)]
+
+
+def _likeness(finding: Finding) -> tuple[str, str]:
+    return finding.code, finding.path
+
+
+def _is_apart(project: Project, run: RunReport) -> bool:
+    """Whether a run trains nothing: by its path, its code, or because no file that it executes trains."""
+    purpose = purpose_of(run.path)
+    if purpose.is_foreign or (run.path.endswith(".py") and only_infers(project, run.path)):
+        return True
+    modules = project.fact(_modules_by_run).get((run.path, run.row, run.title), ())
+    is_told = any(entry.declaration.framework != TORCH and not entry.link.startswith(IMPORTED) for entry in run.entries)
+    return bool(modules) and not is_told and project.fact(_training_paths).isdisjoint(modules)
+
+
+def _modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
+    return {(run.place.path, run.place.span.row, run.title): run.modules for run in runs_of(project)}
+
+
+def _training_paths(project: Project) -> frozenset[str]:
+    return frozenset(module.document.path for module in training_modules(project))

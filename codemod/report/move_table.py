@@ -1,0 +1,83 @@
+"""The runs of a project on the way to a target: what each computed in, what it computes in now, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..outcome import MoveState, RunMove
+from .frame import OutputLine
+from .printable import printable
+
+COLUMNS = ("run", "before", "after", "")
+WIDEST = 56
+"""How many characters of a run are shown."""
+MAX_MOVED = 20
+"""How many runs are listed that have arrived; what is left is listed in full."""
+WORDS = {
+    MoveState.MOVED: ("moved", "good"),
+    MoveState.LEFT: ("left", "bad"),
+    MoveState.WITHDRAWN: ("left: its edits were withdrawn", "bad"),
+    MoveState.PARTLY: ("moved in part", "bad"),
+    MoveState.UNSTATED: ("states nothing", "note"),
+    MoveState.APART: ("stays: it does not train", "note"),
+}
+
+
+def move_lines(moves: Sequence[RunMove], target: str) -> Iterator[OutputLine]:
+    """The table, then one line that counts; nothing where there is no run."""
+    if not moves:
+        return
+    shown = list(_shown(moves))
+    if shown:
+        yield ((f"Runs on the way to {target}:", "place"),)
+        yield from _rows(shown)
+    yield _count(moves, target)
+
+
+def _shown(moves: Sequence[RunMove]) -> Iterator[RunMove]:
+    """All that is left, and the first of what has arrived; runs that were there before are only counted."""
+    moved = 0
+    for each in moves:
+        moved += each.state is MoveState.MOVED
+        if each.is_left or (each.state is MoveState.MOVED and moved <= MAX_MOVED):
+            yield each
+
+
+def _rows(moves: Sequence[RunMove]) -> Iterator[OutputLine]:
+    names = [_name(each) for each in moves]
+    width = max(len(name) for name in [COLUMNS[0], *names])
+    before = max(len(text) for text in [COLUMNS[1], *(each.before for each in moves)])
+    after = max(len(text) for text in [COLUMNS[2], *(each.after for each in moves)])
+    yield ((f"  {COLUMNS[0]:<{width}}  {COLUMNS[1]:<{before}}  {COLUMNS[2]}", "note"),)
+    for name, each in zip(names, moves, strict=True):
+        word, style = WORDS[each.state]
+        yield (f"  {name:<{width}}  {each.before:<{before}}  {each.after:<{after}}  ", "text"), (word, style)
+        for place in each.why:
+            yield ((printable(f"    {place.path}:{place.span.row} {place.message}"), "note"),)
+
+
+def _name(each: RunMove) -> str:
+    title = "" if each.title == each.path else f" {each.title}"
+    text = printable(f"{each.path}:{each.row}{title}")
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
+
+
+def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
+    left = sum(each.is_left for each in moves)
+    counts = [
+        (left, "left"),
+        (sum(each.state is MoveState.MOVED for each in moves), "moved"),
+        (sum(each.state is MoveState.THERE for each in moves), "as before"),
+        (sum(each.state is MoveState.UNSTATED for each in moves), "that state nothing"),
+        (sum(each.state is MoveState.APART for each in moves), "not for training"),
+    ]
+    parts = ", ".join(f"{number} {word}" for number, word in counts if number)
+    runs = f"{len(moves)} run{'s' * (len(moves) != 1)}"
+    return ((f"{target}: {runs}: {parts}.", "bad" if left else "good"),)
+
+
+def cells_of(each: RunMove) -> tuple[str, ...]:
+    """A row for tables of other kinds: where, run, before, after, what became of it, why."""
+    why = "; ".join(f"{place.path}:{place.span.row} {place.message}" for place in each.why)
+    state = WORDS.get(each.state, ("as before", ""))[0]
+    return f"{each.path}:{each.row}", each.title, each.before, each.after, state, why

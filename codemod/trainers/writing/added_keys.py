@@ -1,0 +1,46 @@
+"""Whether what reads a place knows a key that a move would add there: a parser refuses what it does not define."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...source.project import Project
+from ..framework import Key
+from ..reading.recognition import runs_program
+from ..reading.runs import runs_of
+from ..reading.scopes import Scope
+from .steps import Step
+
+PARSED = frozenset({"transformers", "trl"})
+"""Packages without a file format of their own: a file holds the fields of classes, of which scripts make a parser."""
+
+RECIPES = ("alignment_handbook",)
+"""Tables of files for such scripts, without a package."""
+
+
+def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+    """Why a step cannot add its key, for a report; empty where all that is added is known to be read."""
+    for step in steps:
+        if step.setting is None and scope.kind in ("file", "command") and not _takes(project, scope, step.key):
+            what = "this file" if scope.kind == "file" else "this command line"
+            return f"nothing that reads {what} is seen to define {step.key.name}: add it there, and here"
+    return ""
+
+
+def _takes(project: Project, scope: Scope, key: Key) -> bool:
+    if scope.readers:
+        return scope.takes(key)
+    if scope.kind == "command" or not (PARSED & {*scope.framework.packages} or scope.framework.id in RECIPES):
+        return True
+    states_any = any(setting.key.means for setting in scope.settings)
+    return states_any or _is_read_by_own_program(project, scope)
+
+
+def _is_read_by_own_program(project: Project, scope: Scope) -> bool:
+    """Whether a launch line starts the framework's own program with the file."""
+    return any(
+        run.command is not None
+        and runs_program(scope.framework, run.command.words)
+        and any(member.scope is scope for member in run.members)
+        for run in runs_of(project)
+    )
