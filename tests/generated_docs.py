@@ -57,7 +57,7 @@ def audited(project: str) -> str:
     opened = Project.open([root]).with_frameworks(load_frameworks())
     ledger = ledger_of(opened)
     report = Report(Target(declared_regime(opened), DECLARED), (), files_seen=len(opened.paths))
-    lines = show_audit(ledger.runs, report, lambda _, row, column: (None, row, column))
+    lines = show_audit(ledger.runs, ledger.elsewhere, report, lambda _, row, column: (None, row, column))
     return f"$ precfix audit .\n{plain(lines)}"
 
 

@@ -175,7 +175,7 @@ def test_the_row_of_a_flag_says_what_it_feeds(tmp_path: Path) -> None:
     assert set(found) == {("run.sh", 1), ("train.py", 6)}
     flag, default = found["run.sh", 1], found["train.py", 6]
     assert flag.feeds == "feeds args.kind (train.py:8), autocast (loop.py:4)"
-    assert (flag.regime, default.regime) == ("fp16-mixed", "")
+    assert (flag.regime, default.regime) == ("fp16-mixed", "bf16-mixed")
 
 
 def test_a_file_is_loaded_where_code_or_a_launch_line_names_it(tmp_path: Path) -> None:

@@ -431,3 +431,32 @@ def test_deep_directories(tmp_path: Path) -> None:
     deep = "/".join(["d"] * 300)
     tree(tmp_path, f"{deep}/a.py")
     assert paths(tmp_path) == [f"{deep}/a.py"]
+
+
+def test_what_git_tracks_is_read_although_an_ignore_rule_names_it(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {".gitignore": "*.json\nlogs/\n", "zero.json": "{}", "mine.json": "{}"})
+    write_tree(root, {"logs/run.yaml": "a: 1", "logs/other.yaml": "a: 1", "train.py": "x = 1"})
+    git = ["git", "-C", str(root), "-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "-f", "zero.json", "logs/run.yaml"], check=True)
+    assert paths(root) == ["logs/run.yaml", "train.py", "zero.json"]
+    assert paths(root / "logs") == ["other.yaml", "run.yaml"]  # asked for by name: ignore rules do not hold
+    assert paths(root, excludes=("logs",)) == ["train.py", "zero.json"]
+    for version in ("4", "2"):
+        subprocess.run([*git, "update-index", "--index-version", version], check=True)
+        assert paths(root) == ["logs/run.yaml", "train.py", "zero.json"]
+    index = root / ".git" / "index"
+    whole = index.read_bytes()
+    for cut in (0, 3, 11, 40, len(whole) - 30):
+        index.write_bytes(whole[:cut])
+        assert {"train.py"} <= set(paths(root)) <= {"train.py", "zero.json", "logs/run.yaml"}
+
+
+def test_a_link_that_git_tracks_is_not_followed_out_of_the_project(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text("{}")
+    root = write_tree(tmp_path / "project", {".gitignore": "*.json\n", "train.py": "x = 1"})
+    (root / "link.json").symlink_to(secret)
+    subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
+    subprocess.run(["git", "-C", str(root), "add", "-f", "link.json"], check=True)
+    assert paths(root) == ["train.py"]

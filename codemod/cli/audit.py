@@ -41,11 +41,13 @@ def run_audit(request: AuditRequest) -> int:
     ledger = ledger_of(project, report.findings)
     locate = locate_in(project)
     if request.output_format is AuditFormat.JSON:
-        write_bytes(json_of(report, project, ledger.declarations, ledger.runs).encode(), request.output)
+        write_bytes(
+            json_of(report, project, ledger.declarations, ledger.runs, ledger.elsewhere).encode(), request.output
+        )
     elif request.output_format is AuditFormat.MARKDOWN:
-        write_bytes(markdown_audit(ledger.runs, report, locate).encode(), request.output)
+        write_bytes(markdown_audit(ledger.runs, ledger.elsewhere, report, locate).encode(), request.output)
     else:
-        show_lines(show_audit(ledger.runs, report, locate), request.output, request.color.wanted)
+        show_lines(show_audit(ledger.runs, ledger.elsewhere, report, locate), request.output, request.color.wanted)
     return exit_code(report, any(run.is_left for run in report.moves), opened.named)
 
 

@@ -67,11 +67,13 @@ def json_of(
     project: Project,
     declarations: Sequence[Declaration] | None = None,
     runs: Sequence[RunReport] | None = None,
+    elsewhere: Sequence[RunReport] = (),
 ) -> str:
     """The report as one JSON object; ``audit`` gives declarations and runs as well."""
     from ..report.json_report import to_json
 
-    return to_json(report, locate_in(project), edits_in(project), declarations=declarations, runs=runs)
+    edits = edits_in(project)
+    return to_json(report, locate_in(project), edits, declarations=declarations, runs=runs, elsewhere=elsewhere)
 
 
 Written = tuple[str, Path]

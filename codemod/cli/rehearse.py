@@ -33,6 +33,7 @@ class Format(str, Enum):
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
 
 
 def rehearse(
@@ -54,6 +55,7 @@ def rehearse(
     no_write: Annotated[
         bool, typer.Option("--no-write", help="Do not let the program write checkpoints into the project.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only say how it ended.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what the program printed.")] = False,
 ) -> None:
     """Run your own command for a few steps with the dtype rules of the GPU it is for. It executes your code.
@@ -75,7 +77,7 @@ def rehearse(
     record, run = _rehearsed(request)
     if save is not None:
         save.write_text(record.dump(), "utf-8")
-    raise typer.Exit(_shown(record, run, output_format, verbose))
+    raise typer.Exit(_shown(record, run, None if quiet else output_format, verbose))
 
 
 def _check_writable(file: Path | None) -> None:
@@ -99,20 +101,20 @@ def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
     return record_of(request, done, version_text()), done
 
 
-def _shown(record: Record, run: Run, output_format: Format, verbose: bool) -> int:
-    from ...probes.rehearsal.verdict import DIED, closing, exit_code, failure_lines, tail
+def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
+    from ...probes.rehearsal.verdict import DIED, closing, exit_code, tail
     from ..report.printable import printable
+    from .rehearsed import report_rehearsal
 
     code = exit_code(record)
     if verbose:
         _pass_on(run)
     elif code == DIED:
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
-    if output_format is Format.JSON:
-        sys.stdout.write(record.dump())
-    else:
-        lines = [*failure_lines(record), *(f"note: {note}" for note in record.notes)]
-        print("\n".join(printable(line) for line in [*lines, closing(record, run)]), flush=True)
+    if output_format is not None:
+        report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+    if output_format in (Format.TEXT, None):
+        print(printable(f"Rehearsed: {closing(record, run)}."), flush=True)
     return code
 
 

@@ -30,9 +30,9 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"(.*\.)?env(\..+)?|.*\.env|\.envrc", "env"),
     (r"(gnu)?makefile|.*\.mk|makefile\..+", "makefile"),
     (r"(dockerfile|containerfile)(\..*)?|.*\.(dockerfile|containerfile)", "dockerfile"),
-    (r".*\.ya?ml", "yaml"),
-    (r".*\.(json|jsonc|json5)", "json"),
-    (r".*\.toml", "toml"),
+    (r".*\.ya?ml(\.(example|sample|dist))?", "yaml"),
+    (r".*\.(json|jsonc|json5)(\.(example|sample|dist))?|.*\.conf", "json"),
+    (r".*\.toml(\.(example|sample|dist))?", "toml"),
     (r".*\.(sh|bash|zsh|ksh|slurm|sbatch|sub|pbs|lsf|cmd\.sh)", "shell"),
 )
 

@@ -13,6 +13,7 @@ from .move_table import cells_of, move_lines
 from .printable import printable
 from .tally import what_was_read
 
+NO_RUN = "no run that was found uses this"
 COLUMNS = ("role", "value", "where", "said by", "")
 WHERE = 2
 WIDEST = (14, 34, 44, 44)
@@ -21,7 +22,9 @@ STYLES = {"wins": "good", "overridden": "unsafe", "contradicts": "bad"}
 TITLES = {"torch": "code"}
 
 
-def show_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> Iterator[OutputLine]:
+def show_audit(
+    runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, locate: Locate
+) -> Iterator[OutputLine]:
     """Lines of the tables, then what contradicts, then what was read."""
     findings, target = report.findings, report.target
     for run in runs:
@@ -29,10 +32,14 @@ def show_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> Ite
         yield (("  runs ", "text"), (run.regime, "rule" if run.regime == "unknown" else "good"), (_roles(run), "note"))
         yield from _table([_cells(entry, locate) for entry in run.entries])
         yield (("", "text"),)
+    for file in elsewhere:
+        yield (printable(file.path), "place"), (f"  {NO_RUN}", "note")
+        yield from _table([_cells(entry, locate) for entry in file.entries])
+        yield (("", "text"),)
     for finding in findings:
         place = printable(_where(finding.path, finding.span, locate))
         yield (finding.code, "rule"), (f" {place} ", "place"), (printable(finding.message), "text")
-    yield ((_summary(runs, findings), "place"),)
+    yield ((_summary((*runs, *elsewhere), findings), "place"),)
     yield from move_lines(report.moves, target.regime)
     yield ((f"target {target.regime} ({printable(target.source)})", "note"),)
     for each in report.skipped:
@@ -40,13 +47,13 @@ def show_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> Ite
     yield ((what_was_read(report), "note"),)
 
 
-def markdown_audit(runs: Sequence[RunReport], report: Report, locate: Locate) -> str:
+def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, locate: Locate) -> str:
     """The same as Markdown."""
     findings, target = report.findings, report.target
     lines = [
         "# Precision of this project",
         "",
-        f"{_summary(runs, findings)} Target: {target.regime} ({_escaped(target.source)}).",
+        f"{_summary((*runs, *elsewhere), findings)} Target: {target.regime} ({_escaped(target.source)}).",
         "",
     ]
     for run in runs:
@@ -56,9 +63,9 @@ def markdown_audit(runs: Sequence[RunReport], report: Report, locate: Locate) ->
             f"{_code(f'{run.path}:{run.row}')} runs **{run.regime}**{_roles(run)}",
             "",
         ]
-        lines += ["| role | value | where | said by | |", "| --- | --- | --- | --- | --- |"]
-        lines += ["| " + " | ".join(_escaped(cell) for cell in _cells(entry, locate)) + " |" for entry in run.entries]
-        lines.append("")
+        lines += _rows(run, locate)
+    for file in elsewhere:
+        lines += [f"## {_escaped(file.path)}", "", f"{NO_RUN.capitalize()}.", "", *_rows(file, locate)]
     if findings:
         lines += ["## Contradictions", ""]
         for finding in findings:
@@ -72,6 +79,12 @@ def markdown_audit(runs: Sequence[RunReport], report: Report, locate: Locate) ->
         lines.append("")
     lines += [_escaped(what_was_read(report)), ""]
     return "\n".join(printable(line) for line in lines)
+
+
+def _rows(run: RunReport, locate: Locate) -> list[str]:
+    lines = ["| role | value | where | said by | |", "| --- | --- | --- | --- | --- |"]
+    lines += ["| " + " | ".join(_escaped(cell) for cell in _cells(entry, locate)) + " |" for entry in run.entries]
+    return [*lines, ""]
 
 
 def _where(path: str, span: Span, locate: Locate) -> str:

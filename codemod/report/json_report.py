@@ -27,6 +27,7 @@ def to_json(
     *,
     declarations: Sequence[Declaration] | None = None,
     runs: Sequence[RunReport] | None = None,
+    elsewhere: Sequence[RunReport] = (),
 ) -> str:
     """The whole report as a JSON object, ASCII only, with a final newline.
 
@@ -36,7 +37,8 @@ def to_json(
     ``summary.remaining`` counts what is found afterwards, also what only came up then. ``fix`` is the fix that was
     chosen, else the best one; a fix that cannot be carried out has no edits and says why in ``refused``.
     ``declarations`` and ``runs`` are written only when given (``audit``); a run's entries are numbers of
-    declarations. ``moves`` is written where a target was asked for: a run before and after, and why it is left.
+    declarations. ``elsewhere`` lists, like runs, the files with declarations that no run is seen to reach.
+    ``moves`` is written where a target was asked for: a run before and after, and why it is left.
     """
     out: dict[str, Json] = {
         "version": VERSION,
@@ -62,6 +64,7 @@ def to_json(
         out["declarations"] = [_declaration(each, locate) for each in declarations]
         numbers = {each: number for number, each in enumerate(declarations)}
         out["runs"] = [_run(each, numbers) for each in runs or ()]
+        out["elsewhere"] = [_run(each, numbers) for each in elsewhere]
     out["summary"] = _summary(report)
     return json.dumps(out, indent=2) + "\n"
 

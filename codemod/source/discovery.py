@@ -14,6 +14,7 @@ from .documents import kind_of
 from .environments import environment_parts
 from .ignoring import IgnoreRules, Pattern, compile_patterns, outer_rules, read_rules
 from .named_files import CONFIG_KINDS, named_files, unasked_files
+from .tracked import tracked_files
 
 EXCLUDED_DIRECTORIES = frozenset(
     {
@@ -112,7 +113,8 @@ def discover(
             walker.walk(start)
         else:
             walker.add_named(start)
-    named = [*unasked_files(root, found.left_out, unasked, found.asked), *named_files(root, found.paths, found.asked)]
+    named = [*tracked_files(root, found.left_out, IGNORED, found.asked)]
+    named += [*unasked_files(root, found.left_out, unasked, found.asked), *named_files(root, found.paths, found.asked)]
     found.paths.update(path for path in named if walker.may_add(path))
     _drop_links_to_found_files(found)
     found.left_out = {path: reason for path, reason in sorted(found.left_out.items()) if path not in found.paths}

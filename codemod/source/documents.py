@@ -47,6 +47,7 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
     ".yml": FileKind.YAML,
     ".json": FileKind.JSON,
     ".jsonc": FileKind.JSON,
+    ".conf": FileKind.JSON,
     ".json5": FileKind.JSON,
     ".toml": FileKind.TOML,
     ".sh": FileKind.SHELL,
@@ -63,6 +64,8 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
     ".in": FileKind.TEXT,
     ".lock": FileKind.TEXT,
 }
+EXAMPLES = (".example", ".sample", ".dist")
+"""Endings of files to copy and to fill in."""
 _SHELL_NAMES = frozenset({"makefile", "gnumakefile", "dockerfile", "containerfile"})
 
 
@@ -77,7 +80,14 @@ def kind_of(path: str) -> FileKind | None:
         return FileKind.TEXT
     if name in _SHELL_NAMES or name.startswith(("dockerfile.", "makefile.")):
         return FileKind.SHELL
-    return _KIND_BY_SUFFIX.get(_suffix(name))
+    return _KIND_BY_SUFFIX.get(_suffix(name)) or _example_of(name)
+
+
+def _example_of(name: str) -> FileKind | None:
+    """The kind of ``config.json.example``: an example of a configuration is written like one."""
+    stem, ending = os.path.splitext(name)
+    kind = _KIND_BY_SUFFIX.get(_suffix(stem)) if ending in EXAMPLES else None
+    return kind if kind in (FileKind.YAML, FileKind.JSON, FileKind.TOML) else None
 
 
 def _suffix(name: str) -> str:

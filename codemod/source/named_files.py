@@ -38,7 +38,7 @@ def named_files(root: str, paths: set[str], asked: list[str]) -> Iterator[str]:
                 found = os.path.normpath(os.path.join(folder, name)).replace(os.sep, "/")
                 if found not in paths and kind_of(found) is not None:
                     asked.append(os.path.join(root, *found.split("/")))
-                    if _is_plain_file(root, found):
+                    if is_plain_file(root, found):
                         yield found
 
 
@@ -60,7 +60,7 @@ def unasked_files(root: str, left_out: Mapping[str, str], unasked: Iterable[str]
             found = _below(path, end)
             if found is not None:
                 asked.append(os.path.join(root, *found.split("/")))
-                if _is_plain_file(root, found):
+                if is_plain_file(root, found):
                     yield found
         if not path.endswith("/") and any(f"/{path}".endswith(f"/{end}") for end in ends):
             yield path
@@ -75,7 +75,7 @@ def _below(folder: str, end: str) -> str | None:
     return None
 
 
-def _is_plain_file(root: str, path: str) -> bool:
+def is_plain_file(root: str, path: str) -> bool:
     """A regular file reached without any symbolic link and without leaving the root."""
     if path.startswith(("../", "/")) or path == "..":
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...model import Finding
@@ -11,9 +11,15 @@ from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
 from .handed import Handed
-from .runs import Member, Run, runs_of
-from .scopes import Scope, Setting
+from .run_code import is_used
+from .run_regimes import is_started, regime_of_code, regime_of_run
+from .run_settings import settings_of, standing_of
+from .runs import Member, Run, all_runs_of
+from .scopes import Scope, Setting, TextOrigin
+from .stated_shell import stated_in_texts
+from .stated_words import SHOWN, text_of
 
+ELSEWHERE = "decided elsewhere"
 WORDS_OF_FAMILY = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
@@ -23,6 +29,8 @@ class Ledger:
 
     declarations: tuple[Declaration, ...]
     runs: tuple[RunReport, ...]
+    elsewhere: tuple[RunReport, ...] = ()
+    """By file what no run reaches: libraries, models, configurations that nothing is seen to start."""
 
 
 def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
@@ -32,14 +40,20 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
         for path, span in ((finding.path, finding.span), *((place.path, place.span) for place in finding.evidence)):
             said.setdefault((path, span.row), []).append(finding)
     by_path: dict[str, list[Declaration]] = {}
-    for item in code_declarations(project):
+    for item in (*code_declarations(project), *stated_in_texts(project)):
         by_path.setdefault(item.path, []).append(item)
-    runs = [_report(run, by_path, said) for run in runs_of(project)]
-    in_runs = {entry.declaration for run in runs for entry in run.entries}
+    made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
+    stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}
     rest = (item for items in by_path.values() for item in items)
-    runs += _of_code([item for item in rest if not _is_stated(item, in_runs)], said)
-    declarations = sorted({entry.declaration for run in runs for entry in run.entries}, key=_place)
-    return Ledger(tuple(declarations), tuple(runs))
+    alone = _of_code([item for item in rest if (item.path, item.span.row) not in stated], said)
+    pairs: list[tuple[Run | None, RunReport]] = [*made, *((None, told) for told in alone)]
+    listed = [(run, told) for run, told in pairs if told.entries]
+    declarations = sorted({entry.declaration for _, told in listed for entry in told.entries}, key=_place)
+    started: list[RunReport] = []
+    others: list[RunReport] = []
+    for run, told in listed:
+        (started if is_started(project, run, told.path, told.regime) else others).append(told)
+    return Ledger(tuple(declarations), tuple(started), tuple(others))
 
 
 def _place(item: Declaration) -> tuple[str, object, str]:
@@ -48,11 +62,14 @@ def _place(item: Declaration) -> tuple[str, object, str]:
 
 def _is_stated(item: Declaration, others: Iterable[Declaration]) -> bool:
     """Whether a framework's call states it already."""
-    return any(other.path == item.path and other.span == item.span for other in others)
+    return any(other.path == item.path and other.span.row == item.span.row for other in others)
 
 
 def _report(
-    run: Run, code: Mapping[str, Sequence[Declaration]], said: Mapping[tuple[str, int], Sequence[Finding]]
+    project: Project,
+    run: Run,
+    code: Mapping[str, Sequence[Declaration]],
+    said: Mapping[tuple[str, int], Sequence[Finding]],
 ) -> RunReport:
     weaker = dict(run.overridden())
     winner = run.winner
@@ -68,7 +85,9 @@ def _report(
             if (setting.place.path, setting.place.span.row, setting.name) in followed:
                 continue  # told already as what feeds the script's call
             if any(item.setting is setting for item in member.handed):
-                entries += [_handed(member, item, winner, weaker) for item in member.handed if item.setting is setting]
+                handed = [item for item in member.handed if item.setting is setting]
+                entries += [_handed(member, item, winner, weaker) for item in handed]
+                entries += [RunEntry(each, member.link, "", "") for each in _passed_on(member.scope, setting, handed)]
                 continue
             declaration = declaration_of(member.scope, setting)
             status, note = _status(member, setting, winner, weaker, said)
@@ -76,14 +95,33 @@ def _report(
             if setting.value is not None and setting.key.role != "compute":
                 effective.setdefault(setting.key.role, setting.value)
     stated = {entry.declaration for entry in entries}
-    for path in run.modules:
-        entries += [_code_entry(item, said) for item in code.get(path, ()) if not _is_stated(item, stated)]
-    regime = winner.regime if winner is not None and winner.regime is not None else "unknown"
+    own = [item for item in _code_of(project, run, code) if not _is_stated(item, stated)]
+    standing = standing_of(run, own) if winner is None else {}
+    entries += [_code_entry(item, said, standing.get(item, "")) for item in own]
+    regime = winner.regime if winner is not None and winner.regime is not None else regime_of_run(run, own)
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[regime]]
     return RunReport(
         run.title, run.place.path, run.place.span.row, regime, tuple(sorted(effective.items())), tuple(entries)
     )
+
+
+def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
+    """What the launch script says beside the command, and what the code says that the run uses."""
+    yield from settings_of(project, run, code)
+    for path in run.modules:
+        yield from (item for item in code.get(path, ()) if is_used(project, run.modules[0], path, item.span.row))
+
+
+def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iterator[Declaration]:
+    """The argument that passes a value on, unless the value stands in it."""
+    argument = scope.argument(setting)
+    place = setting.place
+    if argument is not None and all(
+        (item.source.path, item.source.span.row) != (place.path, place.span.row) for item in handed
+    ):
+        key, framework = setting.name, scope.framework.id
+        yield Declaration(place.path, place.span, framework, key, setting.key.role, text_of(argument[1]))
 
 
 def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping[Member, Member]) -> RunEntry:
@@ -106,11 +144,19 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
 
 def declaration_of(scope: Scope, setting: Setting) -> Declaration:
     """A setting as an entry of the ledger."""
-    value = setting.value if setting.value is not None else "decided elsewhere"
+    value = setting.value if setting.value is not None else _written(scope, setting)
     regime = setting.key.meaning(setting.value) if setting.value is not None else None
     return Declaration(
         setting.place.path, setting.place.span, scope.framework.id, setting.name, setting.key.role, value, regime or ""
     )
+
+
+def _written(scope: Scope, setting: Setting) -> str:
+    """A value that is filled in when the program runs, as it stands in a text."""
+    if not isinstance(scope.origin, TextOrigin) or scope.origin.section is not None:
+        return ELSEWHERE
+    raw = scope.origin.config.text.entries[setting.index].raw
+    return raw if raw and "\n" not in raw and len(raw) <= SHOWN else ELSEWHERE
 
 
 def _status(
@@ -135,10 +181,11 @@ def _status(
     return "", ""
 
 
-def _code_entry(item: Declaration, said: Mapping[tuple[str, int], Sequence[Finding]]) -> RunEntry:
+def _code_entry(item: Declaration, said: Mapping[tuple[str, int], Sequence[Finding]], standing: str = "") -> RunEntry:
     codes = sorted({finding.code for finding in said.get((item.path, item.span.row), ())} - {"PF001"})
-    note = "; ".join(part for part in (", ".join(codes), item.feeds) if part)
-    return RunEntry(item, "code", "contradicts" if codes else "", note)
+    status = "contradicts" if codes else "overridden" if standing.startswith("by ") else standing
+    note = standing if status == "overridden" else "; ".join(part for part in (", ".join(codes), item.feeds) if part)
+    return RunEntry(item, "code", status, note)
 
 
 def _of_code(items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequence[Finding]]) -> list[RunReport]:
@@ -148,9 +195,8 @@ def _of_code(items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequen
         by_path.setdefault(item.path, []).append(item)
     reports = []
     for path, listed in sorted(by_path.items()):
-        regimes = {item.regime for item in listed if item.regime}
         entries = [_code_entry(item, said) for item in listed]
-        regime = regimes.pop() if len(regimes) == 1 else "unknown"
+        regime = regime_of_code(listed)
         effective = (("compute", WORDS_OF_FAMILY[FAMILIES[regime]]),) if regime in FAMILIES else ()
         reports.append(RunReport(path, path, listed[0].span.row, regime, effective, tuple(entries)))
     return reports

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ...formats.opening import kind_of, open_config, open_within
 from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
+from ...formats.yaml_commands import commands_in
 from ...model import Edit, Place, ReplaceText, Span
 from ...source.documents import Document, FileKind
 from ...source.magics import CONTINUED, MASK
@@ -18,6 +20,8 @@ from ...source.project import Project
 
 __all__ = ["ConfigFile", "ConfigText", "Entry", "config_files"]
 
+COMMANDS = ("torchrun", "accelerate launch", "deepspeed ", "python ", "python3 ")
+"""Words of the YAML files that hold command lines."""
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
 MAX_CHARACTERS = 500_000
 """Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
@@ -37,8 +41,13 @@ class ConfigFile:
     within: tuple[int, int, bool] | None = None
     """For a text inside the document: where it starts and ends, and whether it is literal; None: the whole text."""
 
+    number: int | None = None
+    """For a command inside YAML: which of the document's commands it is."""
+
     def opened_again(self, text: str) -> ConfigText:
         """This configuration in a changed text of its document. Raises ConfigUnreadable when it is none any more."""
+        if self.number is not None:
+            return _command_again(text, self.number)
         if self.within is None:
             return open_config(text, self.kind)
         start, end, literal = self.within
@@ -101,8 +110,8 @@ def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:
 
 def _open(document: Document) -> tuple[ConfigFile, ...] | str:
     kind = kind_of(document.path)
-    if kind is None:
-        return ()
+    if kind is None or (document.path.endswith(".conf") and not document.text.lstrip().startswith("{")):
+        return ()  # files of this ending hold anything
     if len(document.text) > MAX_CHARACTERS:
         return f"not read: too large for a configuration ({len(document.text):,} characters; limit {MAX_CHARACTERS:,})"
     try:
@@ -110,7 +119,24 @@ def _open(document: Document) -> tuple[ConfigFile, ...] | str:
     except ConfigUnreadable as error:
         return f"not read: {error}"
     inner = [found for doc in text.heredocs for found in _heredoc(document, doc)]
-    return (ConfigFile(document, text, document.path, kind), *inner)
+    commands = _commands_in_yaml(document, text) if kind == "yaml" else ()
+    return (ConfigFile(document, text, document.path, kind), *inner, *commands)
+
+
+def _commands_in_yaml(document: Document, config: ConfigText) -> Iterator[ConfigFile]:
+    for number, command in enumerate(commands_in(document.text, config)):
+        try:
+            text = open_within(command.text, command.start, command.end, "shell")
+        except ConfigUnreadable:
+            continue
+        yield ConfigFile(document, text, document.path, "shell", (command.start, command.end, True), number)
+
+
+def _command_again(text: str, number: int) -> ConfigText:
+    command = next(islice(commands_in(text, open_config(text, "yaml")), number, None), None)
+    if command is None:
+        raise ConfigUnreadable(1, "the command is not there any more")
+    return open_within(command.text, command.start, command.end, "shell")
 
 
 def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:

@@ -22,10 +22,9 @@ from .knobs import Knob, knobs_of
 from .source import Source
 
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
-STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3}
-"""Kinds of places that win over the defaults of the code, the strongest first."""
-DEFAULT = len(STRENGTH)
-SPOKEN = frozenset(("option", "field", "parameter", "fallback", *STRENGTH))
+GIVEN = frozenset(("argument", "flag", "variable", "entry"))
+"""Kinds of places that win over the defaults of the code."""
+SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
 
 
@@ -47,11 +46,6 @@ class Acting:
 def followed_declarations(project: Project) -> tuple[Declaration, ...]:
     """A declaration for every place that a dtype of the code has its value from, by place."""
     return project.fact(_followed)
-
-
-def steered_modules(project: Project) -> frozenset[str]:
-    """The modules in which a dtype acts that a setting decides."""
-    return frozenset(acting.module.path for acting in project.fact(_acting) if acting.knobs)
 
 
 def _acting(project: Project) -> tuple[Acting, ...]:
@@ -88,15 +82,13 @@ def _loads(project: Project) -> Iterator[Acting]:
 
 def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
     spoken = [source for source in sources if source.kind in SPOKEN and not purpose_of(source.path).is_left_alone]
-    strongest = min((STRENGTH.get(source.kind, DEFAULT) for source in spoken), default=DEFAULT)
     for source in spoken:
         meant = knob.meaning(source.value)
         if not isinstance(meant, Dtype):
             continue
-        counts = acting.role == "compute" and STRENGTH.get(source.kind, DEFAULT) == strongest
-        regime = MIXED.get(meant, "") if counts and not source.is_guessed else ""
+        regime = MIXED.get(meant, "") if acting.role == "compute" and not source.is_guessed else ""
         value = source.text or str(source.value).lower()
-        role = acting.role if STRENGTH.get(source.kind, DEFAULT) < DEFAULT else "option"
+        role = acting.role if source.kind in GIVEN else "option"
         yield Declaration(
             *(source.path, source.span, "torch", source.key, role, value, regime), feeds=_way(acting, knob, source)
         )

@@ -19,11 +19,11 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ..framework import FAMILIES
-from .configs import ConfigFile, config_files
+from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .followed import steered_modules
 from .handed import Handed, handed_to
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
+from .run_code import is_used
 from .scopes import Scope, TextOrigin
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
@@ -104,7 +104,16 @@ def runs_of(project: Project) -> tuple[Run, ...]:
 
 
 def _runs(project: Project) -> tuple[Run, ...]:
-    return tuple(_Resolver(project).runs()) if scopes_of(project) or steered_modules(project) else ()
+    return tuple(run for run in all_runs_of(project) if run.members) if scopes_of(project) else ()
+
+
+def all_runs_of(project: Project) -> tuple[Run, ...]:
+    """The same, and launches of scripts that no trainer's scope is part of: their code may say something."""
+    return project.fact(_all_runs)
+
+
+def _all_runs(project: Project) -> tuple[Run, ...]:
+    return tuple(_Resolver(project).runs())
 
 
 STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
@@ -120,10 +129,11 @@ class _Resolver:
         self._used: set[Scope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[str]] = {}
-        self._steered = steered_modules(project)
 
     def runs(self) -> Iterator[Run]:
-        for config in config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
+        shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
+        inside = (item for item in config_files(self._project, COMMANDS, (FileKind.YAML,)) if item.kind == "shell")
+        for config in (*shell, *inside):
             if config.is_shell:
                 yield from self._launched(config)
         for path, scopes in sorted(self._by_path.items()):
@@ -154,10 +164,10 @@ class _Resolver:
                 members += self._file_members(file, f"named by the command line in {path}")
             if script is not None:
                 members += self._script_members(script, f"run by {path}", path)
-            modules = self._modules(script) if script is not None else ()
-            if members or any(module.path in self._steered for module in modules):
+            if members or script is not None:
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
+                modules = self._modules(script) if script is not None else []
                 yield self._run(_shown(command.words), place, members, command, modules)
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
@@ -198,7 +208,7 @@ class _Resolver:
             path = module.document.path
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
-                if scope.kind in ("call", "mapping"):
+                if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
                     yield Member(scope, _rank(scope), how, self._handed(scope, launched_by))
             for file in self._named_in(module):
                 yield from self._file_members(file, f"named in {path}")

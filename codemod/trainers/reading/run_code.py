@@ -1,0 +1,31 @@
+"""Which code of the modules that a run imports is its own: what its script uses, directly or through others.
+
+An import brings a whole module along; a run does not declare what stands in functions that it never names.
+"""
+
+from __future__ import annotations
+
+from ...python.names import names_of
+from ...python.reach import MAX_PARTS, reached
+from ...source.project import Project
+
+
+def is_used(project: Project, script: str, path: str, row: int) -> bool:
+    """Whether the code at ``path`` and ``row`` is that of ``script``, or used by it; true where that is not known."""
+    if path == script:
+        return True
+    spans = project.memo(_used_rows, script)
+    return spans is None or any(first <= row <= last for first, last in spans.get(path, ()))
+
+
+def _used_rows(project: Project, script: str) -> dict[str, list[tuple[int, int]]] | None:
+    """By file the rows of every definition that ``script`` uses; None where it uses too many to tell."""
+    modules = [names_of(project, document) for document in project.python_documents_at([script])]
+    found = reached(project, [(module, module.tree) for module in modules])
+    if len(found.parts) >= MAX_PARTS or not modules:
+        return None
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for node, module in found.parts.items():
+        span = module.document.span(node)
+        spans.setdefault(module.document.path, []).append((span.row, span.end_row))
+    return spans

@@ -1,0 +1,75 @@
+"""What a run computes in where no trainer's setting decides: its autocast regions, its weights, its switches.
+
+Only what all of the run's own code agrees on counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ...outcome import Declaration
+from ...purpose.files import is_test
+from ...python.names import names_of
+from ...source.project import Project
+from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
+from .run_settings import regime_of_settings
+from .runs import Run
+
+TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
+OFF = ("false", "no", "none", "off", "float32", "fp32", "float64", "32")
+
+
+def regime_of_code(items: Sequence[Declaration]) -> str:
+    """The one regime that these declarations state together; ``unknown`` where they do not agree, or leave it open."""
+    regions = {item.regime for item in items if item.role == "compute" and item.regime}
+    if regions:
+        return regions.pop() if len(regions) == 1 else "unknown"
+    if any(item.role == "compute" for item in items):
+        return "unknown"
+    stated = {_dtype(item) for item in items if item.role == "weights"}
+    halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
+    if halves:
+        return halves[0] if len(halves) == 1 and None not in stated else "unknown"
+    said = [item for item in items if item.role in ("weights", "option", "constant", "argument", "entry")]
+    return "fp32" if said and all(item.value.strip("'\"").lower() in OFF for item in said) else "unknown"
+
+
+def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
+    """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
+    steered = regime_of_settings(run, items)
+    fixed = {item.regime for item in items if item.role == "compute" and item.regime and not item.feeds}
+    if steered:
+        return steered if fixed <= {steered} else "unknown"
+    return regime_of_code([item for item in items if not item.feeds] if fixed else items)
+
+
+def _dtype(item: Declaration) -> Dtype | None:
+    named = as_dtype(item.value)
+    return named if isinstance(named, Dtype) else None
+
+
+def is_started(project: Project, run: Run | None, path: str, regime: str) -> bool:
+    """Whether somebody starts this: a launch line, a program's own entry, or a file that configures a whole run."""
+    if run is not None and run.command is not None:
+        return True
+    if is_test(path):
+        return False
+    if path.endswith(".ipynb"):
+        return True
+    return project.memo(_is_program, path) if path.endswith(".py") else regime != "unknown"
+
+
+def _is_program(project: Project, path: str) -> bool:
+    """Whether a Python file does something when it is run: it asks for its own name, or calls at its top."""
+    for document in project.python_documents_at([path]):
+        module = names_of(project, document)
+        if "__name__" in module.name_loads:
+            return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
+        return any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
+    return False
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant)

@@ -1,0 +1,69 @@
+"""What shell texts say of precision beside the flags themselves: variables that a flag is given, their defaults.
+
+``MIXED_PRECISION=bf16`` in a branch of its own above ``--mixed_precision="$MIXED_PRECISION"``, ``${PRECISION:-fp16}``.
+Also the configuration of a model that somebody published, whose ``torch_dtype`` decides a load with ``"auto"``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...formats.text import Entry
+from ...outcome import Declaration
+from ...source.documents import FileKind
+from ...source.project import Project
+from ...torch.api import LOAD_KEYS
+from .configs import ConfigFile, config_files
+from .stated_words import is_precision_word, is_switch, speaks
+
+WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
+KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML)
+MODEL_KEYS = ("architectures", "model_type")
+"""Keys of the ``config.json`` that lies beside a model's weights."""
+_REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?[-=]([^}$]*))?\}|(\w+))")
+
+
+def stated_in_texts(project: Project) -> Iterator[Declaration]:
+    """Every such place of the project's texts."""
+    for config in config_files(project, WORDS, KINDS):
+        if config.is_shell:
+            yield from _variables(config)
+    for config in config_files(project, LOAD_KEYS, (FileKind.JSON,)):
+        if config.kind == "json":
+            yield from _model(config)
+
+
+def _variables(config: ConfigFile) -> Iterator[Declaration]:
+    for flag in config.text.entries:
+        if flag.kind != "flag" or not speaks(flag.name) or not isinstance(flag.value, str):
+            continue
+        for match in _REFERENCE.finditer(flag.value):
+            if match[2] and _states(flag, match[2]):
+                yield _told(config, flag, flag.name, match[2])
+            for other in config.text.entries:
+                value = str(other.value)
+                if other.kind == "assignment" and other.name == (match[1] or match[3]):
+                    default = _REFERENCE.fullmatch(value)
+                    value = (default[2] or "") if default is not None else value
+                    if _states(flag, value):
+                        yield _told(config, other, other.name, value)
+
+
+def _states(flag: Entry, value: str) -> bool:
+    return is_precision_word(value) or (is_switch(flag.name) and value.lower() in ("true", "false"))
+
+
+def _told(config: ConfigFile, entry: Entry, key: str, value: str) -> Declaration:
+    return Declaration(config.document.path, config.span(entry), "shell", key, "variable", value)
+
+
+def _model(config: ConfigFile) -> Iterator[Declaration]:
+    entries = config.text.entries
+    if not any(entry.key == (name,) for entry in entries for name in MODEL_KEYS):
+        return
+    for entry in entries:
+        if entry.name in LOAD_KEYS and isinstance(entry.value, str) and is_precision_word(entry.value):
+            span = config.span(entry)
+            key = ".".join(map(str, entry.key))
+            yield Declaration(config.document.path, span, "model", key, "weights", entry.value)

@@ -1,0 +1,181 @@
+"""Where the ledger finds settings: commands inside YAML, variables behind flags, files under other names; and what
+belongs to a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.source.project import Project
+from precfix.codemod.trainers.reading.auditing import Ledger, ledger_of
+from precfix.transforms.frameworks import load_frameworks
+
+from .project_tree import write_tree
+
+HF = "from transformers import HfArgumentParser, TrainingArguments\nHfArgumentParser(TrainingArguments)\n"
+COMMANDS = {
+    "workflow": """
+        jobs:
+          train:
+            steps:
+              - run: |
+                  pip install .
+                  python train.py \\
+                    --per_device_train_batch_size 1 \\
+                    --bf16
+        """,
+    "folded": """
+        services:
+          trainer:
+            command: >-
+              torchrun train.py
+              --per_device_train_batch_size 1 --bf16
+        """,
+    "quoted argument of a job": """
+        spec:
+          arguments: ['deepspeed
+              train.py
+              --per_device_train_batch_size 4
+              --bf16
+            ']
+        """,
+    "container with command and args": """
+        containers:
+          - name: main
+            command: [python, train.py]
+            args: ["--per_device_train_batch_size", "1", "--bf16"]
+        """,
+    "shell of a container": """
+        containers:
+          - command:
+              - /bin/sh
+              - -c
+              - python train.py --per_device_train_batch_size 1 --bf16
+        """,
+}
+
+
+def ledger(folder: Path, files: dict[str, str]) -> Ledger:
+    return ledger_of(Project.open([write_tree(folder, files)]).with_frameworks(load_frameworks()))
+
+
+def told(found: Ledger, path: str) -> list[tuple[str, str]]:
+    return [(item.key, item.value) for item in found.declarations if item.path == path]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_inside_yaml_starts_a_run(tmp_path: Path, name: str) -> None:
+    found = ledger(tmp_path, {"job.yaml": COMMANDS[name], "train.py": HF})
+    assert ("--bf16", "true") in told(found, "job.yaml")
+    assert [(run.path, run.regime) for run in found.runs] == [("job.yaml", "bf16-mixed")]
+
+
+def test_a_flag_inside_yaml_is_changed_where_it_stands(tmp_path: Path) -> None:
+    from precfix.codemod.model import ReplaceText
+    from precfix.codemod.source.documents import FileKind
+    from precfix.codemod.trainers.reading.configs import config_files
+
+    text = "steps:\n  - run: accelerate launch --mixed_precision bf16 train.py  # on every push\n"
+    project = Project.open([write_tree(tmp_path, {"ci.yaml": text})])
+    (command,) = [item for item in config_files(project, ("precision",), (FileKind.YAML,)) if item.is_shell]
+    (flag,) = [entry for entry in command.text.entries if entry.kind == "flag"]
+    edit = command.text.set(flag, "fp16")
+    assert isinstance(edit, ReplaceText)
+    after = text[: edit.start] + edit.text + text[edit.end :]
+    assert after == text.replace("bf16", "fp16")
+    assert [entry.value for entry in command.opened_again(after).entries if entry.kind == "flag"] == ["fp16"]
+
+
+@pytest.mark.parametrize("written", ['"$P"', "${P}", "${P:-bf16}"])
+def test_every_value_of_a_variable_behind_a_flag_is_listed(tmp_path: Path, written: str) -> None:
+    script = f"""
+        if [ "$(uname)" = Darwin ]; then
+            export P="no"
+        fi
+        if [ -z "$P" ]; then
+            P=fp16
+        fi
+        accelerate launch --mixed_precision={written} train.py
+        """
+    found = told(ledger(tmp_path, {"run.sh": script, "train.py": "x = 1"}), "run.sh")
+    assert ("P", "no") in found
+    assert ("P", "fp16") in found
+    assert ("--mixed_precision", written.strip('"')) in found or written == '"$P"'
+
+
+@pytest.mark.parametrize("name", ["zero.conf", "zero.json.example", "config.json.sample"])
+def test_json_under_another_name_is_read(tmp_path: Path, name: str) -> None:
+    found = ledger(tmp_path, {name: '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}'})
+    assert ("bf16.enabled", "true") in told(found, name)
+
+
+def test_another_file_of_that_ending_is_not_complained_about(tmp_path: Path) -> None:
+    project = Project.open([write_tree(tmp_path, {"nginx.conf": "server { listen 80; fp16 on; }", "a.py": "x = 1"})])
+    ledger_of(project.with_frameworks(load_frameworks()))
+    assert project.skipped == ()
+
+
+def test_what_is_passed_on_is_listed_beside_where_it_comes_from(tmp_path: Path) -> None:
+    code = """
+        import argparse
+        from transformers import TrainingArguments
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--fp16", default=False, action="store_true")
+        args = parser.parse_args()
+        arguments = TrainingArguments(
+            "out",
+            fp16=args.fp16,
+        )
+        """
+    found = told(ledger(tmp_path, {"tune.py": code}), "tune.py")
+    assert ("fp16", "args.fp16") in found
+    assert ("fp16", "false") in found
+
+
+def test_a_published_model_says_its_dtype(tmp_path: Path) -> None:
+    model = '{"architectures": ["LlamaForCausalLM"], "torch_dtype": "bfloat16"}'
+    other = '{"rows": [1], "torch_dtype": "bfloat16"}'
+    found = ledger(tmp_path, {"model/config.json": model, "data.json": other})
+    assert told(found, "model/config.json") == [("torch_dtype", "bfloat16")]
+    assert told(found, "data.json") == []
+
+
+LIBRARY = {
+    "lib/__init__.py": "",
+    "lib/models.py": """
+        import torch
+
+
+        def load(model):
+            return model.half()
+
+
+        def export(model):
+            return model.to(torch.bfloat16)
+        """,
+    "train.py": """
+        from lib.models import load
+
+        if __name__ == "__main__":
+            load(None)
+        """,
+    "run.sh": "python train.py\n",
+}
+
+
+def test_a_run_declares_what_it_uses_and_not_what_it_imports(tmp_path: Path) -> None:
+    found = ledger(tmp_path, LIBRARY)
+    (run,) = found.runs
+    assert [entry.declaration.key for entry in run.entries] == ["model.half()"]
+    assert run.regime == "fp16-true"
+    assert [(file.path, [entry.declaration.key for entry in file.entries]) for file in found.elsewhere] == [
+        ("lib/models.py", ["model.to()"])
+    ]
+    assert told(found, "lib/models.py") == [("model.half()", "float16"), ("model.to()", "bfloat16")]
+
+
+def test_a_launch_of_a_program_that_states_no_precision_is_no_run_of_the_ledger(tmp_path: Path) -> None:
+    files = {"run.sh": "python prepare.py\npython train.py --bf16 --per_device_train_batch_size 1\n"}
+    found = ledger(tmp_path, files | {"prepare.py": "print(1)", "train.py": HF})
+    assert [run.regime for run in found.runs] == ["bf16-mixed"]
