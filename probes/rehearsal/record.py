@@ -36,6 +36,7 @@ class Record:
     modules: list[dict[str, Json]] = field(default_factory=list)
     failures: list[dict[str, Json]] = field(default_factory=list)
     training: dict[str, Json] = field(default_factory=dict)
+    shadow: dict[str, Json] | None = None
     notes: list[str] = field(default_factory=list)
 
     def dump(self) -> str:
@@ -66,6 +67,7 @@ class _Making:
             ended=run.ended or _ended(self.answers, run.status),
             error=next((str(each["error"]) for each in self.answers if each.get("error")), ""),
             training=dict(first.get("training", {})),
+            shadow=first.get("shadow"),
         )
         died = next((each["died"] for each in self.answers if each.get("died")), None)
         self.record.died = self._located(died) if died else None

@@ -38,6 +38,8 @@ class Rehearsal:
     memory_limit: int = 0
     """Bytes; 0 is no limit."""
     no_write: bool = False
+    shadow: tuple[str, ...] = ()
+    """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
     watch: Callable[[str], None] = lambda text: None
 
 
@@ -110,6 +112,7 @@ def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
         },
         "steps": rehearsal.steps,
         "no_write": rehearsal.no_write,
+        "shadow": list(rehearsal.shadow),
     }
 
 

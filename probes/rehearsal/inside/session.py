@@ -53,6 +53,7 @@ class Session:
         self.ending = Ending(self)
         self.finite = Finite(self)
         self.checkpoints = Checkpoints(self)
+        self._shadow: Any = None
         self._dispatch = dispatch.Dispatch(self)
 
     def start(self) -> None:
@@ -64,6 +65,11 @@ class Session:
         keep_fast_path(self.torch)
         for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending, self.checkpoints):
             part.install()
+        if self.settings.shadow:
+            from .shadow.shadow import Shadow
+
+            self._shadow = Shadow(self.places, tuple(self.settings.shadow))
+            self._shadow.__enter__()
         self.enter_thread()
 
     def function_mode(self) -> Any:
@@ -128,6 +134,8 @@ class Session:
 
     def flush(self) -> None:
         self.modules.collect()
+        if self._shadow is not None:
+            self.recorder.state["shadow"] = self._shadow.findings().as_json()
         try:
             self.recorder.write()
         except OSError as error:
