@@ -51,7 +51,8 @@ def verdicts(project: Project, report: Report, rules: Sequence[Rule], options: O
     new = Counter(_likeness(item) for item in _contradictions(after, report.remaining, report, rules))
     new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
-    runs = pairs_of(ledger_of(project).runs, ledger_of(after).runs if after is not project else ledger_of(project).runs)
+    stated = ledger_of(project)
+    runs = pairs_of(stated, ledger_of(after) if after is not project else stated)
     return [_judged(project, pair, report, raised, options) for pair in runs]
 
 
@@ -113,7 +114,7 @@ def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
     if was_moved and target.regime == FP32 and all(item.condition for item in said):
         return True  # regions that a switch opens: that it is off now is what was written
     # A region in plain code is called mixed whatever its weights are.
-    return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) == {TORCH}
+    return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}
 
 
 def _off_target(run: RunReport, target: Target) -> Iterator[Place]:
