@@ -18,6 +18,8 @@ MAX_PREFIXES = 6
 _ANSI = re.compile(r"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _BARE_ANSI = re.compile(r"(?:\\u001b|\\x1b|\\033|␛)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
 _PROGRESS = re.compile(r"\d{1,3}%\||\d[\d.]{0,10}\s?(?:it/s|s/it|[kMG]?i?B/s|ba/s|ex/s)\b|━{6}|█{4}")
+_BARS = ("%|", "it/s", "s/it", "B/s", "ba/s", "ex/s", "\u2501" * 6, "\u2588" * 4)
+"""One of these stands in every progress bar."""
 _BORDERS = "│┃║|❱ \t"
 _RANK = re.compile(r"\s{0,8}\[(?:rank|default|worker|gpu|local_rank)[ :=]{0,2}(\d{1,5})\]:?\s?", re.IGNORECASE)
 _SLURM = re.compile(r"\s{0,3}(\d{1,4}): ")
@@ -89,7 +91,7 @@ def _cleaned(line: str, row: int) -> Iterator[Line]:
             if not segment:
                 yield Line(row, "")
             continue
-        if _PROGRESS.search(segment):
+        if any(mark in segment for mark in _BARS) and _PROGRESS.search(segment):
             segment = _behind_progress(segment)
             if not segment:
                 continue
@@ -99,12 +101,16 @@ def _cleaned(line: str, row: int) -> Iterator[Line]:
 
 def _behind_progress(segment: str) -> str:
     """What a program wrote on the line of its progress bar; empty for the bar alone."""
-    start = min((at for word in _SAYING if (at := segment.find(word)) >= 0), default=-1)
-    return segment[start:] if start >= 0 else ""
+    match = _SAYING.search(segment)
+    if match is None:
+        return ""
+    start = match.start()
+    while start and not segment[start - 1].isspace():
+        start -= 1
+    return segment[start:]
 
 
-_SAYING = ("Traceback (most recent", "Error:", "RuntimeError", "Warning:", "{'loss'", "'loss':", "loss=", "loss:",
-           "NaN", "Gradient overflow", "  File \"")  # fmt: skip
+_SAYING = re.compile(r"Traceback \(most|Error|Exception|Warning|\{?'loss'|Gradient overflow|  File \"|[Nn]a[Nn]\b")
 
 
 def _without_prefixes(text: str) -> tuple[str, str]:

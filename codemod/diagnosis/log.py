@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from .lines import Line, is_cut, lines_of
-from .tracebacks import Failure, Reader
+from .tracebacks import Failure, Frame, Reader
 
 MAX_STATEMENTS = 400
 MAX_FAILURES = 200
 MAX_CONTEXT = 150_000
 """Characters of either end of the log that evidence is looked for in."""
 BLOCK = 256
+_MARKUP = str.maketrans("", "", "`*")
 _DIGITS = re.compile(r"\d+")
 _VERSION = re.compile(
     r"\b(torch|pytorch|accelerate|transformers|diffusers|peft|trl|lightning|pytorch[-_ ]lightning|deepspeed|xformers"
@@ -41,6 +42,8 @@ class Log:
 
     statements: list[Statement] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    broken_off: tuple[Frame, ...] = ()
+    """The frames of a traceback that the log does not end; used for a message that has none."""
     context: str = ""
     """The log itself, as far as evidence is looked for in it."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -49,22 +52,22 @@ class Log:
     cut: bool = False
 
 
-def read_log(data: bytes, telling: Callable[[str], bool]) -> Log:
-    """The log in ``data``. ``telling`` says of a text in lower case whether the catalog may know something of it."""
+def read_log(data: bytes, telling: Callable[[str], tuple[str, ...]]) -> Log:
+    """The log in ``data``. ``telling`` gives the words of a text in lower case that the catalog asks for."""
     log = Log(cut=is_cut(data))
     collected = _Collected(log)
     reader = Reader()
     for block in _blocks(lines_of(data)):
-        told = telling("\n".join(line.text for line in block).lower())
+        words = telling("\n".join(line.text for line in block).lower())
         for line in block:
             for failure in reader.read(line):
                 collected.fail(failure)
-            if told and line.text and telling(line.text.lower()):
-                collected.say(line)
+            if line.text:
+                collected.take(line, words)
             log.rows = line.row
-        collected.remember(block)
     for failure in reader.end():
         collected.fail(failure)
+    log.broken_off = reader.broken_off
     collected.close()
     return log
 
@@ -99,27 +102,31 @@ class _Collected:
             if len(same) < MAX_FAILURES:
                 same.append(failure)
 
-    def say(self, line: Line) -> None:
+    def take(self, line: Line, words: Iterable[str]) -> None:
+        """A line: what it says once is enough, whatever the numbers in it are."""
         key = _DIGITS.sub("0", line.text.strip()[:400])
-        if key in self._lines or len(self._lines) < MAX_STATEMENTS:
-            self._lines.setdefault(key, []).append(line)
-            del self._lines[key][MAX_STATEMENTS:]
+        same = self._lines.get(key)
+        if same is not None:
+            if len(same) < MAX_STATEMENTS:
+                same.append(line)
+        elif key not in self._context and key not in self._later:
+            self._remember(key, line.text)
+            lowered = line.text.lower()
+            plain = lowered.translate(_MARKUP)
+            if len(self._lines) < MAX_STATEMENTS and any(word in lowered or word in plain for word in words):
+                self._lines[key] = [line]
 
-    def remember(self, block: Iterable[Line]) -> None:
+    def _remember(self, key: str, text: str) -> None:
         """Keep what evidence may be found in: each kind of line once, of a long log its beginning and its end."""
-        for line in block:
-            key = _DIGITS.sub("0", line.text)[:200]
-            if not line.text or key in self._context or key in self._later:
-                continue
-            if self._size < MAX_CONTEXT:
-                self._context[key] = line.text
-                self._size += len(line.text) + 1
-                continue
-            self._later[key] = line.text
-            self._later_size += len(line.text) + 1
-            while self._later_size > MAX_CONTEXT:
-                first = next(iter(self._later))
-                self._later_size -= len(self._later.pop(first)) + 1
+        if self._size < MAX_CONTEXT:
+            self._context[key] = text
+            self._size += len(text) + 1
+            return
+        self._later[key] = text
+        self._later_size += len(text) + 1
+        while self._later_size > MAX_CONTEXT:
+            first = next(iter(self._later))
+            self._later_size -= len(self._later.pop(first)) + 1
 
     def close(self) -> None:
         log = self._log

@@ -35,15 +35,15 @@ class Match:
     operation: str = ""
 
 
-def telling(entries: Sequence[Entry]) -> Callable[[str], bool]:
-    """Says of a text in lower case whether some entry may know it."""
+def telling(entries: Sequence[Entry]) -> Callable[[str], tuple[str, ...]]:
+    """Gives the words that stand in a text in lower case and that some entry asks for."""
     words = words_of(entries)
 
-    def tells(text: str) -> bool:
+    def told(text: str) -> tuple[str, ...]:
         plain = text.translate(_MARKUP) if "`" in text or "*" in text else text
-        return any(word in text or word in plain for word in words)
+        return tuple(word for word in words if word in text or word in plain)
 
-    return tells
+    return told
 
 
 def matches(log: Log, entries: Sequence[Entry]) -> list[Match]:
