@@ -6,7 +6,7 @@ Only what all of the run's own code agrees on counts.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...outcome import Declaration
 from ...purpose.files import is_test
@@ -26,7 +26,8 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         return regions.pop() if len(regions) == 1 else "unknown"
     if any(item.role == "compute" for item in items):
         return "unknown"
-    stated = {_dtype(item) for item in items if item.role == "weights"}
+    constants = {item.key: item.value for item in items if item.role == "constant"}
+    stated = {_dtype(item, constants) for item in items if item.role == "weights"}
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
         return halves[0] if len(halves) == 1 and None not in stated else "unknown"
@@ -34,8 +35,10 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     return "fp32" if said and all(item.value.strip("'\"").lower() in OFF for item in said) else "unknown"
 
 
-def _dtype(item: Declaration) -> Dtype | None:
-    named = as_dtype(item.value)
+def _dtype(item: Declaration, constants: Mapping[str, str]) -> Dtype | None:
+    """The dtype of weights: as it stands there, as the variable there is set, or as the switch there is called."""
+    value = constants.get(item.value, item.value)
+    named = as_dtype(item.key.partition("(")[2].removesuffix("=)") if value == "true" else value)
     return named if isinstance(named, Dtype) else None
 
 
