@@ -14,8 +14,11 @@ from ...python.names import names_of
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .runs import Run
+from .scopes import Scope, TextOrigin
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
+IDLE = (None, "false", "null", "no", "auto")
+"""Values of settings that leave it to others what is computed in."""
 OFF = ("false", "no", "none", "off", "float32", "fp32", "float64", "32")
 
 
@@ -48,9 +51,19 @@ def is_started(project: Project, run: Run | None, path: str, regime: str) -> boo
         return True
     if is_test(path):
         return False
-    if path.endswith(".ipynb"):
+    if path.endswith(".ipynb") or (run is not None and any(_configures(member.scope) for member in run.members)):
         return True
     return project.memo(_is_program, path) if path.endswith(".py") else regime != "unknown"
+
+
+def _configures(scope: Scope) -> bool:
+    """Whether a place switches something on as soon as it is read: a file, or a call at the top of a module."""
+    if not any(setting.key.means and setting.value not in IDLE for setting in scope.effective()):
+        return False
+    if isinstance(scope.origin, TextOrigin):
+        return True
+    module, call = scope.origin.module, scope.call
+    return call is None or module.scope_of(call) is module.module_scope
 
 
 def _is_program(project: Project, path: str) -> bool:
