@@ -72,7 +72,7 @@ class MoveState(str, Enum):
     UNSTATED = "unstated"
     """Nothing in it says what it computes in, and nothing in it asks for another 16-bit dtype."""
     APART = "apart"
-    """It trains nothing, by its name or its code, and stays."""
+    """It stays: it trains nothing, by its name or its code, or computes on a CPU."""
 
 
 @dataclass(frozen=True, slots=True)

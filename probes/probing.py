@@ -23,7 +23,10 @@ from .verdicts import verdicts
 FIRST = "dtypes"
 """The check that runs before the others: a device that fails it in float32 computes nothing."""
 QUICK = ("autocast_smoke", "matmul_error", "known_failures", "throughput")
-FULL = ("autocast_smoke", "matmul_error", "grad_underflow", "train50", "known_failures", "op_matrix", "throughput")
+FULL = (
+    *("autocast_smoke", "matmul_error", "grad_underflow", "lost_updates", "train50", "known_failures", "op_matrix"),
+    "throughput",
+)
 ALL = "all"
 
 

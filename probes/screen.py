@@ -16,6 +16,8 @@ SUPPORT_STYLES = {
     Support.UNKNOWN: "note",
 }
 MAX_OPS = 12
+SHOWN = ("lost_updates",)
+"""Checks that hold and whose numbers are told all the same."""
 
 
 def verdict_lines(profile: Profile) -> Iterator[Line]:
@@ -65,6 +67,7 @@ def _device_lines(same: list[Device]) -> Iterator[Line]:
         if check.status not in (Status.OK, Status.SKIPPED):
             yield from _trouble(check)
     yield _tally(device.checks)
+    yield from _shown(device.checks)
     yield from _meaning(device)
 
 
@@ -101,6 +104,13 @@ def _tally(checks: tuple[Check, ...]) -> Line:
     if skipped:
         text += f", {len(skipped)} not run"
     return ((text, "note"),)
+
+
+def _shown(checks: tuple[Check, ...]) -> Iterator[Line]:
+    """What a check has measured that nobody believes before they see it."""
+    for check in checks:
+        if check.name in SHOWN and check.status is Status.OK:
+            yield ("  16 bits  ", "note"), (check.sentence, "text")
 
 
 def _meaning(device: Device) -> Iterator[Line]:

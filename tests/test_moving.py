@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -122,3 +124,61 @@ def test_a_plan_needs_a_target_and_a_target_a_plan(
     write_tree(tmp_path, {"train.py": "import torch\n"})
     done = precfix(capfd, monkeypatch, "audit", tmp_path, *words)
     assert (done.code, done.err.count("\n")) == (2, 1)
+
+
+LOOP = """\
+import torch
+from torch import nn
+from torch.amp import GradScaler, autocast
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def main(epochs=2, steps=4):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = GradScaler(DEVICE)
+    for epoch in range(epochs):
+        for step in range(steps):
+            batch = torch.randn(4, 8, device=DEVICE)
+            optimizer.zero_grad()
+            with autocast(DEVICE, dtype=torch.float16):
+                out = model(batch)
+                loss = out.float().pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        print(f"{epoch} {loss.item():.3f}")
+    with torch.no_grad(), autocast(DEVICE, dtype=torch.float16):
+        print(out.dtype, model(batch).cpu().numpy().shape)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_there_and_back_again_every_program_runs(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scaler goes with float16 and comes back with it; what NumPy does not take is cast behind the move."""
+    write_tree(tmp_path, {"train.py": LOOP, "requirements.txt": "torch>=2.4\n"})
+    first = executed(tmp_path / "train.py")
+    assert "torch.float16 (4, 1)" in first
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed")
+    text = (tmp_path / "train.py").read_text()
+    assert (done.code, "torch.float16" in text, "scaler" in text.lower()) == (0, False, False)
+    assert "torch.bfloat16 (4, 1)" in executed(tmp_path / "train.py")
+    precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "fp16-mixed")
+    text = (tmp_path / "train.py").read_text()
+    assert ("torch.bfloat16" in text, text.count("scaler.")) == (False, 4), "scale, unscale_, step, update"
+    assert executed(tmp_path / "train.py") == first
+
+
+def executed(script: Path) -> str:
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

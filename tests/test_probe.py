@@ -94,6 +94,12 @@ def test_gradients_train50_and_the_matrix_hold_their_bounds() -> None:
     underflow = run_check("grad_underflow", Task("cpu"), Limits(60.0))
     assert underflow.judged().status is Status.OK
     assert (underflow.step("fp16").number("zero_share") or 0) > 0.9
+    lost = run_check("lost_updates", Task("cpu"), Limits(60.0))
+    assert lost.judged().status is Status.OK
+    assert lost.step("fp32/lr 1e-5").number("moved") == 1.0
+    assert 0.1 < (lost.step("bf16/lr 1e-5").number("moved") or 0) < 0.2
+    assert (lost.step("bf16/sums").number("sum"), lost.step("fp16/sums").number("sum")) == (256.0, 2048.0)
+    assert "16% at lr 1e-5" in lost.judged().sentence or "15% at lr 1e-5" in lost.judged().sentence
     matrix = run_check("op_matrix", Task("cpu"), Limits(60.0))
     assert matrix.judged().status is Status.OK
     assert len(matrix.steps) > 160

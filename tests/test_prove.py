@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "train.py").write_text(PROGRAM)
     monkeypatch.setattr(request, "known_rules", lambda *_: ((RULE,), ()))
-    monkeypatch.setattr(proving, "rehearsed", lambda command, where: seen((where / "train.py").read_text()))
+    monkeypatch.setattr(proving, "rehearsed", lambda command, where, below: seen((where / "train.py").read_text()))
     monkeypatch.chdir(folder)
     return folder
 
@@ -117,7 +118,7 @@ def test_losses_that_differ_without_any_fix_say_nothing(
     (root / "train.py").write_text("import torch\n\nd = 4.0\n")
     number = iter(range(100))
 
-    def drawn(command: Sequence[str], where: Path) -> Observation:
+    def drawn(command: Sequence[str], where: Path, below: str) -> Observation:
         training = TrainingSeen((float(next(number)),), ("float32",), {"float32": 4})
         return Observation(("python", "train.py"), steps=2, ended="steps", training=training)
 
@@ -150,7 +151,7 @@ def test_what_cannot_be_asked(
 def test_a_command_that_cannot_be_rehearsed_changes_nothing(
     root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(command: Sequence[str], where: Path) -> Observation:
+    def fails(command: Sequence[str], where: Path, below: str) -> Observation:
         raise UsageError("the command cannot be rehearsed: no such file")
 
     monkeypatch.setattr(proving, "rehearsed", fails)
@@ -194,3 +195,56 @@ def test_losses_are_compared_in_the_narrowest_dtype() -> None:
     assert Comparison(of(1.0, "float32"), of(1.01, "bfloat16")).apart == ()
     assert Comparison(of(1.0, "float32"), of(1.01, "float32")).apart == (1,)
     assert Comparison(of(1.0, "float32"), of(1.2, "bfloat16")).apart == (1,)
+
+
+def test_a_program_that_dies_of_something_else_is_told_before_anything_is_changed(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = Observation(("python", "train.py"), ended="error", error="the program died: no such file: data.bin")
+    monkeypatch.setattr(proving, "rehearsed", lambda command, where, below: died)
+    done = precfix(capfd, monkeypatch, "migrate", ".", "--allow-dirty", "--prove", "python train.py")
+    assert (done.code, (root / "train.py").read_text()) == (2, PROGRAM)
+    assert "does not get through without any fix: the program died: no such file: data.bin" in done.err
+
+
+def test_a_fix_that_ends_the_program_is_taken_out(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import torch\n\na = 1.0  # mistake\ne = 5.0\n"
+    (root / "train.py").write_text(text)
+
+    def run(command: Sequence[str], where: Path, below: str) -> Observation:
+        now = (where / "train.py").read_text()
+        return replace(seen(now), ended="error", steps=1, error="KeyError: 'x'") if "5.5" in now else seen(now)
+
+    monkeypatch.setattr(proving, "rehearsed", run)
+    done = precfix(capfd, monkeypatch, "migrate", ".", "--unsafe-fixes", "--allow-dirty", "--prove", "python train.py")
+    assert (root / "train.py").read_text() == "import torch\n\na = 1.5  # mistake\ne = 5.0\n"
+    assert "Taken out: TT101 change at train.py:4: with it the run ends after 1 step: KeyError: 'x'" in done.out
+
+
+def test_a_command_is_run_in_the_folder_of_the_copy_that_stands_for_the_current_one(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[str], str]] = []
+
+    def run(command: Sequence[str], where: Path, below: str) -> Observation:
+        asked.append((list(command), below))
+        assert (where.name, where == root) == ("project", False)
+        assert (where / "train.py").read_text() == PROGRAM
+        return seen("")
+
+    monkeypatch.setattr(proving, "rehearsed", run)
+    (root / "scripts").mkdir()
+    (root / "scripts" / "run.sh").write_text("python ../train.py\n")
+    absolute = root / "scripts" / "run.sh"
+    monkeypatch.chdir(root / "scripts")
+    precfix(capfd, monkeypatch, "migrate", "..", "--prove", "--", "sh", absolute, "run.sh")
+    monkeypatch.chdir(root.parent)
+    precfix(capfd, monkeypatch, "migrate", "project", "--prove", "--", "sh", "project/scripts/run.sh", "--x=1")
+    [(first, below), (second, top)] = asked
+    assert (first[0], first[2], below, top) == ("sh", "run.sh", "scripts", ".")
+    assert first[1].endswith("/project/scripts/run.sh")
+    assert first[1] != str(absolute), "it is the one of the copy"
+    assert second[1].endswith("/project/scripts/run.sh")
+    assert second[2] == "--x=1"

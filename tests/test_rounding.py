@@ -33,11 +33,11 @@ def text_of(case: str, name: str = "train.py") -> str:
     return (FIXTURES / "rules" / case / "input" / name).read_text("utf-8")
 
 
-def repaired(module: str, case: str, folder: Path) -> str:
-    """``train.py`` of a fixture as the rule's fix leaves it."""
-    project = written(folder, {"train.py": text_of(case)})
+def repaired(module: str, case: str, folder: Path, name: str = "train.py") -> str:
+    """A file of a fixture as the rule's fix leaves it."""
+    project = written(folder, {name: text_of(case, name)})
     _, texts = migrated([rule_of(f"rounding.{module}")], project, unsafe=True)
-    return texts["train.py"]
+    return texts[name]
 
 
 def function_of(source: str, name: str = "train") -> Callable[..., Any]:

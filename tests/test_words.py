@@ -47,7 +47,7 @@ PAGES = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "fixtures/README.md")),
     *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]
-TABLES = sorted((REPOSITORY / "transforms").rglob("*.yaml"))
+TABLES = sorted(path for folder in ("codemod", "transforms") for path in (REPOSITORY / folder).rglob("*.yaml"))
 
 
 def _messages(path: Path) -> Iterator[tuple[int, str]]:

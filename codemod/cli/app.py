@@ -11,8 +11,19 @@ from ..version import version_text
 from . import running
 from .commands import AuditRequest, CheckRequest, MigrateRequest
 from .for_typer import for_typer, taking
-from .options import COLOR, RULE_NAME, RULES_FORMAT, Argument, Color, RulesFormat, path_named
-from .output import show_markdown
+from .options import (
+    COLOR,
+    EXPLAIN_FORMAT,
+    EXPLAIN_PROJECT,
+    EXPLAINED,
+    OUTPUT,
+    RULES_FORMAT,
+    Argument,
+    Color,
+    ExplainFormat,
+    RulesFormat,
+    path_named,
+)
 from .probe import probe
 from .rehearse import rehearse
 
@@ -77,10 +88,13 @@ def rules(
 
 @app.command()
 def explain(
-    rule: Annotated[str, for_typer(RULE_NAME)],
+    what: Annotated[str, for_typer(EXPLAINED)],
+    project: Annotated[Path | None, for_typer(EXPLAIN_PROJECT)] = None,
+    output_format: Annotated[ExplainFormat, for_typer(EXPLAIN_FORMAT)] = ExplainFormat.TEXT,
+    output: Annotated[Path | None, for_typer(OUTPUT)] = None,
     color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,
 ) -> None:
-    """Print the manual of a rule: symptom, reason, fix, look-alikes."""
-    from .manuals import manual_named
+    """Explain a rule, or an error: from a traceback or a log to the cause, its place in the project, and the fix."""
+    from .explaining import run_explain
 
-    show_markdown(manual_named(rule), color.wanted)
+    raise typer.Exit(run_explain(what, project, output_format, output, color))

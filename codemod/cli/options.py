@@ -56,6 +56,14 @@ class RulesFormat(str, Enum):
     JSON = "json"
 
 
+class ExplainFormat(str, Enum):
+    """How ``explain`` writes its answer."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 class Regime(str, Enum):
     """What ``migrate --to`` takes."""
 
@@ -197,8 +205,14 @@ RegimeOption = Annotated[
         "project itself declares.",
     ),
 ]
-RULE_NAME = Argument(
-    "A rule's code or name (PF101), or the id in a finding's brackets.", "CODE", complete=_complete_rule
+EXPLAINED = Argument(
+    "A rule's code or name (PF101), the id in a finding's brackets; or a log: a file, - for standard input, its text.",
+    "CODE|FILE|-|TEXT",
+    complete=_complete_rule,
+)
+EXPLAIN_FORMAT = _choice(ExplainFormat, "How to write the answer.", "--output-format")
+EXPLAIN_PROJECT = Value(
+    "The project that wrote the log: names the line, and shows the fix.", ("--project",), "FOLDER", path_named
 )
 Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
 Folders = Annotated[list[Path], path_argument("Project folders or files.")]
@@ -225,7 +239,8 @@ StdinFilename = Annotated[
 Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
 NoCache = Annotated[bool, flag("Read and write nothing in the cache folder.", "--no-cache")]
 AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
-Output = Annotated[Path | None, Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)]
+OUTPUT = Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)
+Output = Annotated[Path | None, OUTPUT]
 Reports = Annotated[
     list[str] | None,
     Value("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..applying.copying import copy_of, write_changes
 from ..model import Finding, Fix, UsageError
-from ..observed.comparing import Comparison, same_losses
+from ..observed.comparing import DIED, Comparison, same_losses
 from ..outcome import Report
 from .rehearsing import rehearsed
 
@@ -63,6 +63,9 @@ class _Prover:
         self.command, self.migrating = command, migrating
         self.runs = 0
         self.before = self._rehearse(project, None)
+        if self.before.ended in DIED:
+            reason = self.before.error or self.before.ended
+            raise UsageError(f"--prove: the command does not get through without any fix: {reason}")
         self.project = project if project.observation is not None else project.with_observation(self.before)
         self.draws_anew: bool | None = None
         self._reports: dict[frozenset[Key], tuple[Report, Observation]] = {}
@@ -119,13 +122,14 @@ class _Prover:
         with copy_of(project.root) as copy:
             if report is not None:
                 write_changes(copy, report.changes)
-            return rehearsed(_in_copy(self.command, project.root, copy), _folder_in(project.root, copy))
+            seen = rehearsed(_in_copy(self.command, project.root, copy), copy, _folder_in(project.root))
+            return replace(seen, command=self.command)
 
 
-def _folder_in(root: Path, copy: Path) -> Path:
-    """Where the command runs: the folder of the copy that stands for the current one, else its top."""
+def _folder_in(root: Path) -> str:
+    """Where the command runs: in the current folder, where that is a part of the project, else at its top."""
     here = Path.cwd().resolve()
-    return copy / here.relative_to(root) if here.is_relative_to(root) else copy
+    return str(here.relative_to(root)) if here.is_relative_to(root) else "."
 
 
 def _in_copy(command: Sequence[str], root: Path, copy: Path) -> list[str]:

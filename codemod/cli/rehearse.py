@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..model import UsageError
+from .output import FOUND
 
 if TYPE_CHECKING:
     from ...probes.rehearsal.record import Record
@@ -33,6 +34,7 @@ class Format(str, Enum):
 
     TEXT = "text"
     JSON = "json"
+    SARIF = "sarif"
 
 
 def rehearse(
@@ -54,6 +56,16 @@ def rehearse(
     no_write: Annotated[
         bool, typer.Option("--no-write", help="Do not let the program write checkpoints into the project.")
     ] = False,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Compute everything in float64 as well, and say what 16 bits lose.")
+    ] = False,
+    shadow_modules: Annotated[
+        list[str] | None, typer.Option(help="Compare only modules with such paths (`*.layers.0.*`).", metavar="PATTERN")
+    ] = None,
+    shadow_page: Annotated[
+        Path | None, typer.Option(help="Write the shadow's picture per layer to this HTML file.", metavar="FILE")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only say how it ended.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what the program printed.")] = False,
 ) -> None:
     """Run your own command for a few steps with the dtype rules of the GPU it is for. It executes your code.
@@ -61,8 +73,10 @@ def rehearse(
     Exit code 0: nothing raised, 1: something would raise, 2: bad usage, 3: the program died of something else.
     """
     from ...probes.rehearsal.running import Rehearsal
+    from .shadowed import page_of
 
     _check_writable(save)
+    _check_writable(shadow_page)
     request = Rehearsal(
         command,
         Path.cwd(),
@@ -71,11 +85,14 @@ def rehearse(
         time_limit=time_limit,
         memory_limit=int(memory_limit * (1 << 30)),
         no_write=no_write,
+        shadow=tuple(shadow_modules or ["*"]) if shadow or shadow_modules or shadow_page else (),
     )
     record, run = _rehearsed(request)
     if save is not None:
         save.write_text(record.dump(), "utf-8")
-    raise typer.Exit(_shown(record, run, output_format, verbose))
+    if shadow_page is not None:
+        shadow_page.write_text(page_of(record), "utf-8")
+    raise typer.Exit(_shown(record, run, None if quiet else output_format, verbose))
 
 
 def _check_writable(file: Path | None) -> None:
@@ -99,20 +116,23 @@ def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
     return record_of(request, done, version_text()), done
 
 
-def _shown(record: Record, run: Run, output_format: Format, verbose: bool) -> int:
-    from ...probes.rehearsal.verdict import DIED, closing, exit_code, failure_lines, tail
+def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
+    from ...probes.rehearsal.verdict import DIED, closing, exit_code, tail
     from ..report.printable import printable
+    from .rehearsed import report_rehearsal
+    from .shadowed import losses_told, shadow_lines
 
-    code = exit_code(record)
+    code = exit_code(record) or (FOUND if losses_told(record) else 0)
     if verbose:
         _pass_on(run)
     elif code == DIED:
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
-    if output_format is Format.JSON:
-        sys.stdout.write(record.dump())
-    else:
-        lines = [*failure_lines(record), *(f"note: {note}" for note in record.notes)]
-        print("\n".join(printable(line) for line in [*lines, closing(record, run)]), flush=True)
+    if output_format is not None:
+        report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+    if output_format in (Format.TEXT, None):
+        for line in shadow_lines(record):
+            print(printable(line))
+        print(printable(f"Rehearsed: {closing(record, run)}."), flush=True)
     return code
 
 

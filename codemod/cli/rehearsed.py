@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import Finding
+from ..observed.observed_file import parse_observation
 from ..outcome import Report
 from .commands import CheckRequest
-from .output import FOUND, for_machines, show_lines, view_of, write_bytes
+from .output import for_machines, show_lines, view_of, write_bytes
 from .request import Opened, open_request, options_of
 
 if TYPE_CHECKING:
@@ -21,31 +22,37 @@ if TYPE_CHECKING:
 
 UNEXPLAINED = "PF901"
 MAX_LOSSES = 8
+OF_REPORT = ("diagnostics", "skipped", "failed_rules", "summary")
+"""What JSON has of the report of `check`, beside the record."""
 
 
 def report_rehearsal(
-    observed: Path,
+    record: str,
     *,
     root: Path,
     output_format: str = "text",
     output: Path | None = None,
-    verbose: bool = False,
     quiet: bool = False,
     color: bool | None = None,
-) -> int:
-    """Write the report of a saved record; the exit code: 1 where something failed, else 0. Raises UsageError."""
-    opened = open_request(CheckRequest([root], observed=observed))
-    observation = opened.project.observation
-    assert observation is not None, "a record was read"
+) -> None:
+    """Write the report of a record, as text, JSON or SARIF. Raises UsageError for one that cannot be read."""
+    observation = parse_observation(record, "the record")
+    opened = _opened(root, observation)
     report = _of_failures(opened, observation)
     if output_format == "text":
-        view = view_of(opened.project, quiet, verbose, False)
-        show_lines(_lines(report, observation, view, verbose=verbose), output, color)
+        view = view_of(opened.project, quiet, False, False)
+        show_lines(_lines(report, observation, view), output, color)
     else:
         text = for_machines(output_format, report, opened.project)
-        text = _with_rehearsal(text, observation) if output_format == "json" else text
+        text = _with_findings(record, text) if output_format == "json" else text
         write_bytes(text.encode("utf-8", "backslashreplace"), output)
-    return FOUND if observation.failures else 0
+
+
+def _opened(root: Path, observation: Observation) -> Opened:
+    """The project, with mistakes looked for in the files that ran."""
+    ran = [root / path for path in observation.files if (root / path).is_file()]
+    opened = open_request(CheckRequest(ran or [root], project=root))
+    return replace(opened, project=opened.project.with_observation(observation))
 
 
 def _of_failures(opened: Opened, observation: Observation) -> Report:
@@ -53,7 +60,8 @@ def _of_failures(opened: Opened, observation: Observation) -> Report:
     from .. import engine
     from ..rehearsed import is_told, seen_failures
 
-    report = opened.completed(engine.check(opened.project, opened.rules, opened.target, options_of(opened)))
+    rules = opened.rules if observation.failures else []
+    report = opened.completed(engine.check(opened.project, rules, opened.target, options_of(opened)))
     found = seen_failures(opened.project, report.findings)
     others = [each for each in observation.failures if not any(is_told(finding, each) for finding in found)]
     findings = tuple(sorted((*found, *map(_untold, others)), key=lambda each: (each.path, each.span, each.code)))
@@ -66,30 +74,13 @@ def _untold(failure: Failure) -> Finding:
     return Finding(UNEXPLAINED, "observed-failure", f"this fails in the rehearsal: {text}", failure.path, failure.span)
 
 
-def _with_rehearsal(text: str, observation: Observation) -> str:
-    return json.dumps({**json.loads(text), "rehearsal": _as_data(observation)}, indent=2) + "\n"
+def _with_findings(record: str, text: str) -> str:
+    """The record, and the findings as `check` writes them."""
+    report = json.loads(text)
+    return json.dumps({**json.loads(record), **{key: report[key] for key in OF_REPORT}}, indent=2) + "\n"
 
 
-def _as_data(observation: Observation) -> dict[str, object]:
-    training = observation.training
-    return {
-        "version": 1,
-        "command": [*observation.command],
-        "torch": observation.torch,
-        "device": {"profile": observation.device, "simulated": observation.simulated},
-        "steps": observation.steps,
-        "ended": observation.ended,
-        "failures": len(observation.failures),
-        "losses": [*training.losses],
-        "parameter_dtypes": {**training.parameter_dtypes},
-        "gradient_dtypes": {**training.gradient_dtypes},
-        "optimizer_state_dtypes": {**training.optimizer_state_dtypes},
-        "skipped_steps": training.skipped_steps,
-        "notes": [*observation.notes],
-    }
-
-
-def _lines(report: Report, observation: Observation, view: View, *, verbose: bool) -> Iterator[OutputLine]:
+def _lines(report: Report, observation: Observation, view: View) -> Iterator[OutputLine]:
     from ..report.printable import printable
     from ..report.tally import in_order
     from ..report.text import finding_lines
@@ -98,17 +89,12 @@ def _lines(report: Report, observation: Observation, view: View, *, verbose: boo
         yield from finding_lines(finding, view)
     for line in _closing(observation):
         yield ((printable(line), "text"),)
-    for note in observation.notes if verbose else ():
+    for note in observation.notes:
         yield ((printable(f"  note: {note}"), "note"),)
 
 
 def _closing(observation: Observation) -> Iterator[str]:
     training = observation.training
-    where = f"{'a simulated ' if observation.simulated else ''}{observation.device or 'device'}"
-    steps = f"{observation.steps} optimizer step{'s' if observation.steps != 1 else ''}"
-    number = len(observation.failures)
-    failed = f"{number} place{'s' if number != 1 else ''} failed" if number else "nothing failed"
-    yield f"Rehearsed {observation.name} on {where}: {steps}, {failed}."
     if training.losses:
         shown = ", ".join("not finite" if each is None else f"{each:.6g}" for each in training.losses[:MAX_LOSSES])
         dtypes = f" ({', '.join(training.loss_dtypes)})" if training.loss_dtypes else ""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,15 +16,22 @@ if TYPE_CHECKING:
     from ..observed.observation import Observation
 
 
-def rehearsed(command: Sequence[str], folder: Path) -> Observation:
-    """What ``precfix rehearse`` sees of a command in a folder; raises UsageError where it cannot be rehearsed."""
+IN_FOLDER = 'cd "$1" && shift && exec "$@"'
+
+
+def rehearsed(command: Sequence[str], root: Path, below: str = ".") -> Observation:
+    """What ``precfix rehearse`` sees of a command in the folder ``below`` the root of a project.
+
+    Raises UsageError where it cannot be rehearsed.
+    """
+    from ..observed.comparing import DIED
     from ..observed.observed_file import load_observation
 
     with tempfile.TemporaryDirectory(prefix="precfix-observed-") as scratch:
         saved = Path(scratch) / "observed.json"
         done = subprocess.run(
-            [*_precfix(), "rehearse", "--save", str(saved), "--", *command],
-            cwd=folder,
+            [*_precfix(), "rehearse", "--quiet", "--save", str(saved), "--", *_starting(command, below)],
+            cwd=root,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -32,7 +40,16 @@ def rehearsed(command: Sequence[str], folder: Path) -> Observation:
         if not saved.is_file():
             said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise UsageError(f"the command cannot be rehearsed: {said.removeprefix('precfix: ')}")
-        return load_observation(saved)
+        observation = replace(load_observation(saved), command=tuple(command))
+        if observation.ended not in DIED:
+            return observation
+        closing = done.stdout.strip().splitlines()[-1:]
+        return replace(observation, error=closing[0] if closing else observation.error)
+
+
+def _starting(command: Sequence[str], below: str) -> list[str]:
+    """The command, begun in its folder: files are named from the root, which the rehearsal takes for the project."""
+    return [*command] if below == "." else ["sh", "-c", IN_FOLDER, "sh", below, *command]
 
 
 def _precfix() -> list[str]:

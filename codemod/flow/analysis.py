@@ -13,7 +13,7 @@ from ..source.project import Project
 from ..torch.dtypes import HALVES
 from . import statements
 from .circles import Circles
-from .classes import ProjectClass, constructed, is_torch_module, set_outside_constructors, weights_atom
+from .classes import ProjectClass, constructed, is_set_outside_constructor, is_torch_module, weights_atom
 from .contexts import decorated
 from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
@@ -230,8 +230,9 @@ class FlowAnalysis:
         target = self.method(found, "__init__")
         names = self.function(target.module, target.node).names if target is not None else {}
         known = constructed(self, found, names)
-        changed = self.project.memo(set_outside_constructors, found.module).get(found.scope, ())
-        return {name: value for name, value in known.items() if name not in changed}
+        return {
+            name: value for name, value in known.items() if not is_set_outside_constructor(self.project, found, name)
+        }
 
     # --- calls of the project's own functions -------------------------------------------------------------------------
 

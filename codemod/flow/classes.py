@@ -168,9 +168,17 @@ def registered_buffer(value: Value, own: Atom) -> Value:
     return value.with_atoms((own,)) if floating and len(floating) == len(value.atoms) else value
 
 
-def set_outside_constructors(project: Project, module: ModuleNames) -> dict[Scope, set[str]]:
-    """For each class of a file, the attributes that another method than the constructor gives a value as well."""
-    found: dict[Scope, set[str]] = {}
+def is_set_outside_constructor(project: Project, found: ProjectClass, name: str) -> bool:
+    """Whether another method of a class than its constructor gives an attribute a value as well."""
+    setters = project.memo(_set_outside_constructors, found.module).get((found.scope, name), ())
+    return any(not is_idle_setter(project, found.module, found.scope, *setter) for setter in setters)
+
+
+def _set_outside_constructors(
+    _project: Project, module: ModuleNames
+) -> dict[tuple[Scope, str], list[tuple[ast.AST, ast.AST]]]:
+    """For each class of a file and attribute, the methods that give it a value, constructors aside, and where."""
+    found: dict[tuple[Scope, str], list[tuple[ast.AST, ast.AST]]] = {}
     stores = module.attribute_stores.items()
     changed: list[tuple[str, ast.AST]] = [
         (name, statement) for name, each in stores for receiver, _, statement in each if receiver == ["self"]
@@ -183,8 +191,7 @@ def set_outside_constructors(project: Project, module: ModuleNames) -> dict[Scop
         made = holder.function.node
         if holder.enclosing_class is None or (isinstance(made, FunctionNode) and made.name == "__init__"):
             continue
-        if not is_idle_setter(project, module, holder.enclosing_class, made, node):
-            found.setdefault(holder.enclosing_class, set()).add(name)
+        found.setdefault((holder.enclosing_class, name), []).append((made, node))
     return found
 
 

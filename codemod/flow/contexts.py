@@ -14,6 +14,8 @@ from .lattice import Atom, Made, Role, Source
 OWN_METHODS = ("autocast", "autocast_smart_context_manager", "compute_loss_context_manager", "forward_context")
 """Methods of trainers (accelerate, fabric, transformers, Lightning plugins) that open a region."""
 MAYBE_WORDS = ("autocast", "amp", "precision")
+UNDECORATED = AutocastState(Autocasting.MAYBE)
+"""What a function begins in whose callers decide."""
 
 
 def autocasts_by_node(project: Project, module: ModuleNames) -> dict[ast.AST, Autocast]:
@@ -97,4 +99,4 @@ def decorated(project: Project, module: ModuleNames, function: ast.FunctionDef |
     for decorator in function.decorator_list:
         if decorator in index:
             return opened(project, index[decorator])
-    return AutocastState(Autocasting.MAYBE)
+    return UNDECORATED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..observed.observation import Failure
 from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
+from ..source.child_fields import within
 from ..source.project import Project
 from .lattice import Atom, Made, Role, Source, Value, join
 
@@ -278,8 +279,20 @@ class Frame:
 
 def speaks_of_precision(test: ast.expr) -> bool:
     """Whether a condition asks for the precision itself, as others like it elsewhere may do."""
-    text = ast.unparse(test).lower()
-    return any(word in text for word in PRECISION_TESTS)
+    return any(word in text for text in _texts(test) for word in PRECISION_TESTS)
+
+
+def _texts(node: ast.expr) -> Iterator[str]:
+    """The names and strings of an expression, in lower case."""
+    for item in within(node):
+        if isinstance(item, ast.Name):
+            yield item.id.lower()
+        elif isinstance(item, ast.Attribute):
+            yield item.attr.lower()
+        elif isinstance(item, ast.Constant):
+            yield repr(item.value).lower() if isinstance(item.value, str | bytes) else ""
+        elif isinstance(item, ast.keyword | ast.arg):
+            yield (item.arg or "").lower()
 
 
 def joined_names(branches: Iterable[dict[str, Value]]) -> dict[str, Value]:

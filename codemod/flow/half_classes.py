@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from ..model import Place
 from ..purpose.files import purpose_of
@@ -16,7 +17,7 @@ from ..python.creations import creations_of
 from ..python.functions import class_of
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
-from ..torch.dtypes import HALVES
+from ..torch.dtypes import HALVES, Dtype
 from ..torch.half_models import is_applied, stays_cast
 from ..torch.weights import cast_dtype
 from .analysis import FlowAnalysis, flow_of
@@ -28,6 +29,7 @@ WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
 REGION_MAKERS = ("Accelerator", "Trainer", "Fabric", "initialize", "Seq2SeqTrainer", "SFTTrainer")
 """What may open an autocast region around the model (accelerate, Lightning, transformers, DeepSpeed and apex)."""
+T = TypeVar("T")
 MAX_PARTS = 400
 """Classes of one model that are looked into; the models of transformers have about thirty."""
 
@@ -45,6 +47,21 @@ def _weights_in_half(project: Project) -> dict[str, Place]:
     return {analysis.own_weights(item).symbol: place for item, place in found.items()}
 
 
+def dtypes_in_half(project: Project) -> Mapping[str, Dtype]:
+    """The dtype that the same weights have, by their symbols."""
+    return project.fact(_dtypes_in_half)
+
+
+def _dtypes_in_half(project: Project) -> dict[str, Dtype]:
+    analysis = flow_of(project)
+    found: dict[ProjectClass, Dtype] = {}
+    for module, call, owner in certain_casts(project):
+        dtype = cast_dtype(project, module, call)
+        if dtype is not None:
+            _add_parts(analysis, owner, dtype, found)
+    return {analysis.own_weights(item).symbol: dtype for item, dtype in found.items()}
+
+
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
     """The casts of whole models to 16 bits after which nothing in their function gives them another dtype."""
     for document in project.python_documents(WORDS):
@@ -60,8 +77,9 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        is_cast = isinstance(call.func, ast.Attribute) and cast_dtype(project, module, call) in HALVES
-        if isinstance(call.func, ast.Attribute) and is_cast and is_applied(module, call):
+        if not isinstance(call.func, ast.Attribute) or not is_applied(module, call):
+            continue
+        if cast_dtype(project, module, call) in HALVES:
             made = creations_of(project, module, call.func.value)
             classes = [class_of(project, item.module, item.call.func) for item in made]
             known = {ProjectClass(*item) for item in classes if item is not None}
@@ -69,7 +87,7 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
                 yield call, known.pop()
 
 
-def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: Place, found: dict[ProjectClass, Place]) -> None:
+def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: T, found: dict[ProjectClass, T]) -> None:
     """A class and those of its submodules: all that its constructor names, for it may choose among them."""
     waiting = [owner]
     while waiting and len(found) < MAX_PARTS:

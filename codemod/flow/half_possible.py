@@ -79,13 +79,13 @@ def _possible(project: Project) -> _Possible:
 
 
 def _roots(project: Project, module: ModuleNames, found: _Possible) -> Iterator[ProjectClass]:
-    for node in module.nodes:
-        if isinstance(node, ast.ClassDef) and _is_loaded_by_a_library(module, node):
+    for node in module.of_type(ast.ClassDef):
+        if _is_loaded_by_a_library(module, node):
             yield ProjectClass(module, module.scopes[node])
-        elif isinstance(node, ast.Call):
-            for receiver, is_module in _cast_objects(project, module, node):
-                yield from _classes_of(project, module, receiver, is_module, found)
-            yield from _made_in_a_dtype(project, module, node)
+    for call in module.of_type(ast.Call):
+        for receiver, is_module in _cast_objects(project, module, call):
+            yield from _classes_of(project, module, receiver, is_module, found)
+        yield from _made_in_a_dtype(project, module, call)
 
 
 def _is_loaded_by_a_library(module: ModuleNames, node: ast.ClassDef) -> bool:
@@ -159,7 +159,7 @@ def _classes_of(
         if item is not None:
             yield from _class_of_creation(project, item, is_module, found, depth)
     if None in made and is_module and depth == 0:
-        yield from _known_to(project, module, handed_in=True)
+        yield from project.memo(_known_to, (module, True))
 
 
 def _class_of_creation(
@@ -173,7 +173,7 @@ def _class_of_creation(
     elif is_module and _is_chosen_by_name(made):
         found.everything = True
     elif is_module and made.module.qualified(made.call.func) is None:
-        yield from _known_to(project, made.module, handed_in=False)
+        yield from project.memo(_known_to, (made.module, False))
 
 
 def _is_chosen_by_name(made: Creation) -> bool:
@@ -193,10 +193,17 @@ def _handed_models(project: Project, made: Creation, found: _Possible, depth: in
             yield from _classes_of(project, made.module, argument, False, found, depth + 1)
 
 
-def _known_to(project: Project, module: ModuleNames, *, handed_in: bool) -> Iterator[ProjectClass]:
-    """Every model class that a file defines or imports, also through others; and those of the files that import it."""
+def _known_to(project: Project, asked: tuple[ModuleNames, bool]) -> tuple[ProjectClass, ...]:
+    """Every model class that a file defines or imports, also through others; where objects are handed in to it, those
+    of the files that import it as well."""
+    module, handed_in = asked
     starts: Iterable[ModuleNames] = (module, *importers_of(project, module)) if handed_in else (module,)
-    for other in reached_from(project, starts, MAX_FILES):
-        for scope in other.scopes.values():
-            if isinstance(scope.node, ast.ClassDef) and is_torch_module(project, ProjectClass(other, scope)):
-                yield ProjectClass(other, scope)
+    return tuple(item for other in reached_from(project, starts, MAX_FILES) for item in project.memo(_models_in, other))
+
+
+def _models_in(project: Project, module: ModuleNames) -> tuple[ProjectClass, ...]:
+    """The model classes that a file defines."""
+    scopes = (scope for scope in module.scopes.values() if isinstance(scope.node, ast.ClassDef))
+    return tuple(
+        ProjectClass(module, scope) for scope in scopes if is_torch_module(project, ProjectClass(module, scope))
+    )

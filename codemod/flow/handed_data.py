@@ -18,7 +18,7 @@ from .ways import Way, in_way, ways_into
 
 def meetings_of_data(project: Project, module: ModuleNames) -> Iterator[Meeting]:
     """Where a batch meets the weights of a model, both known only from the calls that lead there."""
-    if not weights_can_be_half(project):
+    if not weights_can_be_half(project) or not project.fact(_has_loaders):
         return
     nodes: list[ast.AST] = [call for name in MODEL_PARAMETERS for call in module.calls_by_name.get(name, [])]
     for function in in_order(holders(module, nodes)):
@@ -27,6 +27,11 @@ def meetings_of_data(project: Project, module: ModuleNames) -> Iterator[Meeting]
                 if _has_half_model(way):
                     met = in_way(project, module, function, way).record.meetings
                     yield from (item for item in met if _is_of_data(item))
+
+
+def _has_loaders(project: Project) -> bool:
+    """Whether any file makes a loader: only what one gives is data of a dtype that is known."""
+    return bool(project.python_paths(("dataloader",), ("DataLoader",)))
 
 
 def _has_half_model(way: Way) -> bool:

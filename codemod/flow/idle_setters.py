@@ -23,12 +23,17 @@ def is_idle_setter(project: Project, module: ModuleNames, owner: Scope, method: 
     given = isinstance(statement.value, ast.Name) and statement.value.id in {item.arg for item in parameters_of(method)}
     if not given and not _is_plain_module(project, module, owner):
         return False
-    return not project.memo(_is_mentioned, method.name)
+    here = module.document.text
+    return not any(word in here for word in _mentions(method.name)) and not project.memo(_is_mentioned, method.name)
 
 
 def _is_mentioned(project: Project, name: str) -> bool:
+    return bool(project.python_paths(_mentions(name)))
+
+
+def _mentions(name: str) -> tuple[str, ...]:
     """``model.reset_head``, or its name as a text."""
-    return any(True for _ in project.python_paths((f".{name}", f'"{name}"', f"'{name}'")))
+    return (f".{name}", f'"{name}"', f"'{name}'")
 
 
 def _is_plain_module(project: Project, module: ModuleNames, owner: Scope, hops: int = 0) -> bool:

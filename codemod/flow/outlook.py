@@ -21,6 +21,7 @@ from .frame import Autocasting
 from .lattice import Kind
 from .outlook_state import BATCH, MODULE, WIDE, Names, Outlook, Sources
 from .outlook_values import OWNERS, add, bind, element_of, value_of
+from .parameters import annotation_of
 
 DEFINITIONS = ("import", "function", "class")
 
@@ -125,8 +126,9 @@ def _unlike_models(function: FunctionNode | None) -> frozenset[str]:
     """The parameters that the flow takes for no model."""
     found = []
     for item in parameters_of(function) if function is not None else ():
-        annotation = ast.unparse(item.annotation) if item.annotation is not None else ""
-        if item.arg not in MODEL_PARAMETERS and "Module" not in annotation and item.arg not in MODEL_NAMES:
+        if item.arg in MODEL_PARAMETERS or item.arg in MODEL_NAMES:
+            continue
+        if "Module" not in annotation_of(item):
             found.append(item.arg)
     return frozenset(found)
 
@@ -203,6 +205,8 @@ def _branches(seen: Outlook, bodies: Sequence[Sequence[ast.stmt]]) -> None:
 def _either(branches: Sequence[Names]) -> Names:
     result = dict(branches[0])
     for names in branches[1:]:
+        if names == result:
+            continue
         for name, held in names.items():
             result[name] = result.get(name, 0) | held
     return result

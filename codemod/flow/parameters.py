@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..python.names import FunctionNode, ModuleNames
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..source.project import Project
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import MODEL_PARAMETERS
@@ -26,7 +26,7 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
     if owner is not None and positional and positional[0] is parameter and name in ("self", "cls"):
         own = frame.own_weights
         return Value(Kind.MODULE, (own,) if own is not None else (), detail=owner)
-    annotation = ast.unparse(parameter.annotation) if parameter.annotation is not None else ""
+    annotation = annotation_of(parameter)
     if name.endswith("dtype") or "dtype" in annotation:
         expression = ast.Name(name, ast.Load())
         source = frame.source(parameter, f"{name} is given to {function.name}")
@@ -45,6 +45,15 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
         model = LibraryModel(name, parameter=parameter_symbol(function, name))
         return Value(Kind.MODULE, (), detail=model, label=name)
     return Value(label=parameter_symbol(function, name))
+
+
+def annotation_of(parameter: ast.arg) -> str:
+    """The source text of a parameter's annotation; empty without one."""
+    node = parameter.annotation
+    if node is None:
+        return ""
+    chain = attribute_chain(node)
+    return ".".join(chain) if chain is not None else ast.unparse(node)
 
 
 def parameter_symbol(function: FunctionNode, name: str) -> str:

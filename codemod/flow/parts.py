@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from ..python.functions import called_function, class_of
-from ..python.names import FunctionNode, ModuleNames
+from ..python.names import Binding, FunctionNode, ModuleNames
+from ..source.child_fields import within
 from ..source.project import Project
 from .classes import ProjectClass, is_torch_module
 
@@ -23,36 +25,76 @@ def _parts_of(project: Project, owner: ProjectClass) -> tuple[ProjectClass, ...]
     if not isinstance(node, ast.ClassDef):
         return ()
     found = dict.fromkeys(classes_named(project, module, node))
-    for helper, place in _helpers(project, module, node, MAX_HOPS).items():
+    for helper, place in _helpers(project, module, node).items():
         found.update(dict.fromkeys(classes_named(project, place, helper)))
     found.pop(owner, None)
     return tuple(item for item in found if is_torch_module(project, item))
 
 
-def _helpers(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> dict[FunctionNode, ModuleNames]:
-    """The project's plain functions that code calls, and that these call."""
+def _helpers(project: Project, module: ModuleNames, node: ast.AST) -> dict[FunctionNode, ModuleNames]:
+    """The project's plain functions that code calls, and those that these call, the nearest first."""
     found: dict[FunctionNode, ModuleNames] = {}
-    for call in (item for item in ast.walk(node) if isinstance(item, ast.Call)):
-        target = called_function(project, module, call) if isinstance(call.func, ast.Name) else None
-        if target is None or target.node.name == "__init__" or target.node in found:
-            continue
-        found[target.node] = target.module
-        if hops > 1:
-            found |= _helpers(project, target.module, target.node, hops - 1)
+    callers: list[tuple[ModuleNames, ast.AST]] = [(module, node)]
+    for _ in range(MAX_HOPS):
+        called = [item for caller in callers for item in project.memo(_called_in, caller)]
+        callers = [(place, helper) for place, helper in called if helper not in found]
+        found.update({helper: place for place, helper in called})
     return found
 
 
-def classes_named(project: Project, module: ModuleNames, node: ast.AST, inside: bool = True) -> list[ProjectClass]:
+def _called_in(project: Project, asked: tuple[ModuleNames, ast.AST]) -> tuple[tuple[ModuleNames, FunctionNode], ...]:
+    """The project's plain functions that are called in a function or class."""
+    module, node = asked
+    calls = (item for item in within(node) if isinstance(item, ast.Call) and isinstance(item.func, ast.Name))
+    found = (called_function(project, module, call) for call in calls)
+    targets = (item for item in found if item is not None and item.node.name != "__init__")
+    return tuple(dict.fromkeys((item.module, item.node) for item in targets))
+
+
+def classes_named(project: Project, module: ModuleNames, node: ast.AST) -> tuple[ProjectClass, ...]:
     """The classes of the project that are read in ``node``, or in the tables of the file that are read there."""
-    found = []
-    for item in ast.walk(node):
+    return project.memo(_classes_named, (module, node))
+
+
+def _classes_named(project: Project, asked: tuple[ModuleNames, ast.AST]) -> tuple[ProjectClass, ...]:
+    module, node = asked
+    can_be_class, tables = project.memo(_names_of_classes, module)
+    found: dict[ProjectClass, None] = {}
+    for item in _reads(node):
+        root = _root(item)
+        known = class_of(project, module, item) if root in can_be_class or module.star_imports else None
+        if known is not None:
+            found[ProjectClass(*known)] = None
+        elif isinstance(item, ast.Name) and root in tables:
+            named = (class_of(project, module, each) for table in tables[root] for each in _reads(table))
+            found.update({ProjectClass(*each): None for each in named if each is not None})
+    return tuple(found)
+
+
+def _names_of_classes(_project: Project, module: ModuleNames) -> tuple[frozenset[str], dict[str, list[ast.Dict]]]:
+    """The names that stand for a class, or what holds one, somewhere in a file, and its tables by their name."""
+    bindings = [item for scope in module.scopes.values() for group in scope.bindings.values() for item in group]
+    can_be_class = frozenset(item.name for item in bindings if item.kind == "class" or _is_of_project(item))
+    tables: dict[str, list[ast.Dict]] = {}
+    for name, group in module.module_scope.bindings.items():
+        held = [item.value for item in group if isinstance(item.value, ast.Dict)]
+        if held:
+            tables[name] = held
+    return can_be_class, tables
+
+
+def _is_of_project(binding: Binding) -> bool:
+    return binding.kind == "import" and (binding.qualified or "").partition(".")[0] != "torch"
+
+
+def _reads(node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
+    for item in within(node):
         if isinstance(item, ast.Name | ast.Attribute) and isinstance(item.ctx, ast.Load):
-            known = class_of(project, module, item)
-            if known is not None:
-                found.append(ProjectClass(*known))
-            elif inside and isinstance(item, ast.Name):
-                tables = [binding.value for binding in module.module_scope.bindings.get(item.id, ())]
-                for table in tables:
-                    if isinstance(table, ast.Dict):
-                        found += classes_named(project, module, table, inside=False)
-    return found
+            yield item
+
+
+def _root(node: ast.expr) -> str:
+    """The name that a chain of attributes begins with; empty for anything else."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

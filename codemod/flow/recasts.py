@@ -151,16 +151,25 @@ def uncast(node: ast.expr) -> ast.expr:
 
 def replaced(frame: Frame, target: ast.expr, source: ast.expr) -> None:
     """``model.head = ...`` puts something else in the place of a part, unless it is the part itself, cast."""
-    text = ast.unparse(target)
-    if ast.unparse(uncast(source)) == text:
+    if _is_same(uncast(source), target):
         return
     base = held(frame, target.value) if isinstance(target, ast.Attribute | ast.Subscript) else UNKNOWN_VALUE
     if base.kind is Kind.MODULE and (
         not isinstance(base.detail, ProjectClass) or frame.analysis.is_module(base.detail)
     ):
         forget(frame, target)
-    else:
+    elif frame.touched:
+        text = ast.unparse(target)
         frame.touched -= {other for other in frame.touched if _is_inside(other, text)}
+
+
+def _is_same(node: ast.expr, other: ast.expr) -> bool:
+    """Whether two expressions are written alike; most are told apart by a look at their ends."""
+    if isinstance(node, ast.Attribute) and isinstance(other, ast.Attribute):
+        return node.attr == other.attr and _is_same(node.value, other.value)
+    if isinstance(node, ast.Name) or isinstance(other, ast.Name):
+        return isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id
+    return node.__class__ is other.__class__ and ast.unparse(node) == ast.unparse(other)
 
 
 def forget_given(frame: Frame, given: Iterable[tuple[ast.expr, Value]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
@@ -39,7 +40,7 @@ Holder = FunctionNode | None
 """A function; None: the statements of a module."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Search:
     analysis: FlowAnalysis
     modules: tuple[ModuleNames, ...]
@@ -47,6 +48,11 @@ class _Search:
     roots: dict[ModuleNames, set[Holder]] = field(default_factory=dict)
     givers: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
+
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """The last names of all calls."""
+        return frozenset(name for module in self.modules for name in module.calls_by_name)
 
     def sources(self) -> Sources:
         return Sources(frozenset(self.givers), frozenset(self.attributes))
@@ -250,9 +256,7 @@ def _is_made_wide(value: Value) -> bool:
 
 def _called_as(search: _Search, module: ModuleNames, function: FunctionNode) -> list[str]:
     """The names by which others call a function whose result is worth to follow."""
-    names = [
-        name for name in _names_of_calls(module, function) if any(name in each.calls_by_name for each in search.modules)
-    ]
+    names = [name for name in _names_of_calls(module, function) if name in search.called]
     if not names:
         return []
     makers = (Made.FACTORY, Made.CAST, Made.MODULE)

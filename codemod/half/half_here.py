@@ -45,8 +45,11 @@ class Half:
         return "" if self.certain else self.seen or f"as soon as autocast computes in {names}"
 
 
-def half_here(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
-    """The 16-bit types that the tensor ``node`` can have where it stands; None when none is certain to be possible."""
+def half_here(project: Project, module: ModuleNames, node: ast.expr, *, despite_casts: bool = False) -> Half | None:
+    """The 16-bit types that the tensor ``node`` can have where it stands; None when none is certain to be possible.
+
+    ``despite_casts``: also where an operand was cast to float32, which autocast undoes.
+    """
     if _is_told_apart(project, module, node):
         return None
     value = flow_of(project).value_at(module, node, ASSUMED)
@@ -56,7 +59,7 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr) -> Half | N
     if all(atom.dtype in HALVES and atom.made is not Made.AUTOCAST for atom in atoms):
         dtypes = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
         return Half(dtypes, True, atom_places(project, atoms))
-    if all(_is_lowered(atom) for atom in atoms) and not _is_raised(project, module, node, atoms):
+    if all(_is_lowered(atom) for atom in atoms) and (despite_casts or not _is_raised(project, module, node, atoms)):
         return _under_autocast(project, module, node, atoms)
     return None
 

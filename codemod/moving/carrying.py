@@ -52,7 +52,14 @@ def move(
         held = {**failing, **held}
         report = migrate(project, rules, target, replace(options, decide=_refusing(held, options)))
         judged = verdicts(project, report, known, options)
-    return replace(report, moves=tuple(_row(each, target, held) for each in judged))
+    rows = ((each, _row(each, target, held)) for each in judged)
+    return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
+
+
+def _is_listed(each: Verdict, row: RunMove) -> bool:
+    """Whether the table names it: a run, or another file in which the move changes or finds something."""
+    touched = bool(each.applied or each.left) and row.state is not MoveState.APART
+    return each.pair.is_run or touched or row.state is MoveState.WITHDRAWN
 
 
 def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model import Finding
 from ..outcome import RunEntry, RunReport
+from ..trainers.reading.auditing import Ledger
 
 UNKNOWN = "unknown"
 
@@ -17,6 +18,8 @@ class Pair:
 
     before: RunReport
     after: RunReport | None
+    is_run: bool
+    """Whether it is seen to be started; else it is a file that no run reaches."""
     rows: range
     """The rows of its file that are its own: of a script with several launch lines those up to the next one."""
 
@@ -45,9 +48,10 @@ class Pair:
         return row in self.rows if path == self.before.path else path in self.paths
 
 
-def pairs_of(before: Sequence[RunReport], after: Sequence[RunReport]) -> list[Pair]:
+def pairs_of(before: Ledger, after: Ledger) -> list[Pair]:
     """Every run with its twin: the run that is as manieth in the same file, or has the same title there."""
     mine, theirs = _by_path(before), _by_path(after)
+    started = set(before.runs)
     found = []
     for path, runs in mine.items():
         others = theirs.get(path, [])
@@ -56,7 +60,7 @@ def pairs_of(before: Sequence[RunReport], after: Sequence[RunReport]) -> list[Pa
             same = [other for other in others if other.title == run.title]
             if len(others) == len(runs):
                 same = [others[number]]
-            found.append(Pair(run, same[0] if same else None, _rows(run, rows)))
+            found.append(Pair(run, same[0] if same else None, run in started, _rows(run, rows)))
     return found
 
 
@@ -66,8 +70,8 @@ def _rows(run: RunReport, starts: Sequence[int]) -> range:
     return range(first, min(after, default=10**9))
 
 
-def _by_path(runs: Iterable[RunReport]) -> dict[str, list[RunReport]]:
+def _by_path(ledger: Ledger) -> dict[str, list[RunReport]]:
     found: dict[str, list[RunReport]] = {}
-    for run in runs:
+    for run in sorted((*ledger.runs, *ledger.elsewhere), key=lambda run: (run.path, run.row)):
         found.setdefault(run.path, []).append(run)
     return found

@@ -16,7 +16,8 @@ from ..source.project import Project
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
-from ..trainers.reading.runs import runs_of
+from ..trainers.reading.runs import all_runs_of
+from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import BY_HAND
 from .pairs import UNKNOWN, Pair, pairs_of
 
@@ -51,7 +52,8 @@ def verdicts(project: Project, report: Report, rules: Sequence[Rule], options: O
     new = Counter(_likeness(item) for item in _contradictions(after, report.remaining, report, rules))
     new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
-    runs = pairs_of(ledger_of(project).runs, ledger_of(after).runs if after is not project else ledger_of(project).runs)
+    stated = ledger_of(project)
+    runs = pairs_of(stated, ledger_of(after) if after is not project else stated)
     return [_judged(project, pair, report, raised, options) for pair in runs]
 
 
@@ -113,7 +115,7 @@ def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
     if was_moved and target.regime == FP32 and all(item.condition for item in said):
         return True  # regions that a switch opens: that it is off now is what was written
     # A region in plain code is called mixed whatever its weights are.
-    return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) == {TORCH}
+    return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}
 
 
 def _off_target(run: RunReport, target: Target) -> Iterator[Place]:
@@ -145,17 +147,29 @@ def _likeness(finding: Finding) -> tuple[str, str]:
 
 
 def _is_apart(project: Project, run: RunReport) -> bool:
-    """Whether a run trains nothing: by its path, its code, or because no file that it executes trains."""
+    """Whether a run trains nothing: by its path, its code, as no file that it executes trains; or on a CPU."""
     purpose = purpose_of(run.path)
     if purpose.is_foreign or (run.path.endswith(".py") and only_infers(project, run.path)):
         return True
     modules = project.fact(_modules_by_run).get((run.path, run.row, run.title), ())
+    if (run.path, run.row, run.title) in project.fact(_on_cpu):
+        return True
     is_told = any(entry.declaration.framework != TORCH and not entry.link.startswith(IMPORTED) for entry in run.entries)
     return bool(modules) and not is_told and project.fact(_training_paths).isdisjoint(modules)
 
 
 def _modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
-    return {(run.place.path, run.place.span.row, run.title): run.modules for run in runs_of(project)}
+    return {(run.place.path, run.place.span.row, run.title): run.modules for run in all_runs_of(project)}
+
+
+def _on_cpu(project: Project) -> frozenset[tuple[str, int, str]]:
+    """The runs whose trainers all compute on a CPU."""
+    found = set()
+    for run in all_runs_of(project):
+        leading = [member.scope for member in run.members if any(item.key.means for item in member.scope.settings)]
+        if leading and all(computes_on_cpu(project, scope) for scope in leading):
+            found.add((run.place.path, run.place.span.row, run.title))
+    return frozenset(found)
 
 
 def _training_paths(project: Project) -> frozenset[str]:

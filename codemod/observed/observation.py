@@ -121,6 +121,8 @@ class Observation:
     """User file -> SHA-256 of its bytes."""
     steps: int = 0
     ended: str = ""
+    error: str = ""
+    """What the program died of, where that was no failure of a dtype."""
     values: tuple[SeenValue, ...] = ()
     failures: tuple[Failure, ...] = ()
     training: TrainingSeen = field(default_factory=TrainingSeen)

@@ -75,6 +75,7 @@ def _observation(read: JsonObject) -> Observation:
         files={_path(name): files.object(name).text("sha256") for name in list(files.rest)},
         steps=read.integer("steps") or 0,
         ended=read.text("ended"),
+        error=read.text("error")[:MAX_TEXT],
         values=tuple(_value(each) for each in _bounded(read, "values", MAX_ENTRIES)),
         failures=tuple(_failure(each) for each in _bounded(read, "failures", MAX_FAILURES)),
         training=_training(read.object("training")),

@@ -73,10 +73,13 @@ def reached(project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> 
 
 def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[ModuleNames, ast.AST]]:
     module, part = asked
+    can_be_global = project.memo(_global_names, module)
     found: list[tuple[ModuleNames, ast.AST]] = []
     seen: set[tuple[str, ...]] = set()
     for node in within(part):
         if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        if not module.star_imports and _root(node) not in can_be_global:
             continue
         chain = tuple(attribute_chain(node) or ())
         if not chain or chain in seen:
@@ -86,6 +89,18 @@ def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[Mo
         if outer or module.star_imports:
             found += _defined(project, module, node, outer)
     return found
+
+
+def _global_names(_project: Project, module: ModuleNames) -> frozenset[str]:
+    """The names that something binds for which `_may_be_global` holds."""
+    bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
+    return frozenset(item.name for item in bindings if _may_be_global(item, module))
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _may_be_global(binding: Binding, module: ModuleNames) -> bool:

@@ -19,7 +19,7 @@ WORDS = {
     MoveState.WITHDRAWN: ("left: its edits were withdrawn", "bad"),
     MoveState.PARTLY: ("moved in part", "bad"),
     MoveState.UNSTATED: ("states nothing", "note"),
-    MoveState.APART: ("stays: it does not train", "note"),
+    MoveState.APART: ("stays: no training, or on a CPU", "note"),
 }
 
 
@@ -69,7 +69,7 @@ def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
         (sum(each.state is MoveState.MOVED for each in moves), "moved"),
         (sum(each.state is MoveState.THERE for each in moves), "as before"),
         (sum(each.state is MoveState.UNSTATED for each in moves), "that state nothing"),
-        (sum(each.state is MoveState.APART for each in moves), "not for training"),
+        (sum(each.state is MoveState.APART for each in moves), "without training or on a CPU"),
     ]
     parts = ", ".join(f"{number} {word}" for number, word in counts if number)
     runs = f"{len(moves)} run{'s' * (len(moves) != 1)}"

@@ -64,7 +64,9 @@ def _why(comparison: Comparison) -> str:
         step = comparison.apart[0] - 1
         one, other = comparison.before.training.losses[step], comparison.after.training.losses[step]
         return f"with it the loss of step {step + 1} is {_number(other)} instead of {_number(one)}"
-    return f"with it the run ends after {comparison.after.steps} steps ({comparison.after.ended})"
+    died = comparison.after.error or comparison.after.ended
+    steps = comparison.after.steps
+    return f"with it the run ends after {steps} step{'s' if steps != 1 else ''}: {died}"
 
 
 def _number(value: float | None) -> str:
@@ -73,6 +75,8 @@ def _number(value: float | None) -> str:
 
 def _closing(comparison: Comparison) -> str:
     before, after = len(raising(comparison.before)), len(raising(comparison.after))
+    if comparison.still_raises and not after:
+        return f"The result does not get through: {comparison.after.error or comparison.after.ended}"
     if comparison.still_raises:
         return f"The result still raises: {after} of {max(before, after)} places are left."
     return "Nothing raises after the fixes." if before else "Nothing raised before the fixes, and nothing after them."

@@ -13,24 +13,9 @@ from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS, SAME_WEIGHTS
 from .dtype_values import constants_of
 from .dtypes import FP16, Dtype
-from .parameter_loops import changes_items
+from .weight_changes import may_change_back
 from .weights import cast_dtype
 
-CHANGES_BACK = (
-    "float32",
-    "fp32",
-    "cast_training_params",
-    "get_peft_model",
-    "prepare_model_for_kbit_training",
-    "prepare_model_for_int8_training",
-    "add_adapter",
-    "inject_adapter_in_model",
-    "load_adapter",
-    "set_adapter",
-    "requires_grad_",
-    "upcast",
-)
-"""Calls after which the trainable parameters may be float32 after all, or others than the model's own."""
 APPLYING = ("forward", "generate", "encode", "decode", "sample")
 """Methods that compute with a model's weights."""
 
@@ -86,17 +71,27 @@ def _model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
 
 
 def half_cast(
-    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, dtype: Dtype = FP16
+    project: Project,
+    module: ModuleNames,
+    model: ast.expr,
+    before: ast.Call,
+    dtype: Dtype = FP16,
+    *,
+    in_place_after: bool = False,
 ) -> ast.Call | None:
-    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after."""
+    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after.
+
+    ``in_place_after``: a cast below counts as well, as ``model.to(dtype)`` changes the parameters that were taken.
+    """
     name, function = ast.unparse(model), function_of(module, before)
     found: ast.Call | None = None
     for statement in _statements_about(module, function, name):
         late = position(statement) > position(before)
-        cast = None if late else _casts(project, module, statement, name, dtype)
+        is_asked = not late or (in_place_after and isinstance(statement, ast.Expr))
+        cast = _casts(project, module, statement, name, dtype) if is_asked else None
         if cast is not None and not _is_certain(project, module, cast, before):
             return None
-        if cast is None and _may_change_back(statement, name):
+        if cast is None and may_change_back(statement, name):
             return None
         found = cast or found
     return found
@@ -115,7 +110,7 @@ def _statements_about(module: ModuleNames, function: ast.AST, name: str) -> list
 def stays_cast(module: ModuleNames, cast: ast.Call) -> bool:
     """Whether nothing below ``cast`` in its function gives the object (a name or attribute) another dtype."""
     later = _later_statements(module, cast)
-    return bool(later) and not any(_may_change_back(item, name) for name, items in later.items() for item in items)
+    return bool(later) and not any(may_change_back(item, name) for name, items in later.items() for item in items)
 
 
 def is_applied(module: ModuleNames, cast: ast.Call) -> bool:
@@ -134,7 +129,7 @@ def parts_cast_back(module: ModuleNames, cast: ast.Call) -> list[ast.Call]:
     for name, items in _later_statements(module, cast).items():
         for statement in items:
             part = _part_cast(statement, name)
-            if part is None and _may_change_back(statement, name):
+            if part is None and may_change_back(statement, name):
                 return []
             if part is not None and module.parents.get(statement) is module.parents.get(module.statement_of(cast)):
                 found.append(part)
@@ -203,30 +198,6 @@ def _loads(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) 
 def _is_certain(project: Project, module: ModuleNames, cast: ast.Call, before: ast.Call) -> bool:
     """Whether the cast runs whenever the optimizer is made."""
     return guard_facts(module, cast) <= guard_facts(module, before)
-
-
-def _may_change_back(statement: ast.stmt, name: str) -> bool:
-    """Whether the statement may give the model, or its parameters, another dtype or other parameters."""
-    if isinstance(statement, ast.For | ast.AsyncFor):
-        return changes_items(statement, name)
-    return any(_changes_dtype(node, name) for node in ast.walk(statement) if isinstance(node, ast.Call))
-
-
-def _changes_dtype(call: ast.Call, name: str) -> bool:
-    chain = attribute_chain(call.func)
-    last = call.func.attr if isinstance(call.func, ast.Attribute) else (chain or [""])[-1]
-    on_model = chain is not None and f"{'.'.join(chain[:-1])}.".startswith(f"{name}.")
-    if on_model and last in ("to", "type"):
-        return not _moves_only(call)
-    if on_model and last in ("float", "bfloat16", "half", "double"):
-        return True
-    given = any(name in ast.unparse(argument) for argument in call.args)
-    return (on_model or given) and any(word in last for word in CHANGES_BACK)
-
-
-def _moves_only(call: ast.Call) -> bool:
-    text = " ".join(ast.unparse(item) for item in (*call.args, *(keyword.value for keyword in call.keywords)))
-    return not any(word in text for word in ("dtype", "float", "half", "double"))
 
 
 # --- accelerate -------------------------------------------------------------------------------------------------------

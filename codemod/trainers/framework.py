@@ -185,6 +185,8 @@ class Framework:
     packages: tuple[str, ...] = ()
     """Its distributions, whose pinned versions decide spellings."""
     sources: tuple[str, ...] = ()
+    on_cpu: tuple[Condition, ...] = ()
+    """Any of these: the place computes on a CPU, and no move concerns it."""
     origin: str = field(default="", compare=False)
     """The file it was read from."""
 

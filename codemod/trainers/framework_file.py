@@ -30,7 +30,7 @@ MAX_BYTES = 200_000
 TOP_LEVEL = ("id", "title", "formats", "recognize", "keys", "contradictions", "targets")
 RECOGNITION_ENTRIES = "files unasked strong weak sections unless programs launchers calls mappings"
 KEY_ENTRIES = "role at flags env arguments launcher means yields_to choices default switch since note"
-TOP_LEVEL_EXTRAS = ("default_regime", "default_since", "packages", "sources", "notes")
+TOP_LEVEL_EXTRAS = ("default_regime", "default_since", "packages", "sources", "on_cpu", "notes")
 _COMPARED = re.compile(r"(any |all )?(\S+) (==|!=|is) (.+)")
 _LISTED = re.compile(r"(any |all )?(\S+) (not in|in) \[(.*)\]")
 _BARE = re.compile(r"(any |all )?(\S+) (present|absent|truthy|falsy)")
@@ -99,6 +99,7 @@ class _Reader:
             default_since=str(top.get("default_since") or ""),
             packages=self._texts(top.get("packages"), "packages"),
             sources=self._texts(top.get("sources"), "sources"),
+            on_cpu=self._conditions(top.get("on_cpu"), "on_cpu"),
             origin=self._origin,
         )
         self._check_names(framework, names)
@@ -240,6 +241,8 @@ class _Reader:
                 self._check_condition(condition, names, f"contradictions.{item.id}")
             for _, actions in item.patches:
                 self._check_actions(actions, names, f"contradictions.{item.id}")
+        for condition in framework.on_cpu:
+            self._check_condition(condition, names, "on_cpu")
         for target, actions in framework.targets:
             self._check_actions(actions, names, f"targets.{target}")
 

@@ -30,10 +30,13 @@ class Record:
     steps: int = 0
     ended: str = "exit"
     error: str = ""
+    died: dict[str, Json] | None = None
+    """The exception that ended the program, whatever it is of."""
     values: list[dict[str, Json]] = field(default_factory=list)
     modules: list[dict[str, Json]] = field(default_factory=list)
     failures: list[dict[str, Json]] = field(default_factory=list)
     training: dict[str, Json] = field(default_factory=dict)
+    shadow: dict[str, Json] | None = None
     notes: list[str] = field(default_factory=list)
 
     def dump(self) -> str:
@@ -64,7 +67,10 @@ class _Making:
             ended=run.ended or _ended(self.answers, run.status),
             error=next((str(each["error"]) for each in self.answers if each.get("error")), ""),
             training=dict(first.get("training", {})),
+            shadow=first.get("shadow"),
         )
+        died = next((each["died"] for each in self.answers if each.get("died")), None)
+        self.record.died = self._located(died) if died else None
         self.record.values = self._values()
         self.record.modules = self._modules()
         self.record.failures = self._failures()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .memory import used_by_group
 from .simulated import SIMULATED
@@ -37,6 +38,8 @@ class Rehearsal:
     memory_limit: int = 0
     """Bytes; 0 is no limit."""
     no_write: bool = False
+    shadow: tuple[str, ...] = ()
+    """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
     watch: Callable[[str], None] = lambda text: None
 
 
@@ -72,7 +75,7 @@ def run(rehearsal: Rehearsal) -> Run:
             )
             ended = _wait(process, rehearsal, began)
         return Run(
-            _answers(answers),
+            answers_in(answers),
             process.returncode,
             ended,
             (scratch / "out").read_bytes(),
@@ -90,9 +93,10 @@ def _scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str, str]:
+def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
+    """What each process of the command is asked, as data."""
     device = SIMULATED[rehearsal.profile]
-    settings = {
+    return {
         "root": str(rehearsal.root),
         "answers": str(answers),
         "device": {
@@ -108,9 +112,13 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
         },
         "steps": rehearsal.steps,
         "no_write": rehearsal.no_write,
+        "shadow": list(rehearsal.shadow),
     }
+
+
+def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str, str]:
     file = scratch / "settings.json"
-    file.write_text(json.dumps(settings), "utf-8")
+    file.write_text(json.dumps(settings_for(rehearsal, answers)), "utf-8")
     paths = [str(INJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     own = str(Path(sys.executable).parent)
     return {
@@ -157,7 +165,8 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
-def _answers(folder: Path) -> list[Mapping[str, object]]:
+def answers_in(folder: Path) -> list[Mapping[str, object]]:
+    """What the processes wrote; one that died while writing has left nothing."""
     found = []
     for file in sorted(folder.glob("*.json"), key=lambda path: int(path.stem)):
         try:

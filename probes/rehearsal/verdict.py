@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .record import Record
 from .running import Run
@@ -20,42 +19,11 @@ _LIMITS = {
 
 def exit_code(record: Record) -> int:
     """0: nothing raised; 1: something would; 3: the program did not get to its steps for another reason."""
-    if record.failures or _training(record, "first_nonfinite"):
+    if record.failures:
         return RAISED
     if record.ended in ("error", "interrupted") or (record.ended in ("time", "memory") and record.steps == 0):
         return DIED
     return NOTHING
-
-
-def _training(record: Record, key: str) -> Any:
-    return record.training.get(key)
-
-
-def failure_lines(record: Record) -> Iterator[str]:
-    """Each failure with what stands behind it."""
-    for failure in record.failures:
-        yield f"{_where(failure)}: {failure['error_type']}: {failure['error']}{_said(failure)}"
-        for operand in failure["operands"]:
-            shape = ", ".join(str(size) for size in operand["shape"])
-            yield f"    {operand['dtype']} ({shape}) on {operand['device']}"
-            for step in operand["born"]:
-                yield f"        {step['filename']}:{step['row']}:{step['column']}: {step['message']}"
-
-
-def _where(failure: Mapping[str, Any]) -> str:
-    at = failure["location"]
-    return f"{failure['filename']}:{at['row']}:{at['column']}" if at else "outside of the project's files"
-
-
-def _said(failure: Mapping[str, Any]) -> str:
-    parts = [f"in the {failure['phase']} pass" if failure["phase"] in ("forward", "backward") else failure["phase"]]
-    if failure["module"]:
-        parts.append(f"module {failure['module']}")
-    if failure["autocast"]["enabled"]:
-        parts.append(f"autocast to {failure['autocast']['dtype']}")
-    if failure["assumed"]:
-        parts.append("assuming that what is above was cast away")
-    return f" ({', '.join(parts)})"
 
 
 def closing(record: Record, run: Run) -> str:
@@ -75,6 +43,8 @@ def closing(record: Record, run: Run) -> str:
 
 
 def _last_line(run: Run) -> str:
+    if run.status == -9:
+        return "it was killed, as happens where memory runs out"
     if run.status < 0:
         return f"signal {-run.status} ended it"
     return next(iter(reversed(tail(run.errors))), "") or f"exit code {run.status}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from .judging import Verdict, findings_in, judged, laid_out
 from .loading import load_libraries
 from .models import MODELS
+from .observing import Observed, observed
 from .operators import OPERATORS, SCRIPT_OPERATORS, Mutant, mutants, script_mutants
 from .programs import REGIMES, Program, program
 from .running import Ran, run
@@ -23,10 +24,12 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=4, help="how many are drawn for each program")
     parser.add_argument("--only", default="", help="programs whose name holds this")
     parser.add_argument("--regime", choices=REGIMES, action="append")
+    parser.add_argument("--observe", action="store_true", help="rehearse what torch refuses, and migrate --observed")
     parser.add_argument("-v", "--verbose", action="store_true")
     arguments = parser.parse_args()
     available = load_libraries()
     verdicts: list[Verdict] = []
+    rehearsed: list[Observed] = []
     alarms: Counter[str] = Counter()
     running = 0
     for current in _programs(available, arguments.only, arguments.regime or list(REGIMES)):
@@ -39,10 +42,13 @@ def main() -> int:
         running += 1
         for mutant in _drawn(current, ran, arguments.seed, arguments.mutants):
             verdicts.append(judged(current, mutant))
+            if arguments.observe and verdicts[-1].ran.refused:
+                rehearsed.append(observed(current, verdicts[-1]))
+                print(_seen_line(rehearsed[-1]), file=sys.stderr, flush=True)
             if arguments.verbose and verdicts[-1].ran.refused:
                 print(_line(verdicts[-1]), flush=True)
         print(f"{current.name}: {len(verdicts)} mutants so far", file=sys.stderr, flush=True)
-    print("\n".join(tables(verdicts, running, alarms)))
+    print("\n".join([*tables(verdicts, running, alarms), *(seen_table(rehearsed) if arguments.observe else [])]))
     return 0
 
 
@@ -91,6 +97,32 @@ def tables(verdicts: Sequence[Verdict], running: int, alarms: Counter[str]) -> l
     ]
     alarmed = ", ".join(f"{code} {count}" for code, count in sorted(alarms.items())) or "none"
     return [*lines, f"{running} programs as they are; findings there: {alarmed}."]
+
+
+def seen_table(rehearsed: Sequence[Observed]) -> list[str]:
+    """What rehearsals add, as Markdown."""
+    lines = [
+        "",
+        "| | refused | reported by the rehearsal | repaired with it | by safe fixes |",
+        "|---|---|---|---|---|",
+    ]
+    groups = {name: [item for item in rehearsed if item.verdict.program.endswith(f", {name}")] for name in REGIMES}
+    for name, items in {**groups, "all": rehearsed}.items():
+        counts = (
+            len(items),
+            sum(item.reported for item in items),
+            sum(item.repaired for item in items),
+            sum(item.repaired_safely for item in items),
+        )
+        lines.append(f"| {name} | " + " | ".join(map(str, counts)) + " |")
+    return lines
+
+
+def _seen_line(item: Observed) -> str:
+    verdict = item.verdict
+    fixed = "safe" if item.repaired_safely else "unsafe" if item.repaired else f"no: {item.error[:100]}"
+    place = f"{verdict.ran.path}:{verdict.ran.row}"
+    return f"{verdict.program} | {verdict.mutant.operator} | {place} | reported: {item.reported} | repaired: {fixed}"
 
 
 def _count(items: Sequence[Verdict], name: str) -> int:

@@ -69,6 +69,15 @@ def _repaired(program: Program, options: list[str]) -> Ran:
         return run(folder)
 
 
+def fixed_by(program: Program, options: list[str], record: str) -> Ran:
+    """How a program runs after ``migrate --observed`` with what a rehearsal of it saw."""
+    with laid_out(program) as folder:
+        saved = folder.parent / "observed.json"
+        saved.write_text(record, encoding="utf-8")
+        forked(lambda: _precfix(folder, ["migrate", str(folder), "--isolated", "--observed", str(saved), *options]))
+        return run(folder)
+
+
 def _precfix(folder: Path, arguments: list[str]) -> str:
     """The standard output of a run of the command line inside this process, which has nothing else to do."""
     from precfix.codemod.cli.app import app

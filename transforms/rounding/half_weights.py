@@ -32,12 +32,17 @@ class HalfWeights:
     """What makes them so."""
 
 
-def half_weights(project: Project, module: ModuleNames, model: ast.expr, before: ast.Call) -> HalfWeights | None:
-    """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit."""
+def half_weights(
+    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, *, later: bool = False
+) -> HalfWeights | None:
+    """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit.
+
+    ``later``: also those that it gets further down, for who only takes references to them.
+    """
     if attribute_chain(model) is None:
         return None
     for dtype in HALVES:
-        cast = half_cast(project, module, model, before, dtype)
+        cast = half_cast(project, module, model, before, dtype, in_place_after=later)
         if cast is not None:
             return _known(module, model, dtype, module, cast)
     return _made_elsewhere(project, module, model, before)
@@ -117,7 +122,8 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
     """What a selection of parameters is taken from: ``filter(f, x)``, ``[p for p in x]``, ``{"params": x}``, a name."""
     if isinstance(node, ast.Call):
         name = (attribute_chain(node.func) or [""])[-1]
-        return node.args[-1:] if name in SELECTING and node.args and not node.keywords else None
+        taken = node.args if name == "chain" else node.args[-1:]
+        return taken if name in SELECTING and taken and not node.keywords else None
     if isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
         return [node.generators[0].iter]
     if isinstance(node, ast.Dict):

@@ -57,6 +57,8 @@ def _filter(literal: Sequence[str], variable: Sequence[str]) -> Callable[[str], 
 
 
 def _is_key(word: str, text: str) -> bool:
+    if word not in text:
+        return False
     return f'"{word}"' in text or f"'{word}'" in text or any(f"{before}{word}=" in text for before in "( \n,")
 
 

@@ -17,6 +17,7 @@ from ...purpose.training import only_infers, only_launches_inference
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import by_machine
+from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import reader_is_known
 from ..reading.links import sources
@@ -117,8 +118,15 @@ def _all_moves(project: Project, target: str) -> Iterator[tuple[Scope, Move]]:
                 yield scope, move
 
 
+def computes_on_cpu(project: Project, scope: Scope) -> bool:
+    """Whether the table says that a place computes on a CPU, which a move leaves as it is."""
+    return any(holds(project, scope, condition) is True for condition in scope.framework.on_cpu)
+
+
 def _is_idle(project: Project, scope: Scope) -> bool:
-    """Whether a call or a command line serves no training."""
+    """Whether a place serves no training, or none on an accelerator."""
+    if computes_on_cpu(project, scope):
+        return True
     if scope.kind == "call":
         return only_infers(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)

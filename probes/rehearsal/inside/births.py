@@ -14,7 +14,7 @@ LONGEST = 8
 class Birth:
     """One step: at ``place`` an ``operation`` gave a tensor of this dtype. ``parent`` is the operand it has it from."""
 
-    __slots__ = ("depth", "dtype", "on_device", "operation", "origin", "parent", "place")
+    __slots__ = ("depth", "dtype", "is_bad", "on_device", "operation", "origin", "parent", "place")
 
     def __init__(
         self, place: Place | None, operation: str, dtype: str, on_device: bool, parent: Birth | None = None
@@ -22,6 +22,7 @@ class Birth:
         self.place, self.operation, self.dtype, self.on_device = place, operation, dtype, on_device
         self.origin: Birth = parent.origin if parent is not None else self
         self.depth = 0
+        self.is_bad = False
         self.parent: Birth | None = None
         if parent is not None:
             near = parent if parent.depth < LONGEST else parent.origin

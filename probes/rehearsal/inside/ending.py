@@ -11,7 +11,8 @@ from typing import Any
 
 from .recorder import place_of
 
-_OF_DTYPES = ("dtype", "scalar type", "BFloat16", "Half", "without overflow", "c10::", "same type", "FP16")
+_OF_DTYPES = ("dtype", "scalar type", "BFloat16", "Half", "without overflow", "c10::", "same type", "FP16", "autocast")
+_OF_AMP = ("torch/amp/", "torch/cuda/amp/", "torch/cpu/amp/")
 
 
 class Ending:
@@ -57,10 +58,16 @@ class Ending:
 
     def _record(self, kind: type[BaseException], error: Exception, trace: Any) -> None:
         session = self.session
-        place = None
+        place, inner = None, ""
         for frame, _ in traceback.walk_tb(trace):
+            inner = frame.f_code.co_filename.replace(os.sep, "/")
             if session.places.file_of(frame.f_code.co_filename):
                 place = session.places.of(frame)
-        session.recorder.state["error_place"] = place_of(place)
-        if place is not None and any(word in str(error) for word in _OF_DTYPES):
+        session.recorder.state["died"] = {
+            "error_type": kind.__name__,
+            "error": str(error)[:2000],
+            "place": place_of(place),
+        }
+        of_precision = any(word in str(error) for word in _OF_DTYPES) or any(part in inner for part in _OF_AMP)
+        if place is not None and of_precision:
             session.failures.record("other", error, kind.__name__, [], place)

@@ -83,7 +83,7 @@ class Failures:
             "place": place_of(place),
             "phase": self.phase(),
             "step": session.step,
-            "operands": [self._operand(each, frame) for each in operands[:8]],
+            "operands": [self.operand(each, frame) for each in operands[:8]],
             "module": session.module_path(sys._getframe(1)),
             "module_class": class_of(session.module_running(sys._getframe(1))),
             "autocast": session.autocast(),
@@ -93,7 +93,18 @@ class Failures:
             self.assumed = True
             session.flush()
 
-    def _operand(self, tensor: Any, frame: Any) -> Any:
+    def nonfinite(self, entry: dict[str, Any], place: Any, phase: str) -> None:
+        """The training has gone wrong without an exception."""
+        session = self.session
+        known = {"kind": "nonfinite", "error_type": "", "place": place_of(place), "phase": phase, "step": session.step}
+        whole = {**known, **entry, "assumed": self.assumed}
+        if session.recorder.training["first_nonfinite"] is None:
+            session.recorder.training["first_nonfinite"] = {**whole, "count": 1}
+        session.recorder.failure(("nonfinite",), whole)
+        session.flush()
+
+    def operand(self, tensor: Any, frame: Any = None) -> Any:
+        """A tensor as data."""
         birth = self.session.births.of(tensor)
         known = {"dtype": dtype_name(tensor.dtype), "shape": [int(size) for size in tensor.shape]}
         known |= {"role": role_of(self.torch, tensor), "names": names_of(tensor, frame)}

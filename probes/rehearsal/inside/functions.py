@@ -126,7 +126,10 @@ class Functions:
             result = func(*args, **kwargs)
         except self.session.failures.errors as error:
             result = self.session.failures.passed_over(func, args, kwargs, operands, error)
-        self.noted(func, operands, result, on_device)
+        try:
+            self.noted(func, operands, result, on_device)
+        except Exception as error:  # whatever goes wrong in looking, the program goes on
+            self.recorder.note(f"precfix could not look at {func}: {type(error).__name__}: {error}")
         return result
 
     def _on_cpu(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, bool | None]:
@@ -156,12 +159,14 @@ class Functions:
         if on_device is None:
             on_device = any(birth is not None and birth.on_device for birth in known)
         name = getattr(func, "__name__", "") or str(func)
-        for each in tensors_in(self.tensor, result, 16):
+        results = tensors_in(self.tensor, result, 16)
+        for each in results:
             if any(each is operand for operand in operands):
                 continue
             dtype = dtype_name(each.dtype)
             parent = next((birth for birth in known if birth is not None and birth.dtype == dtype), None)
             births.note(each, Birth(place, name, dtype, on_device, parent))
+        self.session.finite.look(name, operands, results, place)
         if frame is not None and _calls_directly(frame):
             self._observed(func, place, operands, result, on_device)
         if self.session.backward is not None:

@@ -11,9 +11,11 @@ from typing import Any
 from . import dispatch, functions
 from .backward import Backward
 from .births import Births
+from .checkpoints import Checkpoints
 from .devices import Devices
 from .ending import Ending
 from .failures import Failures
+from .finite import Finite
 from .modules import Modules
 from .places import Places
 from .recorder import Recorder
@@ -49,16 +51,25 @@ class Session:
         self.tensor_devices = TensorDevices(self.functions)
         self.modules = Modules(self)
         self.ending = Ending(self)
+        self.finite = Finite(self)
+        self.checkpoints = Checkpoints(self)
+        self._shadow: Any = None
         self._dispatch = dispatch.Dispatch(self)
 
     def start(self) -> None:
         """From here on everything that the program asks of torch is seen."""
-        if self.settings.on.simulated:
-            from .simulation import simulate
+        from .simulation import keep_fast_path, simulate
 
+        if self.settings.on.simulated:
             simulate(self)
-        for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending):
+        keep_fast_path(self.torch)
+        for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending, self.checkpoints):
             part.install()
+        if self.settings.shadow:
+            from .shadow.shadow import Shadow
+
+            self._shadow = Shadow(self.places, tuple(self.settings.shadow))
+            self._shadow.__enter__()
         self.enter_thread()
 
     def function_mode(self) -> Any:
@@ -80,6 +91,9 @@ class Session:
 
     def module_path(self, frame: FrameType | None) -> str:
         return self.modules.path(frame)
+
+    def module_path_here(self) -> str:
+        return self.modules.path(sys._getframe(1))
 
     def module_running(self, frame: FrameType | None) -> Any:
         """The innermost module that runs; None where none does."""
@@ -106,12 +120,6 @@ class Session:
         finally:
             self.ignoring_gaps = False
 
-    def nonfinite(self, sentence: str) -> None:
-        if self.recorder.training["first_nonfinite"] is None:
-            place = self.places.here(1)
-            entry = {"kind": "nonfinite", "error": sentence, "step": self.step, "place": list(place) if place else None}
-            self.recorder.training["first_nonfinite"] = entry
-
     def check_enough(self, evaluating: bool = False) -> None:
         """Called where a next step would begin."""
         if not self.enough:
@@ -126,6 +134,8 @@ class Session:
 
     def flush(self) -> None:
         self.modules.collect()
+        if self._shadow is not None:
+            self.recorder.state["shadow"] = self._shadow.findings().as_json()
         try:
             self.recorder.write()
         except OSError as error:

@@ -128,7 +128,6 @@ def _general(session: Any, torch: Any, device: Device) -> None:
     _generators(session, torch)
     _loading(session, torch)
     _contexts(session, torch)
-    _fast_path(torch)
     _compile(session, torch)
     real = torch.nn.Parameter.__new__
 
@@ -208,7 +207,7 @@ def _contexts(session: Any, torch: Any) -> None:
     context.__torch_function__ = function
 
 
-def _fast_path(torch: Any) -> None:
+def keep_fast_path(torch: Any) -> None:
     """The fast path of ``nn.TransformerEncoder`` is not taken where a mode is on; ours is to change nothing."""
     torch.overrides.has_torch_function = lambda arguments: any(
         type(each) is not torch.Tensor

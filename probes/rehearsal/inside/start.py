@@ -17,10 +17,10 @@ SESSION: list[Any] = []
 def begin(file: str) -> None:
     """Called by ``sitecustomize`` before the program's first line."""
     settings = Settings(**json.loads(Path(file).read_text("utf-8")))
-    after_import("torch", lambda torch: _start(torch, settings))
+    after_import("torch", lambda torch: start(torch, settings))
 
 
-def _start(module: Any, settings: Settings) -> None:
+def start(module: Any, settings: Settings) -> None:
 
     importlib.import_module("torch.utils._device")  # torch itself only imports it when it needs it
     from .session import Session

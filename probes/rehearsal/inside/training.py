@@ -68,7 +68,7 @@ class Training:
         if dtype not in self.seen["loss_dtypes"]:
             self.seen["loss_dtypes"].append(dtype)
         if not math.isfinite(loss):
-            self.session.nonfinite("the loss is not finite")
+            self.session.finite.mattered("the loss is not finite", "forward")
 
     def _before(self, optimizer: Any) -> None:
         self.session.check_enough()
@@ -81,7 +81,13 @@ class Training:
         states = (value for state in optimizer.state.values() if isinstance(state, dict) for value in state.values())
         tensors = [each for each in states if isinstance(each, self.torch.Tensor) and each.dim() > 0]
         self.seen["optimizer_state_dtypes"] = _counted(tensors)
+        self._look_at_weights(optimizer)
         self._stepped(optimizer)
+
+    def _look_at_weights(self, optimizer: Any) -> None:
+        weights = [each for group in optimizer.param_groups for each in group["params"]]
+        if not all(self.session.finite.is_finite(each) for each in weights):
+            self.session.finite.mattered("weights are not finite after the optimizer step", "optimizer")
 
     def _skipped(self, scaler: Any, optimizer: Any) -> None:
         self._scaler(scaler)
@@ -101,6 +107,7 @@ class Training:
         wanted = self.session.settings.steps
         if wanted and (min(self.steps.values()) >= wanted or self.session.step >= 4 * wanted):
             self.session.enough = True
+        self.session.finite.step_done()
         self.session.flush()
 
 

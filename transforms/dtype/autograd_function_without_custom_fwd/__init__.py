@@ -118,19 +118,20 @@ def _not_carried(project: Project, function: CustomFunction) -> Iterator[Finding
     wrong = backward is not None and backward.kind == FORWARD and backward.cast_inputs is None and backward.understood
     if (backward is not None and not wrong) or compares_dtypes(function.node):
         return
+    if _clash(project, function, only_bf16=True) is None:
+        return  # to find what runs it costs more
     runs = runs_around(project, function.module.document.path)
     if function.forward_amp is None and (wrong or not runs):
         return
-    clash = _clash(project, function, runs)
+    clash = _clash(project, function, bool(runs) and all(run.dtypes == {BF16} for run in runs))
     if clash is None or not is_applied_under_autocast(project, function):
         return
     yield _lost(project, function, clash, runs)
 
 
-def _clash(project: Project, function: CustomFunction, runs: tuple[Run, ...]) -> Product | None:
+def _clash(project: Project, function: CustomFunction, only_bf16: bool) -> Product | None:
     """The first product of backward whose operands have two dtypes after a forward pass under autocast."""
     passes = passes_of(project, function)
-    only_bf16 = bool(runs) and all(run.dtypes == {BF16} for run in runs)
     for product in passes.backward.record.products.values() if passes is not None else ():
         tensors = [*product.operands, *([product.target] if product.target is not None else [])]
         pairs = [(mine, theirs) for index, (_, mine) in enumerate(tensors) for _, theirs in tensors[index + 1 :]]

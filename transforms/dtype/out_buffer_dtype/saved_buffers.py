@@ -43,8 +43,15 @@ def in_backward(project: Project, function: CustomFunction) -> Iterator[Mismatch
     """Every such product of one Function."""
     if not any(isinstance(node, ast.Call) and _may_write(node) for node in ast.walk(function.backward)):
         return
+    found = list(_mismatches(project, function))
+    if found and _can_run_under_autocast(project, function):
+        yield from found
+
+
+def _mismatches(project: Project, function: CustomFunction) -> Iterator[Mismatch]:
+    """The same, whether or not anything runs the Function under autocast."""
     passes = passes_of(project, function)
-    if passes is None or not _can_run_under_autocast(project, function):
+    if passes is None:
         return
     seen: set[ast.AST] = set()
     mixed: list[Mismatch] = []

@@ -14,13 +14,14 @@ from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
 from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, FP32, HALVES, Constant, Dtype, as_dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, as_dtype
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
+from .loss_scaling import UNSCALED, is_left_unscaled
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
@@ -53,6 +54,12 @@ def moves(project: Project) -> Iterator[Move]:
 
 
 def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
+    unscaled = wanted == FP16 and region.values != {wanted} and is_left_unscaled(project, region)
+    for move in _half_moves(project, region, wanted):
+        yield move.only_reported(UNSCALED) if unscaled and move.edits else move
+
+
+def _half_moves(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
     if region.values == {wanted}:
         return
     knobs = [knob for knob in region.knobs if knob.literal(wanted) is not None]

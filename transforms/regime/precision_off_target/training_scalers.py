@@ -11,11 +11,13 @@ from ....codemod.purpose.regions import regions_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts
+from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import FP16, FP32
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
+from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.writing.moves import Move
 
 
@@ -57,6 +59,8 @@ def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     """``GradScaler(enabled=False)`` around a float16 step, as a move to bfloat16 or float32 leaves it."""
     node = scaler.enabled_node
     values = {value for region in regions_of(project, scaler) for value in region.values}
+    if node is not None and not isinstance(node, ast.Constant) and values == {FP16}:
+        yield from _off_elsewhere(project, scaler, node)
     if not scaler.switched_off or scaler.kind != "direct" or values != {FP16} or not isinstance(node, ast.Constant):
         return
     document = scaler.module.document
@@ -66,3 +70,16 @@ def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     message = "this GradScaler is switched off while the training step computes in float16; the target is fp16-mixed"
     effect = "switch it on: gradients below 6e-8 survive, steps with inf or NaN gradients are skipped"
     yield Move(document.path, document.span(scaler.call), message, effect, (operation,))
+
+
+def _off_elsewhere(project: Project, scaler: Scaler, node: ast.expr) -> Iterator[Move]:
+    """``GradScaler(enabled=args.fp16)`` where everything that is known to set the switch leaves it off."""
+    values = constants_of(project, scaler.module, node)
+    given = {source.value for source in sources(project, scaler.module, node)}
+    if (values and values <= {False}) or (given and given <= {False, None}):
+        document = scaler.module.document
+        message = (
+            f"{ast.unparse(node)} leaves this GradScaler switched off while the training step computes in float16; "
+            "the target is fp16-mixed: switch it on where that is decided"
+        )
+        yield Move(document.path, document.span(scaler.call), message)

@@ -1,4 +1,4 @@
-"""Loops over the parameters or parts of a model: whether they may change what they go through."""
+"""Statements that may give a model, or its parameters, another dtype: casts, adapters, loops over its parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ from collections.abc import Iterator
 
 from ..python.names import attribute_chain
 
+CHANGES_BACK = (
+    "float32",
+    "fp32",
+    "cast_training_params",
+    "get_peft_model",
+    "prepare_model_for_kbit_training",
+    "prepare_model_for_int8_training",
+    "add_adapter",
+    "inject_adapter_in_model",
+    "load_adapter",
+    "set_adapter",
+    "requires_grad_",
+    "upcast",
+)
+"""Calls after which the trainable parameters may be float32 after all, or others than the model's own."""
 READS = frozenset(
     (
         "numel",
@@ -29,7 +44,31 @@ READS = frozenset(
 """Methods of parameters that leave them as they are."""
 
 
-def changes_items(loop: ast.For | ast.AsyncFor, name: str) -> bool:
+def may_change_back(statement: ast.stmt, name: str) -> bool:
+    """Whether the statement may give the model, or its parameters, another dtype or other parameters."""
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        return _changes_items(statement, name)
+    return any(_changes_dtype(node, name) for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _changes_dtype(call: ast.Call, name: str) -> bool:
+    chain = attribute_chain(call.func)
+    last = call.func.attr if isinstance(call.func, ast.Attribute) else (chain or [""])[-1]
+    on_model = chain is not None and f"{'.'.join(chain[:-1])}.".startswith(f"{name}.")
+    if on_model and last in ("to", "type"):
+        return not _moves_only(call)
+    if on_model and last in ("float", "bfloat16", "half", "double"):
+        return True
+    given = any(name in ast.unparse(argument) for argument in call.args)
+    return (on_model or given) and any(word in last for word in CHANGES_BACK)
+
+
+def _moves_only(call: ast.Call) -> bool:
+    text = " ".join(ast.unparse(item) for item in (*call.args, *(keyword.value for keyword in call.keywords)))
+    return not any(word in text for word in ("dtype", "float", "half", "double"))
+
+
+def _changes_items(loop: ast.For | ast.AsyncFor, name: str) -> bool:
     """Whether a loop over something of the model ``name`` may give it another dtype, or other parameters to train."""
     items = _items_of(loop, name)
     if items is None:

@@ -32,21 +32,23 @@ steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 param
 
 Learning rates from which the weights of the usual size all move (2e-4 in bfloat16, 3e-5 in float16), or that are not
 known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters, which PEFT keeps
-in float32; optimizers that round at random or with Kahan summation; DeepSpeed, FSDP, Megatron; a model of which a
-part is cast back or frozen; code that keeps its own float32 copies.
+in float32; optimizers that round at random or with Kahan summation; DeepSpeed, FSDP, Megatron; kohya with a
+`network_module` or another optimizer; a model of which a part is cast back or frozen; code that keeps its own float32
+copies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Fix, Rule
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16, Dtype
-from .grids import share_moved
-from .half_optimizers import half_optimizers, rate_of
-from .trained_half import half_trainings
-from .updates_share import loses_updates
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import BF16, Dtype
+from ..grids import share_moved
+from ..half_optimizers import half_optimizers, rate_of
+from ..trained_half import half_trainings
+from ..updates_share import loses_updates
+from .half_settings import half_settings
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -61,6 +63,10 @@ def check(project: Project) -> Iterator[Finding]:
             message = _message(training.optimizer, "the model", training.dtype, training.rate.value)
             evidence = (training.loaded, training.rate.place)
             yield rule.at(training.module, training.call, message, evidence, _choices(training.dtype))
+    for setting in half_settings(project):
+        if loses_updates(setting.rate.value, setting.dtype):
+            message = _message(setting.optimizer, "the model", setting.dtype, setting.rate.value)
+            yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(setting.dtype))
 
 
 def _message(optimizer: str, model: str, dtype: Dtype, rate: float) -> str:

@@ -1,0 +1,143 @@
+"""What speaks for a cause: the frames of a traceback and their owners, the dtypes of its message, the log around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from .entries import Condition
+from .log import Log
+from .matching import Match
+from .tracebacks import Frame
+
+LAST_FRAMES = 4
+INSTALLED = ("site-packages/", "dist-packages/", "/lib/python", "\\lib\\", "lib/site-packages", "/conda/pkgs/")
+TORCH = ("/torch/", "torch/nn/", "torch/_", "torch/autograd/", "torch/amp/", "torch/cuda/", "torch/utils/")
+RUNNERS = ("runpy.py", "threading.py", "<frozen", "multiprocessing/", "concurrent/futures", "asyncio/", "<string>",
+           "contextlib.py", "functools.py", "importlib/")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a log says around one match."""
+
+    match: Match
+    log: Log
+
+    @cached_property
+    def frames(self) -> tuple[Frame, ...]:
+        failure = self.match.statement.failure
+        return failure.frames if failure is not None else ()
+
+    @cached_property
+    def owned(self) -> list[tuple[Frame, str]]:
+        """Each frame with its owner."""
+        return [(frame, owner_of(frame)) for frame in self.frames]
+
+    @cached_property
+    def owner(self) -> str:
+        """Whose code called torch last; torch where all frames are its own; empty without a traceback."""
+        return next((owner for _, owner in reversed(self.owned) if owner != "torch"), "torch" if self.frames else "")
+
+    @cached_property
+    def user_frame(self) -> Frame | None:
+        """The innermost frame of code that is not installed."""
+        return next((frame for frame, owner in reversed(self.owned) if owner == "user"), None)
+
+    @cached_property
+    def _context(self) -> str:
+        return f"{self.match.statement.text}\n{self.log.context}".lower()
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return [frame.posix.lower() for frame in self.frames]
+
+    def shows(self, condition: Condition) -> str:
+        """What is seen of a condition, as a phrase for people; empty for nothing."""
+        asked = getattr(self, f"_{condition.about}")
+        found: str = asked(condition.values)
+        return found
+
+    def _frames(self, values: Sequence[str]) -> str:
+        seen = next((path for path in reversed(self._paths) if any(value in path for value in values)), "")
+        return f"the traceback passes {_short(seen)}" if seen else ""
+
+    def _ends_in(self, values: Sequence[str]) -> str:
+        seen = next((path for path in reversed(self._paths[-LAST_FRAMES:]) if any(v in path for v in values)), "")
+        return f"it is raised in {_short(seen)}" if seen else ""
+
+    def _functions(self, values: Sequence[str]) -> str:
+        for frame in reversed(self.frames):
+            name = frame.function.rpartition(".")[2].lower().strip("_")
+            if any(name == value or name.startswith(f"{value}_") or name.endswith(f"_{value}") for value in values):
+                return f"the traceback passes the function {frame.function}"
+        return ""
+
+    def _code(self, values: Sequence[str]) -> str:
+        for frame in reversed(self.frames[-2 * LAST_FRAMES :]):
+            code = frame.code.lower()
+            if any(value in code for value in values):
+                return f"the line is `{frame.code[:100]}`"
+        return ""
+
+    def _says(self, values: Sequence[str]) -> str:
+        word = next((value for value in values if _stands(value, self._context)), "")
+        return f"the log says `{word}`" if word else ""
+
+    def _pair(self, values: Sequence[str]) -> str:
+        seen = {self.match.first, self.match.second}
+        return f"{' and '.join(sorted(seen))} meet" if seen == set(values) else ""
+
+    def _order(self, values: Sequence[str]) -> str:
+        if f"{self.match.first}>{self.match.second}" not in values:
+            return ""
+        entry = self.match.entry
+        named = (entry.first or "the first operand", entry.second or "the second one")
+        return f"{named[0]} is {self.match.first} and {named[1]} {self.match.second}"
+
+    def _first(self, values: Sequence[str]) -> str:
+        return self._named(self.match.first, values, self.match.entry.first or "the first operand")
+
+    def _second(self, values: Sequence[str]) -> str:
+        return self._named(self.match.second, values, self.match.entry.second or "the second operand")
+
+    @staticmethod
+    def _named(dtype: str, values: Sequence[str], role: str) -> str:
+        return f"{role} is {dtype}" if dtype in values else ""
+
+    def _owner(self, values: Sequence[str]) -> str:
+        said = {"user": "the last frame outside torch is not installed code", "torch": "all frames are torch's own"}
+        return (
+            said.get(self.owner, "the last frame outside torch is an installed library's")
+            if self.owner in values
+            else ""
+        )
+
+
+def owner_of(frame: Frame) -> str:
+    """``torch``, ``library`` (installed) or ``user`` (everything else)."""
+    path = frame.posix.lower()
+    installed = any(mark in path for mark in INSTALLED)
+    if any(mark in path for mark in RUNNERS) or (
+        any(mark in path for mark in TORCH) and (installed or "torch/nn/" in path)
+    ):
+        return "torch"
+    return "library" if installed else "user"
+
+
+def _stands(word: str, text: str) -> bool:
+    """Whether a word stands in a text: as a whole word where it is one of letters and digits alone."""
+    if not word.isalnum():
+        return word in text
+    at = text.find(word)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(word) : at + len(word) + 1]
+        if not before.isalnum() and not after.isalnum():
+            return True
+        at = text.find(word, at + 1)
+    return False
+
+
+def _short(path: str) -> str:
+    return "/".join(path.split("/")[-3:])

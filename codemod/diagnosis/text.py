@@ -1,0 +1,107 @@
+"""An answer for people, as lines in color."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..engine import documents_with
+from ..model import EditRefused
+from ..report.frame import OutputLine
+from ..report.printable import printable
+from ..report.proposal import diff_view
+from ..report.text import place
+from ..source.project import Project
+from .answer import Answer, Answers
+from .deciding import Judged
+from .project_side import Explaining
+from .told import OWNED, at_row, fault_line, message_of, sureness_of, unknown_lines, where
+
+NEARNESS = ("on a line of the traceback", "in a file of the traceback", "elsewhere in the project")
+
+
+def answer_lines(answers: Answers, project: Project | None) -> Iterator[OutputLine]:
+    """All answers, the one that matters most first."""
+    if answers.unknown is not None or not answers.known:
+        for line in unknown_lines(answers.unknown, answers):
+            yield ((line, "text"),)
+        if answers.known:
+            yield ()
+            yield (("What precfix knows of the rest of the log:", "place"),)
+            yield ()
+    for number, answer in enumerate(answers.known):
+        if number == 1:
+            yield (("The log also says:", "place"),)
+            yield ()
+        yield from _answer(answer, project, brief=number > 0)
+        yield ()
+    if answers.runs and answers.known:
+        yield (("The project's runs compute in: ", "place"), ("; ".join(map(printable, answers.runs)), "text"))
+    if answers.log.cut:
+        yield (("The log is longer than 64 MiB: its middle was not read.", "note"),)
+
+
+def _answer(answer: Answer, project: Project | None, brief: bool) -> Iterator[OutputLine]:
+    yield (message_of(answer), "bad"), (f"  ({at_row(answer)})", "note")
+    yield (f"{answer.entry.title} [{answer.entry.id}].", "place"), (f" {answer.entry.means}", "text")
+    yield from _where(answer)
+    for seen in answer.faults:
+        yield ("  Library: ", "rule"), (printable(fault_line(seen)), "text")
+    yield from _causes(answer, brief)
+    for item in answer.findings[: 1 if brief else None]:
+        yield from _finding(item, project)
+    for met in answer.met if not answer.findings else ():
+        yield ("  Seen there: ", "note"), (printable(f"{met.path}:{met.row} {met.says}"), "text")
+    if answer.entry.check and not brief:
+        yield ("  Also check: ", "note"), (answer.entry.check, "text")
+    for command in answer.commands:
+        yield ("  Next: ", "good"), (printable(command), "text")
+
+
+def _where(answer: Answer) -> Iterator[OutputLine]:
+    if answer.frame is None:
+        return
+    yield ("  Raised at: ", "note"), (where(answer.frame), "text"), (f" ({OWNED.get(answer.owner, '')})", "note")
+    if answer.located:
+        first = answer.located[0]
+        moved = ", where that line is now" if first.moved else ""
+        yield ("  In the project: ", "note"), (printable(f"{first.path}:{first.row}"), "place"), (moved, "note")
+
+
+def _causes(answer: Answer, brief: bool) -> Iterator[OutputLine]:
+    best, *others = answer.causes
+    yield ("  Cause ", "place"), (f"({sureness_of(best)}): ", "note"), (best.cause.says, "text")
+    for reason in best.reasons[:4]:
+        yield ("    because ", "note"), (printable(reason), "text")
+    yield ("  Fix: ", "place"), (best.cause.fix, "text")
+    for other in [] if brief else others:
+        yield from _other(other)
+    if answer.entry.question and others and not brief:
+        yield ("  What decides: ", "place"), (answer.entry.question, "text")
+
+
+def _other(judged: Judged) -> Iterator[OutputLine]:
+    because = f" ({'; '.join(judged.reasons[:2])})" if judged.reasons else ""
+    said = f"{sureness_of(judged)}{because}"
+    yield ("  Or ", "note"), (f"({printable(said)}): ", "note"), (f"{judged.cause.says} {judged.cause.fix}", "text")
+
+
+def _finding(item: Explaining, project: Project | None) -> Iterator[OutputLine]:
+    finding = item.finding
+    source = project.document(finding.path) if project is not None else None
+    at = place(finding.path, source, finding.span.row, finding.span.column)
+    yield ("  ", "text"), (at, "place"), (f" {finding.code} ", "rule"), (printable(finding.message), "text")
+    yield ((f"    {NEARNESS[item.nearness]}", "note"),)
+    for each in finding.evidence[:4]:
+        yield ("    = because: ", "note"), (printable(f"{each.path}:{each.span.row} {each.message}"), "text")
+    if item.fix is None or project is None:
+        yield (("    There is no automatic fix.", "note"),)
+        return
+    level = item.fix.applicability.value
+    yield ("    Fix ", "note"), (f"[{level}]", level), (printable(f" {item.fix.name}: {item.fix.message}"), "text")
+    try:
+        view = diff_view(documents_with(project, [item.fix]))
+    except EditRefused as refusal:
+        yield ((printable(f"    the fix cannot be carried out: {refusal}"), "note"),)
+        return
+    for line in view.lines:
+        yield (("    ", "text"), *line)

@@ -1,0 +1,22 @@
+"""Which line of the user's code is being run, and which instruction of it."""
+
+from __future__ import annotations
+
+import sys
+
+from ..places import Places
+from .storages import Site
+
+
+class Lines:
+    """The innermost frame of the user's code."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def here(self) -> Site | None:
+        """File, relative to the root, line and instruction; None where no frame is the user's."""
+        frame = self._places.frame(sys._getframe(1))
+        if frame is None:
+            return None
+        return self._places.file_of(frame.f_code.co_filename), frame.f_lineno, frame.f_lasti

@@ -1,0 +1,85 @@
+"""The shadow of a training program: set up around it, and what it found."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..places import Places
+from .accumulators import Accumulators
+from .lines import Lines
+from .mode import ShadowMode
+from .modules import Modules
+from .places import Findings
+from .storages import Storages, unseen
+from .watching import LineWatch
+from .weights import Weights
+
+
+class Shadow:
+    """A context in which every operation is done again in float64; ``findings`` may be asked within and after."""
+
+    def __init__(self, places: Places, modules: tuple[str, ...] = ("*",)) -> None:
+        self._storages = Storages()
+        lines = Lines(places)
+        self._watch = LineWatch(self._storages, lines)
+        self._sums = Accumulators(self._storages, lines)
+        self._mode = ShadowMode(self._storages, (self._watch, self._sums))
+        self._modules = Modules(self._storages, modules)
+        self._weights = Weights(self._storages, self._pause, self._modules.parameter_names, lines)
+        self._losses: list[tuple[float, float]] = []
+        self._stack = ExitStack()
+        self._started = 0.0
+
+    def __enter__(self) -> Shadow:
+        self._started = time.monotonic()
+        for hook in (*self._modules.entered(), *self._weights.entered()):
+            self._stack.enter_context(hook)
+        self._stack.callback(setattr, torch.autograd, "backward", torch.autograd.backward)
+        torch.autograd.backward = self._backward_of(torch.autograd.backward)
+        self._stack.enter_context(self._mode)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def findings(self) -> Findings:
+        """All that is known until now."""
+        with unseen():
+            self._sums.names = self._gradient_names()
+            found = (*self._weights.places(), *self._sums.places(), *self._watch.places(), *self._modules.places())
+        places = tuple(sorted(found, key=lambda place: place.rank))
+        restarted = tuple(sorted(self._mode.restarted.items()))
+        layers = tuple(self._modules.layers.values())
+        seconds = time.monotonic() - self._started
+        return Findings(places, layers, tuple(self._losses), self._weights.steps, restarted, seconds)
+
+    def _gradient_names(self) -> dict[int, str]:
+        names: dict[int, str] = {}
+        for weight in self._weights.weights():
+            names[self._storages.key(weight.parameter)] = weight.name
+            if weight.parameter.grad is not None:
+                names[self._storages.key(weight.parameter.grad)] = f"gradient of {weight.name}"
+        return names
+
+    def _pause(self, paused: bool) -> None:
+        self._watch.paused = self._sums.paused = paused
+
+    def _backward_of(self, backward: Any) -> Any:
+        def watched(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            site = self._weights.lines.here()
+            self._weights.backward = site[:2] if site else None
+            with unseen():
+                for loss in [tensors] if isinstance(tensors, Tensor) else tensors:
+                    if loss.numel() == 1 and self._storages.entry(loss) is not None:
+                        self._losses.append((float(loss.detach()), float(self._storages.shadow(loss))))
+            backward(tensors, *args, **kwargs)
+
+        return watched

@@ -1,0 +1,107 @@
+"""Angles of positions or timesteps are computed in 16 bits, and their sine and cosine are wrong
+
+## What goes wrong
+
+Nothing raises. Far positions look alike, and long texts, late timesteps or large images come out wrong. Absolute
+error of the cosine of position times inverse frequency (128 dimensions, base 10,000), mean / largest, measured with
+PyTorch 2.13:
+
+| positions | all in bfloat16 | only inverse frequencies in bfloat16 | all in float16 | only the table in bfloat16 |
+|---|---|---|---|---|
+| 512 | 0.037 / 1.86 | 0.017 / 0.60 | 0.004 / 0.23 | largest 0.002 |
+| 2,048 | 0.12 / 2.0 | 0.065 / 1.9 | 0.016 / 0.88 | largest 0.002 |
+| 8,192 | 0.24 / 2.0 | 0.18 / 2.0 | 0.077 / 2.0 | largest 0.002 |
+
+## Why
+
+An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
+than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
+`inv_freq` buffer that `model.to(torch.bfloat16)` converts, and `@`, `matmul` and `einsum` inside an autocast region,
+which lowers them whatever their operands are (`torch.outer` and `*` are left alone). Threads:
+EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
+
+## Fix
+
+`outer` [unsafe]: `torch.einsum("i,j->ij", t, inv_freq)` becomes `torch.outer(t, inv_freq)`, which autocast leaves in
+float32. `float32` [unsafe]: the positions are made in float32, and the finished sine and cosine are cast to the dtype
+that they had. Both change numbers: what was wrong becomes right, and weights that were trained with the wrong table
+may have got used to it. Elsewhere: compute the table in float32 (`.float()`, autocast off), cast the finished table.
+
+## Not flagged
+
+Tables that are computed in float32 and cast at the end; angles that come from no positions, timesteps or frequencies
+(a network with sines); dtypes that are not certain; code that no 16-bit run is known to use.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.half.half_here import Half, half_here
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.purpose.files import is_test
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.project import Project
+from ..certain_halves import certainly_half
+from .angle_fixes import fix_of
+from .angle_origins import Origin, origin_of
+
+TURNING = ("cos", "sin", "polar")
+WORDS = ("bfloat16", "float16", ".half(", "autocast", "bf16", "fp16")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    if not any(True for _ in project.python_documents(WORDS)):
+        return
+    for document in project.checked_documents(TURNING, ("torch",)):
+        if not is_test(document.path):
+            yield from _of_module(project, names_of(project, document))
+
+
+def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
+    seen: set[ast.AST] = set()
+    for name in TURNING:
+        for call in module.calls_by_name.get(name, []):
+            angle = _angle(module, call)
+            origin = origin_of(module, angle) if angle is not None else None
+            half = _half(project, module, origin) if origin is not None else None
+            if origin is not None and half is not None and origin.node not in seen:
+                seen.add(origin.node)
+                yield _finding(project, module, call, origin, half)
+
+
+def _angle(module: ModuleNames, call: ast.Call) -> ast.expr | None:
+    """``x`` of ``x.cos()``, ``torch.cos(x)``, ``torch.polar(ones, x)``."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    if module.qualified(call.func) in ("torch.cos", "torch.sin"):
+        return call.args[0] if call.args else None
+    if module.qualified(call.func) == "torch.polar":
+        return call.args[1] if len(call.args) == 2 else None
+    plain = call.func.attr != "polar" and not call.args and module.qualified(call.func) is None
+    return call.func.value if plain else None
+
+
+def _half(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
+    """Why the product of positions and frequencies, or one of its factors, is 16-bit."""
+    for node in (origin.node, *origin.factors):
+        half = half_here(project, module, node, despite_casts=True) or certainly_half(project, module, node)
+        if half is not None and half.reached and (half.certain or node is origin.node):
+            return half
+    return None
+
+
+def _finding(project: Project, module: ModuleNames, call: ast.Call, origin: Origin, half: Half) -> Finding:
+    dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes)) or "16 bits"
+    when = "" if half.certain else " as soon as autocast lowers this"
+    message = (
+        f"angles of {origin.what} are computed in {dtypes}{when}: the further on, the more their"
+        " sine and cosine are off, up to their whole size; compute them in float32 and cast the finished table"
+    )
+    evidence = (module.place(call, "sine or cosine is taken here"), *half.why)
+    fix: Fix | None = fix_of(module, origin, certain=half.certain)
+    return rule.at(module, origin.node, message, evidence, [fix])
+
+
+rule = Rule.of("PF803", check)

@@ -1,0 +1,117 @@
+"""Where the angle that a sine or cosine is taken of comes from: a product of positions and frequencies."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import name_parts
+
+COUNTING = ("arange", "linspace")
+MEANING = frozenset(
+    (
+        "pos",
+        "position",
+        "positions",
+        "timestep",
+        "timesteps",
+        "freq",
+        "freqs",
+        "frequencies",
+        "frequency",
+        "theta",
+        "thetas",
+    )
+)
+"""Words in names that say what a tensor is for."""
+PRODUCTS = ("outer", "einsum", "matmul", "mm", "bmm", "mul", "multiply", "ger")
+SAME = (
+    *(
+        "unsqueeze",
+        "squeeze",
+        "view",
+        "reshape",
+        "flatten",
+        "expand",
+        "repeat",
+        "transpose",
+        "t",
+        "contiguous",
+        "clone",
+    ),
+    *("cat", "concat", "stack", "repeat_interleave", "to", "permute", "float", "half", "bfloat16", "detach", "type_as"),
+)
+"""Calls that give back the numbers they are given."""
+MAX_HOPS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """The product that made an angle."""
+
+    node: ast.expr
+    factors: tuple[ast.expr, ...]
+    what: str
+    counted: ast.Call | None
+    """The `arange` that the positions come from, where it stands in the same function."""
+
+
+def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
+    """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies."""
+    for node in _behind(module, angle, 0):
+        factors = _factors(module, node)
+        if factors:
+            words = {word for factor in factors for word in _words(module, factor, 0)}
+            counted = next((call for factor in factors for call in _counts(module, factor, 0)), None)
+            if words & MEANING or counted is not None:
+                return Origin(node, factors, _named(words), counted)
+    return None
+
+
+def _named(words: set[str]) -> str:
+    return "timesteps" if words & {"timestep", "timesteps"} else "positions"
+
+
+def _behind(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[ast.expr]:
+    """The expression itself, and those that it is a view, a cast or a concatenation of."""
+    yield node
+    for inner in _sources(module, node) if hops < MAX_HOPS else ():
+        yield from _behind(module, inner, hops + 1)
+
+
+def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Name):
+        bindings = [item for item in module.scope_of(node).lookup(node.id) if item.value is not None]
+        yield from (item.value for item in bindings[:3] if item.kind == "assign" and item.value is not None)
+    elif isinstance(node, ast.Subscript):
+        yield node.value
+    elif isinstance(node, ast.Tuple | ast.List):
+        yield from node.elts[:1]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME:
+        is_function = module.qualified(node.func) is not None
+        yield from node.args[:1] if is_function else [node.func.value]
+
+
+def _factors(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ...]:
+    """The factors of ``a * b``, ``a @ b``, ``torch.outer(a, b)``, ``torch.einsum("i,j->ij", a, b)``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.MatMult | ast.Div):
+        return (node.left, node.right)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in PRODUCTS:
+        tensors = [item for item in node.args if not isinstance(item, ast.Constant)]
+        return tuple(tensors if module.qualified(node.func) is not None else [node.func.value, *tensors])
+    return ()
+
+
+def _words(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[str]:
+    """The words in the names behind a factor."""
+    for inner in _behind(module, node, hops):
+        yield from name_parts(inner)
+
+
+def _counts(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[ast.Call]:
+    """The calls of `arange` and its like that a factor is made of."""
+    for inner in _behind(module, node, hops):
+        if isinstance(inner, ast.Call) and (module.qualified(inner.func) or "").rpartition(".")[2] in COUNTING:
+            yield inner

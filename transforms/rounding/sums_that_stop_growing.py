@@ -1,0 +1,121 @@
+"""A running sum over batches is kept in 16 bits, and stops growing
+
+## What goes wrong
+
+Nothing raises. A mean loss, a score or a count is too small, the more batches the smaller. 10,000 times 0.7, summed
+with PyTorch 2.13 (true: 7,000):
+
+| kept in | sum |
+|---|---|
+| float32 | 7,000 |
+| bfloat16 | 256 |
+| float16 | 2,048 |
+
+## Why
+
+In bfloat16 numbers from 256 on are 2 apart, in float16 from 2,048 on: adding less than half of that gives the sum
+back as it was. `total += loss` takes the dtype of the loss, and a tensor made with `dtype=torch.bfloat16` keeps its
+own.
+
+## Fix
+
+`float32` [unsafe]: what is added is cast (`total += loss.float()`), or the tensor that is added to is made in
+float32. The sum is another one, the true one; its dtype is float32. `.item()` would do as well, and waits for the GPU
+at each step.
+
+## Not flagged
+
+Sums over parts of one model (layers, scales, heads), which are short; sums of integers and booleans; values that are
+taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32; dtypes that are not certain.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.half.half_here import Half
+from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.files import is_test
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.paths import LoopNode, loops, name_parts
+from ...codemod.source.project import Project
+from .certain_halves import certainly_half
+
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "autocast")
+BATCHES = frozenset(
+    ("loader", "dataloader", "loaders", "batches", "dataset", "iterator", "epoch", "epochs", "steps", "pbar")
+)
+"""Words in the names of what long loops go through."""
+FACTORIES = ("zeros", "tensor", "zeros_like", "new_zeros", "full")
+
+
+def check(project: Project) -> Iterator[Finding]:
+    if not any(True for _ in project.python_documents(WORDS)):
+        return
+    for document in project.checked_documents((" += ",), ("torch",)):
+        if not is_test(document.path):
+            module = names_of(project, document)
+            for node in module.of_type(ast.AugAssign):
+                yield from _sum(project, module, node)
+
+
+def _sum(project: Project, module: ModuleNames, node: ast.AugAssign) -> Iterator[Finding]:
+    if not isinstance(node.op, ast.Add) or not isinstance(node.target, ast.Name):
+        return
+    loop = next((item for item in loops(module, node) if _goes_through_batches(item)), None)
+    start = _start(module, node, loop) if loop is not None else None
+    if start is None:
+        return
+    if isinstance(start, ast.Constant):
+        half = certainly_half(project, module, node.value)
+        fix = Fix.unsafe("float32", "what is added is cast to float32", module.append(node.value, ".float()"))
+    else:
+        half = certainly_half(project, module, start)
+        found = _wide_start(module, start)
+        fix = found if found is not None else Fix.shown("float32", "make the tensor that is added to in float32")
+    if half is not None:
+        yield _finding(module, node, half, start, fix)
+
+
+def _finding(module: ModuleNames, node: ast.AugAssign, half: Half, start: ast.expr, fix: Fix) -> Finding:
+    dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
+    limit = "256" if "bfloat16" in dtypes else "2,048"
+    message = (
+        f"the running sum {ast.unparse(node.target)} is kept in {dtypes}: once it is {limit} times as large as what is"
+        " added, it stops growing"
+    )
+    evidence = (module.place(start, "the sum starts here"), *half.why)
+    return rule.at(module, node, message, evidence, [fix] if fix.edits else [])
+
+
+def _goes_through_batches(loop: LoopNode) -> bool:
+    """Whether a loop goes through batches, not through parts of a model."""
+    return isinstance(loop, ast.For | ast.AsyncFor) and bool(name_parts(loop.iter) & BATCHES)
+
+
+def _start(module: ModuleNames, node: ast.AugAssign, loop: LoopNode | None) -> ast.expr | None:
+    """The zero, or the tensor of zeros, that the sum starts from before the loop."""
+    name = node.target.id if isinstance(node.target, ast.Name) else ""
+    bindings = [item for item in module.scope_of(node).lookup(name) if item.kind != "augmented"]
+    inside = {item.node for item in bindings if loop is not None and loop in module.ancestors(item.node)}
+    values = [item.value for item in bindings if item.node not in inside]
+    if inside or not values or any(item is None for item in values):
+        return None
+    first = values[0]
+    zeros = all(isinstance(item, ast.Constant) and item.value in (0, 0.0) for item in values)
+    if zeros:
+        return first
+    is_tensor = isinstance(first, ast.Call) and isinstance(first.func, ast.Attribute) and first.func.attr in FACTORIES
+    return first if is_tensor and len(values) == 1 else None
+
+
+def _wide_start(module: ModuleNames, start: ast.expr) -> Fix | None:
+    """``torch.zeros((), dtype=torch.float32)`` in place of another dtype."""
+    if not isinstance(start, ast.Call) or not any(item.arg == "dtype" for item in start.keywords):
+        return None
+    edits = (module.set_argument(start, "dtype", "torch.float32"), module.add_import("import torch"))
+    return Fix.unsafe("float32", "the tensor that is added to is made in float32", *edits)
+
+
+rule = Rule.of("PF804", check)
