@@ -6,6 +6,7 @@ import time
 
 import pytest
 from precfix.codemod.diagnosis.catalog import load_catalog
+from precfix.codemod.diagnosis.evidence import Evidence
 from precfix.codemod.diagnosis.log import Log, read_log
 from precfix.codemod.diagnosis.matching import matches, telling
 
@@ -99,6 +100,14 @@ def test_only_the_last_line() -> None:
 def test_a_head_that_was_cut_off() -> None:
     text = 'ject/model.py", line 12, in forward\n    return self.proj(x)\n' + PLAIN.splitlines()[-1]
     assert frames(read(text)) == [("ject/model.py", 12, "forward")]
+
+
+def test_a_traceback_that_is_broken_off_belongs_to_the_message_above_it() -> None:
+    text = "mat1 and mat2 must have the same dtype, but got Float and Half\n\n" + "".join(PLAIN.splitlines(True)[:5])
+    log = read(text)
+    assert [frame.row for frame in log.broken_off] == [41, 12]
+    assert Evidence(matches(log, ENTRIES)[0], log).user_frame == log.broken_off[-1]
+    assert read(PLAIN).broken_off == ()
 
 
 def test_both_kinds_of_ipython() -> None:

@@ -30,7 +30,9 @@ class Answer:
     owner: str
     """Whose code called torch last: ``user``, ``library``, ``torch``; empty without a traceback."""
     frame: Frame | None
-    """The innermost frame of code that is not installed, else the innermost of a library."""
+    """The innermost frame of code that is not installed; None where no such frame is known."""
+    through: Frame | None
+    """The innermost frame of a library that was called from there."""
     causes: tuple[Judged, ...]
     faults: tuple[FaultSeen, ...]
     located: tuple[Located, ...] = ()
@@ -115,11 +117,19 @@ def _answer(match: Match, log: Log, view: ProjectView | None, by_code: Mapping[s
     ordered = _of_best_cause(near, causes)
     met = met_at(view.project, located) if view is not None and not at_frame else []
     faults = faults_seen(evidence, {**(view.versions if view is not None else {}), **log.versions})
-    frame = evidence.user_frame or next(
-        (frame for frame, owner in reversed(evidence.owned) if owner == "library"), None
-    )
     commands = _commands(match.entry, causes, ordered, view)
-    return Answer(match, evidence.owner, frame, causes, faults, located, tuple(ordered), tuple(met), tuple(commands))
+    return Answer(
+        match,
+        evidence.owner,
+        evidence.user_frame,
+        evidence.library_frame,
+        causes,
+        faults,
+        located,
+        tuple(ordered),
+        tuple(met),
+        tuple(commands),
+    )
 
 
 def _near(explained: Sequence[Explaining], has_frames: bool) -> list[Explaining]:

@@ -51,6 +51,7 @@ def _answer(answer: Answer, project: Project | None) -> dict[str, object]:
         "operation": match.operation or None,
         "owner": answer.owner or None,
         "frame": _frame(answer.frame),
+        "library_frame": _frame(answer.through),
         "place": None if place is None else {"filename": place[0], "row": place[1]},
         "frames_in_project": [{"filename": each.path, "row": each.row, "moved": each.moved} for each in answer.located],
         "causes": [_cause(each) for each in answer.causes],
@@ -146,6 +147,8 @@ def _markdown(answer: Answer, project: Project | None) -> Iterator[str]:
     yield ""
     if answer.frame is not None:
         yield f"- **Raised at** {code(where(answer.frame))}"
+    if answer.through is not None:
+        yield f"- **Through the library** {code(where(answer.through))}"
     for seen in answer.faults:
         yield f"- **Library** {fault_line(seen)}"
     for number, judged in enumerate(answer.causes):

@@ -28,7 +28,10 @@ class Evidence:
     @cached_property
     def frames(self) -> tuple[Frame, ...]:
         failure = self.match.statement.failure
-        return failure.frames if failure is not None else ()
+        if failure is not None and failure.frames:
+            return failure.frames
+        others = any(each.frames for each in self.log.failures if not each.is_warning)
+        return () if others or self.match.entry.kind == "warning" else self.log.broken_off
 
     @cached_property
     def owned(self) -> list[tuple[Frame, str]]:
@@ -44,6 +47,13 @@ class Evidence:
     def user_frame(self) -> Frame | None:
         """The innermost frame of code that is not installed."""
         return next((frame for frame, owner in reversed(self.owned) if owner == "user"), None)
+
+    @cached_property
+    def library_frame(self) -> Frame | None:
+        """The innermost frame of a library, where it is below all code that is not installed."""
+        if self.owner != "library":
+            return None
+        return next(frame for frame, owner in reversed(self.owned) if owner == "library")
 
     @cached_property
     def _context(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from .lines import Line, is_cut, lines_of
-from .tracebacks import Failure, Reader
+from .tracebacks import Failure, Frame, Reader
 
 MAX_STATEMENTS = 400
 MAX_FAILURES = 200
@@ -42,6 +42,8 @@ class Log:
 
     statements: list[Statement] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    broken_off: tuple[Frame, ...] = ()
+    """The frames of a traceback that the log does not end; used for a message that has none."""
     context: str = ""
     """The log itself, as far as evidence is looked for in it."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -65,6 +67,7 @@ def read_log(data: bytes, telling: Callable[[str], tuple[str, ...]]) -> Log:
             log.rows = line.row
     for failure in reader.end():
         collected.fail(failure)
+    log.broken_off = reader.broken_off
     collected.close()
     return log
 

@@ -14,7 +14,7 @@ from ..source.project import Project
 from .answer import Answer, Answers
 from .deciding import Judged
 from .project_side import Explaining
-from .told import OWNED, at_row, fault_line, message_of, sureness_of, unknown_lines, where
+from .told import at_row, fault_line, message_of, sureness_of, unknown_lines, where
 
 NEARNESS = ("on a line of the traceback", "in a file of the traceback", "elsewhere in the project")
 
@@ -58,9 +58,11 @@ def _answer(answer: Answer, project: Project | None, brief: bool) -> Iterator[Ou
 
 
 def _where(answer: Answer) -> Iterator[OutputLine]:
-    if answer.frame is None:
-        return
-    yield ("  Raised at: ", "note"), (where(answer.frame), "text"), (f" ({OWNED.get(answer.owner, '')})", "note")
+    if answer.frame is not None:
+        yield ("  Raised at: ", "note"), (where(answer.frame), "text")
+    if answer.through is not None:
+        word = "Through the library" if answer.frame is not None else "Raised in the library"
+        yield (f"  {word}: ", "note"), (where(answer.through), "text")
     if answer.located:
         first = answer.located[0]
         moved = ", where that line is now" if first.moved else ""

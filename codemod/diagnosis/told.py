@@ -16,7 +16,6 @@ SEND_ALONG = (
     "what `precfix probe --json` says of the machine",
 )
 """What is missing where nothing is known."""
-OWNED = {"user": "not installed code", "library": "an installed library", "torch": "PyTorch itself"}
 
 
 def message_of(answer: Answer) -> str:

@@ -112,6 +112,12 @@ class Reader:
         for state in self._open.values():
             yield from self._closed(state)
 
+    @property
+    def broken_off(self) -> tuple[Frame, ...]:
+        """The frames of a traceback whose last line is missing: people paste what fits."""
+        left = [state.frames for state in self._open.values() if state.frames]
+        return tuple(max(left, key=len)) if left else ()
+
     def _state(self, stream: str) -> _Open:
         if stream not in self._open and len(self._open) >= MAX_OPEN:
             stream = next(iter(self._open))
