@@ -13,6 +13,7 @@ from ...purpose.files import is_test
 from ...python.names import names_of
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
+from .run_settings import regime_of_settings
 from .runs import Run
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
@@ -32,6 +33,15 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         return halves[0] if len(halves) == 1 and None not in stated else "unknown"
     said = [item for item in items if item.role in ("weights", "option", "constant", "argument", "entry")]
     return "fp32" if said and all(item.value.strip("'\"").lower() in OFF for item in said) else "unknown"
+
+
+def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
+    """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
+    steered = regime_of_settings(run, items)
+    fixed = {item.regime for item in items if item.role == "compute" and item.regime and not item.feeds}
+    if steered:
+        return steered if fixed <= {steered} else "unknown"
+    return regime_of_code([item for item in items if not item.feeds] if fixed else items)
 
 
 def _dtype(item: Declaration) -> Dtype | None:
