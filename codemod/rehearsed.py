@@ -5,26 +5,59 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from .flow.seen_meetings import only_seen
 from .model import Finding, Place
-from .observed.observation import Failure
+from .observed.observation import Failure, FailureKind
 from .python.seen import Seen, seen_of
 from .source.project import Project
 
 OBSERVED = "PF901"
 """The rule that tells what no other one explains."""
+OF_DTYPES = ("PF2", "PF304")
+"""How the codes of rules begin that say where a dtype comes from."""
 
 
 def with_sight(project: Project, findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """The findings, each with the failures that were seen at it as evidence.
 
-    What another rule knows of is not told as an unexplained failure besides.
+    What another rule knows of is not told as an unexplained failure besides; what a rule finds by reading where the
+    tensor came from, and repairs there, is not told at the place where it raised.
     """
     seen = seen_of(project)
     if seen is None:
         return tuple(findings)
     told = [_told(each, seen) for each in findings]
+    for failure in seen.failures:
+        if failure.kind is FailureKind.DTYPE_MISMATCH and failure in only_seen(project):
+            told = _told_at_its_cause(told, failure, seen.place_of(failure))
     known = [each for each in told if each.code != OBSERVED]
     return tuple(each for each in told if each.code != OBSERVED or not any(_covers(one, each) for one in known))
+
+
+def _told_at_its_cause(findings: list[Finding], failure: Failure, raised: Place) -> list[Finding]:
+    """The findings, where one that stands on the way to the failure repairs it: instead of that at the failure."""
+    at_failure = [each for each in findings if each.evidence[:1] == (raised,)]  # what is read begins elsewhere
+    causes = [each for each in findings if each not in at_failure and _stands_on_the_way(each, failure)]
+    asked = any(map(_is_repaired, at_failure))
+    best = next((each for each in causes if _is_repaired(each) or (each.fixes and not asked)), None)
+    if best is None or not at_failure:
+        return findings
+    explained = replace(best, evidence=tuple(dict.fromkeys((*best.evidence, raised))))
+    return [explained if each is best else each for each in findings if each not in at_failure]
+
+
+def _is_repaired(finding: Finding) -> bool:
+    return any(fix.applicability.value == "safe" for fix in finding.fixes)
+
+
+def _stands_on_the_way(finding: Finding, failure: Failure) -> bool:
+    """Whether a finding of dtypes stands where an operand was made, or at a call that led to the failure."""
+    if not finding.code.startswith(OF_DTYPES):
+        return False
+    rows = {(birth.path, birth.row) for operand in failure.operands for birth in operand.born}
+    rows |= {(call.path, call.span.row) for call in failure.stack}
+    rows.discard((failure.path, failure.span.row))
+    return any((finding.path, row) in rows for row in range(finding.span.row, finding.span.end_row + 1))
 
 
 def seen_failures(project: Project, findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -300,3 +300,49 @@ def test_a_tensor_that_was_seen_in_16_bits_is_16_bit_where_reading_tells_nothing
     assert words in found["message"]
     save(tmp_path, observation(tmp_path, [], [value(tmp_path, "net.py", place, "float16", "float32")]))
     assert checked(capfd, monkeypatch, tmp_path) == []
+
+
+def test_what_is_repaired_where_it_was_made_is_not_told_where_it_raised(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def sample(latents, weight_dtype):
+    latents = latents.to(weight_dtype)
+    mask = torch.ones(2, 4)
+    both = torch.cat([latents, mask], dim=1)
+    return both
+
+
+def main(net, latents, weight_dtype):
+    net = Net().to(weight_dtype)
+    return net(sample(latents, weight_dtype))
+"""
+    (tmp_path / "net.py").write_text(text)
+    before = checked(capfd, monkeypatch, tmp_path)
+    assert [each["code"] for each in before] == ["PF202", "PF201"]
+    born = [
+        {"filename": "net.py", "row": 17, "column": 12, "message": "cat keeps float32"},
+        {"filename": "net.py", "row": 16, "column": 12, "message": "float32 from ones"},
+    ]
+    operands = [
+        {**operand(tmp_path, "net.py", "float32", "self.fc(|x|)"), "born": born},
+        operand(tmp_path, "net.py", "bfloat16", role="parameter"),
+    ]
+    seen = failure(tmp_path, "net.py", "self.fc(x)", operands, module_class="torch.nn.modules.linear.Linear")
+    save(tmp_path, observation(tmp_path, [seen]))
+    found = checked(capfd, monkeypatch, tmp_path)
+    assert [(each["code"], each["location"]) for each in found] == [(each["code"], each["location"]) for each in before]
+    told = [each["code"] for each in found if any("raises here" in item["message"] for item in each["evidence"])]
+    assert told, "what was seen is evidence of what is read"

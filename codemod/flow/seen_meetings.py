@@ -19,6 +19,7 @@ from ..torch.tables.layers import LAYERS
 from ..torch.tables.operations import operation
 from .analysis import flow_of
 from .classes import TorchLayer
+from .encounters import all_meetings
 from .frame import OUTSIDE, Autocasting, Frame, Meeting, Operand, Record
 from .lattice import Atom, Kind, Made, Source, Value
 from .meetings import METHODS, dtype_of, weights_dtype
@@ -43,6 +44,14 @@ def place_seen(project: Project, meeting: Meeting) -> Place:
     assert seen is not None, "a meeting was seen"
     assert meeting.seen is not None, "asked of what was only read"
     return seen.place_of(meeting.seen)
+
+
+def only_seen(project: Project) -> frozenset[Failure]:
+    """The failures at places where reading finds no meeting."""
+    if project.observation is None:
+        return frozenset()
+    read = {each.node for each in all_meetings(project)}
+    return frozenset(each.seen for each in seen_meetings(project) if each.seen is not None and each.node not in read)
 
 
 def _all(project: Project) -> tuple[Meeting, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from ..model import Span
+from ..model import Place, Span
 
 MAX_COMMAND = 80
 """Characters of the command that a message shows."""
@@ -84,6 +84,8 @@ class Failure:
     phase: str = ""
     step: int = 0
     operands: tuple[SeenOperand, ...] = ()
+    stack: tuple[Place, ...] = ()
+    """The calls of the user's code that led here, innermost first."""
     module: str = ""
     """The path of the module that was running: ``model.layers.0.fc``."""
     module_class: str = ""

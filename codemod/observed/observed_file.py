@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path, PurePosixPath
 
-from ..model import Span, UsageError
+from ..model import Place, Span, UsageError
 from ..profiles.json_object import JsonObject, Malformed, check_depth
 from .observation import Birth, Failure, FailureKind, Observation, SeenOperand, SeenValue, TrainingSeen
 
@@ -19,7 +19,7 @@ MAX_ENTRIES = 200_000
 """Values of one observation."""
 MAX_FAILURES = 2_000
 MAX_OPERANDS = 64
-MAX_BIRTHS = 32
+MAX_BIRTHS = MAX_CALLS = 32
 MAX_TEXT = 4_000
 """Characters of an error that are kept."""
 MAX_NUMBER = 10_000_000
@@ -119,12 +119,17 @@ def _failure(read: JsonObject) -> Failure:
         phase=read.text("phase"),
         step=read.integer("step") or 0,
         operands=tuple(_operand(each) for each in _bounded(read, "operands", MAX_OPERANDS)),
+        stack=tuple(_call(each) for each in _bounded(read, "stack", MAX_CALLS) if _has_place(each)),
         module=read.text("module"),
         module_class=read.text("module_class"),
         autocast=autocast.text("dtype") if is_open else "",
         count=read.integer("count") or 0,
         assumed=read.flag("assumed") or False,
     )
+
+
+def _call(read: JsonObject) -> Place:
+    return Place(_path(read.text("filename")), _span(read), "")
 
 
 def _operand(read: JsonObject) -> SeenOperand:

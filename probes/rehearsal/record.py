@@ -146,9 +146,11 @@ class _Making:
         for entry in (each for answer in self.answers for each in answer.get("failures", [])):
             found = self._located(entry)
             operands = [
-                {**each, "born": [self._birth(step) for step in each.get("born", [])]} for each in found["operands"]
+                {**each, "born": [self._birth(step) for step in each.get("born", [])]}
+                for each in found.get("operands", [])
             ]
             found["operands"] = operands
+            found["stack"] = [self._located({"place": place}) for place in found.get("stack", [])]
             key = json.dumps({**found, "count": 0, "step": 0}, sort_keys=True)
             known = merged.setdefault(key, {**found, "count": 0})
             known["count"] += found["count"]

@@ -72,7 +72,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda meeting: meeting.is_only_seen))
 
 
 def _take(found: dict[tuple[ast.expr, ast.expr], Meeting], key: tuple[ast.expr, ast.expr], meeting: Meeting) -> None:

@@ -81,6 +81,7 @@ class Failures:
             "error": text,
             "op": operation,
             "place": place_of(place),
+            "stack": [place_of(each) for each in session.places.stack(2)] if frame is not None else [],
             "phase": self.phase(),
             "step": session.step,
             "operands": [self.operand(each, frame) for each in operands[:8]],
