@@ -27,6 +27,8 @@ class Declaration:
     """The regime that it asks for by itself; empty for most roles."""
     condition: str = ""
     """What must hold for it to count (``enabled=args.amp``); empty: nothing that is known."""
+    feeds: str = ""
+    """Where the value acts and how it comes there, for what is followed; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True)

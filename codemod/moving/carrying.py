@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..engine import Options, migrate
-from ..model import Finding, Fix, Place, Rule
-from ..outcome import MoveState, Report, RunEntry, RunMove, Target
+from ..model import Finding, Fix, Place, Rule, Span
+from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import HALVES, as_dtype
@@ -106,8 +106,12 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
         left = [Place(item.path, item.span, _said(item)) for item in sorted(each.left, key=_is_held)]
-        why = tuple(dict.fromkeys([*withdrawn, *left] or stated))
+        why = tuple(dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]))
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
+
+
+def _start(run: RunReport) -> Place:
+    return Place(run.path, Span(run.row, 1, run.row, 1), "no edit is known that moves this run")
 
 
 def _said(finding: Finding) -> str:
@@ -124,7 +128,7 @@ def _is_held(finding: Finding) -> bool:
 def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> MoveState:
     regime = each.pair.regime
     arrived = has_arrived(each.pair, target, bool(each.applied))
-    if each.is_apart:
+    if each.is_apart and not each.applied:
         return MoveState.APART
     if each.failures:
         return MoveState.PARTLY

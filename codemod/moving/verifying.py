@@ -151,7 +151,7 @@ def _is_apart(project: Project, run: RunReport) -> bool:
     purpose = purpose_of(run.path)
     if purpose.is_foreign or (run.path.endswith(".py") and only_infers(project, run.path)):
         return True
-    modules = project.fact(_modules_by_run).get((run.path, run.row, run.title), ())
+    modules = project.fact(_modules_by_run).get((run.path, run.row, run.title)) or _itself(run)
     if (run.path, run.row, run.title) in project.fact(_on_cpu):
         return True
     is_told = any(entry.declaration.framework != TORCH and not entry.link.startswith(IMPORTED) for entry in run.entries)
@@ -160,6 +160,10 @@ def _is_apart(project: Project, run: RunReport) -> bool:
 
 def _modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
     return {(run.place.path, run.place.span.row, run.title): run.modules for run in all_runs_of(project)}
+
+
+def _itself(run: RunReport) -> tuple[str, ...]:
+    return (run.path,) if run.path.endswith(".py") else ()
 
 
 def _on_cpu(project: Project) -> frozenset[tuple[str, int, str]]:

@@ -43,10 +43,16 @@ def _number(value: Constant) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
+        number = float(_default_of(value) if isinstance(value, str) else value)
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _default_of(text: str) -> str:
+    """``2e-5`` of a shell's ``${LR:-2e-5}``; other texts as they are."""
+    inner = text.removeprefix("${").removesuffix("}")
+    return inner.partition(":-")[2] if text.startswith("${") and ":-" in inner else text
 
 
 def largest(numbers: tuple[Stated, ...]) -> Stated | None:

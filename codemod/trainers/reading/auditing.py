@@ -12,7 +12,8 @@ from ..framework import FAMILIES
 from .code_declarations import code_declarations
 from .handed import Handed
 from .run_code import is_used
-from .run_regimes import is_started, regime_of_code
+from .run_regimes import is_started, regime_of_code, regime_of_run
+from .run_settings import settings_of, standing_of
 from .runs import Member, Run, all_runs_of
 from .scopes import Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
@@ -85,7 +86,7 @@ def _report(
                 continue  # told already as what feeds the script's call
             if any(item.setting is setting for item in member.handed):
                 handed = [item for item in member.handed if item.setting is setting]
-                entries += [_handed(member, item, winner, weaker) for item in handed]
+                entries += [_handed(member, item, winner, weaker) for item in handed if _is_written(item)]
                 entries += [RunEntry(each, member.link, "", "") for each in _passed_on(member.scope, setting, handed)]
                 continue
             declaration = declaration_of(member.scope, setting)
@@ -95,8 +96,12 @@ def _report(
                 effective.setdefault(setting.key.role, setting.value)
     stated = {entry.declaration for entry in entries}
     own = [item for item in _code_of(project, run, code) if not _is_stated(item, stated)]
-    entries += [_code_entry(item, said) for item in own]
-    regime = winner.regime if winner is not None and winner.regime is not None else regime_of_code(own)
+    decided = [entry.declaration for entry in entries]
+    standing = standing_of(run, own) if winner is None else {}
+    entries += [_code_entry(item, said, standing.get(item, "")) for item in own]
+    regime = winner.regime if winner is not None else None
+    if regime is None:
+        regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[regime]]
     return RunReport(
@@ -104,10 +109,14 @@ def _report(
     )
 
 
+def _decides(item: Declaration) -> bool:
+    """Whether a trainer's setting switches something on, or may: then its code alone does not tell."""
+    return item.role == "compute" and item.value not in ("false", "null", "auto", "no")
+
+
 def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
     """What the launch script says beside the command, and what the code says that the run uses."""
-    if run.place.path not in run.modules and run.command is not None:
-        yield from code.get(run.place.path, ())
+    yield from settings_of(project, run, code)
     for path in run.modules:
         yield from (item for item in code.get(path, ()) if is_used(project, run.modules[0], path, item.span.row))
 
@@ -121,6 +130,11 @@ def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iter
     ):
         key, framework = setting.name, scope.framework.id
         yield Declaration(place.path, place.span, framework, key, setting.key.role, text_of(argument[1]))
+
+
+def _is_written(item: Handed) -> bool:
+    """Whether a value stands where it comes from; a launch line that leaves a switch out says nothing."""
+    return item.source.kind != "flag" or item.source.entry is not None
 
 
 def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping[Member, Member]) -> RunEntry:
@@ -180,9 +194,11 @@ def _status(
     return "", ""
 
 
-def _code_entry(item: Declaration, said: Mapping[tuple[str, int], Sequence[Finding]]) -> RunEntry:
+def _code_entry(item: Declaration, said: Mapping[tuple[str, int], Sequence[Finding]], standing: str = "") -> RunEntry:
     codes = sorted({finding.code for finding in said.get((item.path, item.span.row), ())} - {"PF001"})
-    return RunEntry(item, "code", "contradicts" if codes else "", ", ".join(codes))
+    status = "contradicts" if codes else "overridden" if standing.startswith("by ") else standing
+    note = standing if status == "overridden" else "; ".join(part for part in (", ".join(codes), item.feeds) if part)
+    return RunEntry(item, "code", status, note)
 
 
 def _of_code(items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequence[Finding]]) -> list[RunReport]:

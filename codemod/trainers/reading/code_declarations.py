@@ -15,6 +15,7 @@ from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
+from .followed import followed_declarations
 from .stated_apex import stated_apex
 from .stated_casts import stated_casts
 from .stated_commands import stated_commands
@@ -28,13 +29,15 @@ SHOWN = 60
 
 def code_declarations(project: Project) -> tuple[Declaration, ...]:
     """Every declaration in plain code, by place."""
-    found = [*_regions(project), *_scalers(project)]
+    followed = followed_declarations(project)
+    known = {(item.path, item.span.row) for item in followed}
+    found = [*_regions(project), *_scalers(project), *followed]
     for document in project.python_documents(WORDS):
         module = names_of(project, document)
         told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
         if not is_test(document.path):
             told += [*stated_casts(project, module), *stated_values(project, module)]
-        found += _once(told)
+        found += (item for item in _once(told) if (item.path, item.span.row) not in known or item.role != "option")
     return tuple(sorted(set(found), key=lambda item: (item.path, item.span, item.key)))
 
 

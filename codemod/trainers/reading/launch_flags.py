@@ -43,10 +43,20 @@ def lines_without(project: Project, option: Option) -> Iterator[Source]:
     for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
         if purpose_of(config.document.path).is_left_alone or not config.is_shell:
             continue
+        by_call = flags_by_call(config)
         for number, command in enumerate(config.text.commands):
-            own = [entry for entry in config.text.entries if entry.call == number and entry.kind == "flag"]
+            own = by_call.get(number, [])
             if command.script and runs_one_of(command.script, programs) and not _names_one(command, own, flags):
                 yield _absent(config, command, own, option)
+
+
+def flags_by_call(config: ConfigFile) -> dict[int | None, list[Entry]]:
+    """The flags of a text by the number of the command line that gets them."""
+    found: dict[int | None, list[Entry]] = {}
+    for entry in config.text.entries:
+        if entry.kind == "flag":
+            found.setdefault(entry.call, []).append(entry)
+    return found
 
 
 def programs_of(project: Project, module: ModuleNames) -> set[str]:

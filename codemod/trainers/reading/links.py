@@ -22,6 +22,8 @@ from .setting_reads import Read, entries_read, read_of
 from .source import Source, literal_source, tested_source
 from .word_pairs import pairs_given
 
+MAX_SHOWN = 3
+"""Calls on the way to a value that are named."""
 FILLS_FROM_FILES = frozenset(("jsonargparse", "lightning", "pytorch_lightning"))
 """Libraries whose command lines of functions also read files."""
 SAME_VALUE = ("lower", "upper", "strip", "str", "bool")
@@ -123,7 +125,12 @@ def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> I
     if isinstance(step, Defaulted):
         return [_of_kind(source, "parameter", step.parameter.name) for source in found]
     if isinstance(step, Passed):
-        return [_of_kind(source, "argument", step.parameter.name) for source in found]
+        site = step.site
+        call = f"{site.module.path}:{site.module.document.span(site.call).row}"
+        passed = (_of_kind(source, "argument", step.parameter.name) for source in found)
+        return [
+            replace(source, via=(call, *source.via)) if len(source.via) < MAX_SHOWN else source for source in passed
+        ]
     if isinstance(step, Chosen) and not _is_fallback(step.node):
         test = ast.unparse(step.node.test)
         return [replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found]

@@ -33,6 +33,7 @@ QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-
 """In the name of a model: weights whose kernels take float16."""
 
 
+AUTO = "auto"
 OVERRIDDEN = "configuration files give another value"
 FALLBACK = "the configuration decides, and none that sets it is seen to be read; this value only stands in for it"
 
@@ -55,6 +56,8 @@ class Move:
     """What else has to be known for them to be safe."""
     aside: bool = False
     """Whether it decides no run: an old copy, a default that nothing uses, a region that is fixed on purpose."""
+    follows: bool = False
+    """Whether the place only takes over what another one asks for (``auto``): alone it has nothing to move for."""
     firm: bool = False
     """Whether it stays whatever else is edited at its place."""
     command: int | None = None
@@ -192,9 +195,15 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     unproved = "" if reader_is_known(project, scope) else f"nothing here is known to read {_what(scope)}"
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
-    return Move(
-        place.path, place.span, said, effect, tuple(edits), evidence, unproved, needs, firm=bool(firm), command=command
-    )
+    aside = not (edits or firm or half_known or leading or plan.reports)
+    written = tuple(edits)
+    moved = Move(place.path, place.span, said, effect, written, evidence, unproved, needs, aside, _follows(scope))
+    return replace(moved, firm=bool(firm), command=command)
+
+
+def _follows(scope: Scope) -> bool:
+    values = {setting.value for setting in scope.settings if setting.key.means}
+    return values == {AUTO}
 
 
 def _only_command(scope: Scope, edits: Sequence[Edit]) -> int | None:

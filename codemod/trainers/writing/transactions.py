@@ -25,6 +25,8 @@ MAX_STARTS = 40
 def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
     """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe."""
     for group in groups_of(project, list(moves)):
+        if all(move.follows for move in group):
+            continue
         obstacle = _obstacle(group)
         if obstacle is not None:
             yield from (_held(move, obstacle) for move in group)

@@ -43,6 +43,7 @@ class Session:
         self.recorder.state.update({"torch": str(torch.__version__).partition("+")[0], "simulated": on.simulated})
         self.devices = Devices(torch, on.type, on.simulated)
         self.in_backward = self.step = self.evaluated = 0
+        self.autocast_of_fused = False
         self.enough = self.stopping = self.ignoring_gaps = False
         self.backward: Backward = Backward(self)
         self.training = Training(self)

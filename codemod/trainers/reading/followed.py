@@ -1,0 +1,103 @@
+"""What gives a dtype of the code its value, and the way there: options, flags, entries of files, each at its place.
+
+``--dtype float16`` of ``run.sh`` is a declaration because ``getattr(torch, args.dtype)`` reaches an autocast region;
+the row says which one, and through which calls.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ...outcome import Declaration
+from ...purpose.files import purpose_of
+from ...python.names import ModuleNames, names_of
+from ...source.project import Project
+from ...torch.api import LOAD_KEYS, LOADERS
+from ...torch.autocast import autocasts, dtype_scenarios
+from ...torch.dtype_values import scenarios_of
+from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
+from .knobs import Knob, knobs_of
+from .source import Source
+
+MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
+GIVEN = frozenset(("argument", "flag", "variable", "entry"))
+"""Kinds of places that win over the defaults of the code."""
+SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
+"""Kinds that somebody sets; constants and literals in branches are the code's own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Acting:
+    """A place where a dtype acts."""
+
+    module: ModuleNames
+    node: ast.expr
+    title: str
+    role: str
+    knobs: tuple[Knob, ...]
+
+    @property
+    def where(self) -> str:
+        return f"{self.module.path}:{self.module.document.span(self.node).row}"
+
+
+def followed_declarations(project: Project) -> tuple[Declaration, ...]:
+    """A declaration for every place that a dtype of the code has its value from, by place."""
+    return project.fact(_followed)
+
+
+def _acting(project: Project) -> tuple[Acting, ...]:
+    return (*_regions(project), *_loads(project))
+
+
+def _followed(project: Project) -> tuple[Declaration, ...]:
+    found: dict[tuple[str, object], Declaration] = {}
+    for acting in project.fact(_acting):
+        for knob in acting.knobs:
+            for item in _declared(acting, knob, knob.sources(project)):
+                found.setdefault((item.path, item.span), item)
+    return tuple(sorted(found.values(), key=lambda item: (item.path, item.span, item.key)))
+
+
+def _regions(project: Project) -> Iterator[Acting]:
+    for item in autocasts(project):
+        if item.dtype_node is not None and not isinstance(item.dtype_node, ast.Constant):
+            knobs = knobs_of(project, item.module, dtype_scenarios(project, item), item.dtype_node)
+            yield Acting(item.module, item.dtype_node, "autocast", "compute", knobs)
+
+
+def _loads(project: Project) -> Iterator[Acting]:
+    for document in project.python_documents(LOADERS, LOAD_KEYS):
+        module = names_of(project, document)
+        for name in LOADERS:
+            for call in module.calls_by_name.get(name, ()):
+                for keyword in call.keywords:
+                    if keyword.arg in LOAD_KEYS and not isinstance(keyword.value, ast.Constant):
+                        scenarios: tuple[Scenario, ...] = scenarios_of(project, module, keyword.value)
+                        knobs = knobs_of(project, module, scenarios, keyword.value)
+                        yield Acting(module, keyword.value, name, "weights", knobs)
+
+
+def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
+    spoken = [source for source in sources if source.kind in SPOKEN and not purpose_of(source.path).is_left_alone]
+    for source in spoken:
+        meant = knob.meaning(source.value)
+        if not isinstance(meant, Dtype):
+            continue
+        regime = MIXED.get(meant, "") if acting.role == "compute" and not source.is_guessed else ""
+        value = source.text or str(source.value).lower()
+        role = acting.role if source.kind in GIVEN else "option"
+        yield Declaration(
+            *(source.path, source.span, "torch", source.key, role, value, regime), feeds=_way(acting, knob, source)
+        )
+
+
+def _way(acting: Acting, knob: Knob, source: Source) -> str:
+    """``feeds args.dtype (train.py:12), autocast (loop.py:8)``: what reads it, the calls between, where it acts."""
+    read = f"{knob.module.path}:{knob.module.document.span(knob.node).row}"
+    steps = [f"{knob.text} ({read})"] if read != acting.where else []
+    steps += [f"a call ({place})" for place in source.via]
+    unread = "; no program is seen to load the file" if source.is_guessed else ""
+    return f"feeds {', '.join((*steps, f'{acting.title} ({acting.where})'))}{unread}"

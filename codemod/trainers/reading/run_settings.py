@@ -1,0 +1,82 @@
+"""Which followed settings a run has: its own command line's, those of the files that it loads, and the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...outcome import Declaration
+from ...source.project import Project
+from .configs import opened
+from .loaded_files import loaders_of
+from .program_files import file_named, words_of_script
+from .runs import Run
+
+
+def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
+    """What is followed from the code of a run to its launch line and to configuration files."""
+    launch = run.place.path
+    if run.command is not None and launch not in run.modules:
+        yield from (item for item in code.get(launch, ()) if not item.feeds or _is_of_line(project, run, item))
+    modules = frozenset(run.modules)
+    for path, items in code.items():
+        if path != launch and path not in modules and _loads(project, run, modules, path):
+            yield from (item for item in items if item.feeds)
+
+
+def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
+    """What the strongest of the followed settings say together; empty where they say nothing, or several things."""
+    strongest = {item.regime for item in next(iter(_by_strength(run, items)), ())}
+    return next(iter(strongest)) if len(strongest) == 1 else ""
+
+
+def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str]:
+    """Of each followed setting whether it wins in the run, or by which place it is overridden."""
+    first, *weaker = _by_strength(run, items) or [[]]
+    found = dict.fromkeys(first, "wins")
+    for item in (item for group in weaker for item in group):
+        if item.regime not in {other.regime for other in first}:
+            found[item] = f"by {first[0].path}:{first[0].span.row}"
+    return found
+
+
+def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
+    """The command line's settings, those of files, and defaults, as far as there are any."""
+    followed = [item for item in items if item.feeds and item.regime]
+    given = [item for item in followed if item.role != "option"]
+    groups = (
+        [item for item in given if item.path == run.place.path],
+        [item for item in given if item.path != run.place.path],
+        [item for item in followed if item.role == "option"],
+    )
+    return [group for group in groups if group]
+
+
+def _is_of_line(project: Project, run: Run, item: Declaration) -> bool:
+    """Whether a flag stands on the run's own command line; variables of the file count for all of its lines."""
+    rows = project.memo(_rows_of_lines, item.path)
+    before = [row for row in rows if row <= item.span.row]
+    return not before or not _is_flag(item) or before[-1] == run.place.span.row
+
+
+def _is_flag(item: Declaration) -> bool:
+    return not item.key.isupper()
+
+
+def _rows_of_lines(project: Project, path: str) -> list[int]:
+    document = project.document(path)
+    if document is None:
+        return []
+    return sorted(
+        document.position(command.start)[0] for text in opened(project, document) for command in text.text.commands
+    )
+
+
+def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bool:
+    """Whether the run's command line names the file, or its code does while no command line names it."""
+    loaders = loaders_of(project, path)
+    if loaders.isdisjoint(modules):
+        return False
+    named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
+    if any(file_named(project, run.place.path, word) == path for word in named if "." in word):
+        return True
+    return not modules <= loaders
