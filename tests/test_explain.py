@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.diagnosis.answer import ProjectView, answers_to
+from precfix.codemod.diagnosis.text import answer_lines
+from precfix.codemod.report.text import plain
+from precfix.codemod.source.project import Project
 
 from .cli_runs import Runner
 from .project_tree import write_tree
@@ -110,6 +114,16 @@ def test_the_project_names_the_line_and_shows_the_fix(run: Runner, log: Path, pr
     text = run("explain", log, "--project", project).out
     assert "In the project: model.py:11" in text
     assert "shown by the code" in text
+
+
+def test_without_a_finding_the_dtype_flow_says_what_meets_there(project: Path) -> None:
+    view = ProjectView(Project.open([project]), ".", lambda codes: ())
+    answer = answers_to(LOG.encode(), view).known[0]
+    assert answer.place == ("model.py", 11)
+    assert [(met.path, met.row) for met in answer.met] == [("model.py", 17)]
+    assert answer.met[0].says == "`noise` has another dtype than what it meets; it comes from model.py:16"
+    shown = plain(answer_lines(answers_to(LOG.encode(), view), view.project))
+    assert "Seen there: model.py:17 `noise` has another dtype" in shown
 
 
 def test_a_line_that_moved_is_found_again(run: Runner, log: Path, project: Path) -> None:
