@@ -22,6 +22,7 @@ PROGRAMS = {
     "argparse-negated-switch": "argparse",
     "argparse-switch-left-out": "argparse",
     "argparse-truth-word": "argparse",
+    "argparse-two-switches": "argparse",
     "argparse-with-parents": "argparse",
     "attrs": "attrs",
     "click": "click",
