@@ -134,6 +134,32 @@ def test_a_library_release_at_fault_is_named_with_its_source(run: Runner) -> Non
     assert newer["faults"] == []
 
 
+def test_a_pinned_release_at_fault_is_named_where_it_is_pinned(run: Runner, project: Path) -> None:
+    text = "RuntimeError: \"upsample_nearest2d_out_frame\" not implemented for 'BFloat16'"
+    for pin, said in (("torch==2.0.1", "as requirements.txt:1 pins it"), ("torch>=1.13", None)):
+        (project / "requirements.txt").write_text(pin + "\n")
+        faults = answered(run, text, "--project", project)["answers"][0]["faults"]
+        assert [each["version"] for each in faults] == ([said] if said else [None])
+    (project / "requirements.txt").write_text("torch>=2.3\n")
+    assert answered(run, text, "--project", project)["answers"][0]["faults"] == []
+
+
+def test_a_list_of_what_is_installed_is_no_evidence(run: Runner) -> None:
+    message = "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32"
+    listed = answered(run, "-", stdin=f"- PEFT version: 0.15.0\npeft==0.15.0\n{message}".encode())["answers"][0][
+        "causes"
+    ]
+    assert all(cause["because"] == [] for cause in listed)
+    used = answered(run, f"I use peft with lora\n{message}")["answers"][0]["causes"]
+    assert used[0]["id"] == "adapters-in-float32"
+    assert used[0]["because"] == ["the log says `lora`"]
+
+
+def test_an_unknown_message_that_speaks_of_precision_is_not_said_to_be_of_another_kind(run: Runner) -> None:
+    assert "the catalog does not hold it" in run("explain", "ValueError: this bf16 plugin is out of order").out
+    assert "probably not a matter of precision" in run("explain", "KeyError: 'model'").out
+
+
 def test_what_is_not_known_is_not_guessed(run: Runner) -> None:
     done = run("explain", "RuntimeError: CUDA error: device-side assert triggered")
     assert done.code == 1

@@ -119,10 +119,18 @@ def test_softmax_inside_the_region_is_float32_on_cuda_only(tmp_path: Path) -> No
     assert len(found(tmp_path / "cpu", loop(inside=inside, region='"cpu", dtype=torch.bfloat16'))) == 1
 
 
-def test_fix_is_safe_only_for_what_must_be_floating(tmp_path: Path) -> None:
+def test_the_fix_says_what_need_not_be_floating(tmp_path: Path) -> None:
     project = written(tmp_path, loop("seen.append(out.cpu().numpy())\nseen.append(out.sigmoid().cpu().numpy())"))
     first, second = findings(RULE, project)
-    assert [item.fixes[0].applicability for item in (first, second)] == [Applicability.UNSAFE, Applicability.SAFE]
+    assert ["integers" in item.fixes[0].message for item in (first, second)] == [True, False]
+
+
+def test_fix_is_safe_only_for_what_is_certainly_bfloat16(tmp_path: Path) -> None:
+    source = "import torch\n\ndef read(x, low):\n    a = x.to({}).cpu().numpy()\n    return a\n"
+    certain = written(tmp_path / "certain", {"run.py": source.format("torch.bfloat16")})
+    chosen = written(tmp_path / "chosen", {"run.py": source.format("torch.bfloat16 if low else torch.float32")})
+    levels = [finding.fixes[0].applicability for each in (certain, chosen) for finding in findings(RULE, each)]
+    assert levels == [Applicability.SAFE, Applicability.UNSAFE]
 
 
 def test_region_held_by_a_name_and_by_a_decorator(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ STATED = {
     ),
     "keyword of a loader's own": (
         "def f(m):\n    return m.from_pretrained('x', bf16=True)",
-        ("from_pretrained(bf16=)", "argument", "true"),
+        ("from_pretrained(bf16=)", "weights", "true"),
     ),
     "compute dtype of quantized weights": (
         "from transformers import BitsAndBytesConfig\ndef f(compute):\n"
@@ -111,6 +111,7 @@ SILENT = {
         "import torch\ndef f(is_mps):\n    dtype = torch.float32 if is_mps else torch.float64\n    return dtype"
     ),
     "data of another library": "import numpy as np\nkind = np.float16",
+    "a flag that is given an object": "LINE = '--modules_dtype {\"a\": [1]}'",
     "prose": "def f():\n    raise ValueError('use --bf16 only where the device has it')",
     "a question about flags": "def f(argv):\n    return '--fp16' in argv or argv.index('--bf16')",
     "a default of nothing": "def f(dtype=None, fp16=False): ...",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..model import Applicability, Finding
+from ..releases.pins import VersionRange, allowed
 from ..source.project import Project
 from .catalog import load_catalog
 from .deciding import FaultSeen, Judged, Sureness, faults_seen, judge
@@ -80,7 +81,6 @@ class ProjectView:
     check: Callable[[Sequence[str]], Sequence[Finding]]
     """The findings of the rules with these codes."""
     runs: Callable[[], Sequence[str]] = field(default=lambda: ())
-    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def answers_to(data: bytes, view: ProjectView | None = None) -> Answers:
@@ -116,7 +116,7 @@ def _answer(match: Match, log: Log, view: ProjectView | None, by_code: Mapping[s
     causes = judge(evidence, codes, bool(at_frame))
     ordered = _of_best_cause(near, causes)
     met = met_at(view.project, located) if view is not None and not at_frame else []
-    faults = faults_seen(evidence, {**(view.versions if view is not None else {}), **log.versions})
+    faults = faults_seen(evidence, log.versions, _pinned(view))
     commands = _commands(match.entry, causes, ordered, view)
     return Answer(
         match,
@@ -130,6 +130,10 @@ def _answer(match: Match, log: Log, view: ProjectView | None, by_code: Mapping[s
         tuple(met),
         tuple(commands),
     )
+
+
+def _pinned(view: ProjectView | None) -> Callable[[str], VersionRange | None] | None:
+    return None if view is None else lambda library: allowed(view.project, library)
 
 
 def _near(explained: Sequence[Explaining], has_frames: bool) -> list[Explaining]:

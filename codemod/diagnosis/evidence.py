@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,11 @@ from .matching import Match
 from .tracebacks import Frame
 
 LAST_FRAMES = 4
+_LISTED = re.compile(
+    r"[-*\s`|]{0,12}[A-Za-z][\w.-]{0,60}`?(?: [vV]ersion)?(?: \(.{0,20}\))?"
+    r"[\s:=|~<>]{1,40}v?\d{1,5}(?:\.\d{1,6}).{0,40}"
+)
+"""A release in a list of what is installed: it does not say that the run used it."""
 INSTALLED = ("site-packages/", "dist-packages/", "/lib/python", "\\lib\\", "lib/site-packages", "/conda/pkgs/")
 TORCH = ("/torch/", "torch/nn/", "torch/_", "torch/autograd/", "torch/amp/", "torch/cuda/", "torch/utils/")
 RUNNERS = ("runpy.py", "threading.py", "<frozen", "multiprocessing/", "concurrent/futures", "asyncio/", "<string>",
@@ -57,7 +63,8 @@ class Evidence:
 
     @cached_property
     def _context(self) -> str:
-        return f"{self.match.statement.text}\n{self.log.context}".lower()
+        lines = [line for line in self.log.context.splitlines() if not _LISTED.fullmatch(line)]
+        return "\n".join([self.match.statement.text, *lines]).lower()
 
     @cached_property
     def _paths(self) -> list[str]:

@@ -23,10 +23,12 @@ def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *ne
     listed = tuple(dict.fromkeys(edits))
     beside = [need.module for need in needs if isinstance(need, RunsWith)]
     everything = (*needs, *(need for need in needs_of(project, listed, beside) if not _is_covered(need, needs)))
-    missing = tuple(dict.fromkeys(text for need in everything if (text := need.missing(project))))
-    if missing:
-        return Fix(name, f"{message}; unsafe, as {' and '.join(missing)}", Applicability.UNSAFE, listed)
-    return Fix(name, _with_demands(message, everything), Applicability.SAFE, listed)
+    unknown = {need: text for need in everything if (text := need.missing(project))}
+    message = _with_demands(message, (need for need in everything if need not in unknown))
+    if unknown:
+        why = " and ".join(dict.fromkeys(unknown.values()))
+        return Fix(name, f"{message}; unsafe, as {why}", Applicability.UNSAFE, listed)
+    return Fix(name, message, Applicability.SAFE, listed)
 
 
 def _is_covered(need: Need, others: Iterable[Need]) -> bool:

@@ -114,7 +114,8 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
             switch = is_switch(keyword.arg)
             if says_half(module, keyword.value, switch=switch):
                 value = stated_by(module, keyword.value, switch=switch) or ""
-                yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", value)
+                role = "weights" if loads else "argument"
+                yield _told(module, keyword.value, f"{called}({keyword.arg}=)", role, value)
             elif keyword.arg in COMPUTE_KEYS or (called == "dict" and _is_splatted(module, call)):
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", text_of(keyword.value))
 

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Edit, Fix
-from ....codemod.proof.needs import RunsWith, SameResult
+from ....codemod.proof.needs import Need, RunsWith, SameResult
 from ....codemod.proof.proving import proved
+from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.entered import Inside
 from ....codemod.python.bindings import only_value
 from ....codemod.python.names import ModuleNames, resolve
@@ -57,7 +58,8 @@ def _island(project: Project, found: BceCall, inside: Inside) -> Iterator[Fix]:
     if edits is not None:
         message = "compute the loss in float32 with autocast switched off"
         why = SameResult("binary cross entropy raises under autocast")
-        yield proved(project, "float32", message, [*edits, module.add_import("import torch")], why, *_beside(inside))
+        needs: list[Need] = [why, Trusted("PF212"), *_beside(inside)]
+        yield proved(project, "float32", message, [*edits, module.add_import("import torch")], *needs)
 
 
 def _beside(inside: Inside) -> list[RunsWith]:
