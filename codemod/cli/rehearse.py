@@ -14,7 +14,7 @@ from .output import FOUND
 
 if TYPE_CHECKING:
     from ...probes.rehearsal.record import Record
-    from ...probes.rehearsal.running import Rehearsal, Run
+    from ...probes.rehearsal.running import Notebook, Rehearsal, Run
 
 
 class Device(str, Enum):
@@ -85,6 +85,7 @@ def rehearse(
         time_limit=time_limit,
         memory_limit=int(memory_limit * (1 << 30)),
         no_write=no_write,
+        notebook=_notebook(command),
         shadow=tuple(shadow_modules or ["*"]) if shadow or shadow_modules or shadow_page else (),
     )
     record, run = _rehearsed(request)
@@ -93,6 +94,14 @@ def rehearse(
     if shadow_page is not None:
         shadow_page.write_text(page_of(record), "utf-8")
     raise typer.Exit(_shown(record, run, None if quiet else output_format, verbose))
+
+
+def _notebook(command: list[str]) -> Notebook | None:
+    from ...probes.rehearsal.running import Notebook
+    from .rehearsed_command import code_of, notebook_of, python
+
+    path = notebook_of(command)
+    return None if path is None else Notebook(python(), path, code_of(path))
 
 
 def _check_writable(file: Path | None) -> None:
