@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.cli import explaining
+from precfix.codemod.diagnosis.answer import ProjectView, answers_to
+from precfix.codemod.diagnosis.text import answer_lines
+from precfix.codemod.report.text import plain
+from precfix.codemod.source.project import Project
 
 from .cli_runs import Runner
 from .project_tree import write_tree
@@ -44,6 +49,21 @@ LOG = """Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 125, in forward
     return F.linear(input, self.weight, self.bias)
 RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16
+"""
+LOOP = """import torch
+
+
+def train(model, optimizer, batches):
+    for x in batches:
+        with torch.autocast("cuda", dtype=torch.{dtype}):
+            loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    net = torch.nn.Linear(2, 2).cuda()
+    train(net, torch.optim.SGD(net.parameters()), [torch.ones(2).cuda()])
 """
 MESSAGE = "RuntimeError: expected scalar type BFloat16 but found Float"
 
@@ -95,6 +115,16 @@ def test_the_project_names_the_line_and_shows_the_fix(run: Runner, log: Path, pr
     text = run("explain", log, "--project", project).out
     assert "In the project: model.py:11" in text
     assert "shown by the code" in text
+
+
+def test_without_a_finding_the_dtype_flow_says_what_meets_there(project: Path) -> None:
+    view = ProjectView(Project.open([project]), ".", lambda codes: ())
+    answer = answers_to(LOG.encode(), view).known[0]
+    assert answer.place == ("model.py", 11)
+    assert [(met.path, met.row) for met in answer.met] == [("model.py", 17)]
+    assert answer.met[0].says == "`noise` has another dtype than what it meets; it comes from model.py:16"
+    shown = plain(answer_lines(answers_to(LOG.encode(), view), view.project))
+    assert "Seen there: model.py:17 `noise` has another dtype" in shown
 
 
 def test_a_line_that_moved_is_found_again(run: Runner, log: Path, project: Path) -> None:
@@ -160,6 +190,32 @@ def test_an_unknown_message_that_speaks_of_precision_is_not_said_to_be_of_anothe
     assert "probably not a matter of precision" in run("explain", "KeyError: 'model'").out
 
 
+def test_what_the_project_runs_decides_between_causes(run: Runner, tmp_path: Path) -> None:
+    best, project = {}, tmp_path / "accelerated"
+    project.mkdir()
+    for precision, dtype in (("fp16", "float16"), ("bf16", "bfloat16")):
+        (project / "train.py").write_text(LOOP.format(dtype=dtype))
+        answer = answered(run, "loss: nan", "--project", project)
+        best[precision] = answer["answers"][0]["causes"]
+        assert [line.rpartition(" ")[2] for line in answer["runs"]] == [f"{precision}-mixed"]
+    assert best["fp16"][0]["id"] == "missing-loss-scaling"
+    assert best["fp16"][0]["because"] == ["PF102 finds it in the project"]
+    because = {cause["id"]: cause["because"] for cause in best["fp16"]}
+    assert because["range-of-float16"] == ["the project runs fp16-mixed"]
+    assert best["bf16"][0]["id"] != "range-of-float16"
+
+
+def test_source_that_a_log_leaves_out_is_read_where_the_library_is_installed(run: Runner, tmp_path: Path) -> None:
+    library = write_tree(tmp_path / "venv/lib/python3/site-packages", {"ops/deform.py": "def f(x):\n    _ext.f(x)\n"})
+    frame = f'Traceback (most recent call last):\n  File "{library}/ops/deform.py", line 2, in f\n'
+    answer = answered(run, "-", stdin=(frame + MESSAGE).encode())["answers"][0]
+    assert answer["library_frame"]["code"] == "_ext.f(x)"
+    assert answer["causes"][0]["id"] == "custom-operation"
+    secret = write_tree(tmp_path / "home", {"secret.py": "password = 1\n"})
+    frame = f'Traceback (most recent call last):\n  File "{secret}/secret.py", line 1, in f\n'
+    assert "password" not in run("explain", "-", stdin=(frame + MESSAGE).encode()).out
+
+
 def test_what_is_not_known_is_not_guessed(run: Runner) -> None:
     done = run("explain", "RuntimeError: CUDA error: device-side assert triggered")
     assert done.code == 1
@@ -201,6 +257,14 @@ def test_usage_errors(run: Runner, project: Path, log: Path) -> None:
     ):
         done = run("explain", *arguments)
         assert (done.code, said in done.err, done.out) == (2, True, ""), done.err
+
+
+def test_a_log_that_is_too_large_is_refused(run: Runner, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "MAX_LOG_BYTES", len(LOG) - 1)
+    for done in (run("explain", log), run("explain", "-", stdin=LOG.encode())):
+        assert (done.code, done.out) == (2, "")
+        assert "is too large" in done.err
+        assert "pass the end of it" in done.err
 
 
 def test_the_answer_can_go_to_a_file(run: Runner, log: Path, tmp_path: Path) -> None:
