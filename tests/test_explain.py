@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.cli import explaining
 from precfix.codemod.diagnosis.answer import ProjectView, answers_to
 from precfix.codemod.diagnosis.text import answer_lines
 from precfix.codemod.report.text import plain
@@ -256,6 +257,14 @@ def test_usage_errors(run: Runner, project: Path, log: Path) -> None:
     ):
         done = run("explain", *arguments)
         assert (done.code, said in done.err, done.out) == (2, True, ""), done.err
+
+
+def test_a_log_that_is_too_large_is_refused(run: Runner, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "MAX_LOG_BYTES", len(LOG) - 1)
+    for done in (run("explain", log), run("explain", "-", stdin=LOG.encode())):
+        assert (done.code, done.out) == (2, "")
+        assert "is too large" in done.err
+        assert "pass the end of it" in done.err
 
 
 def test_the_answer_can_go_to_a_file(run: Runner, log: Path, tmp_path: Path) -> None:
