@@ -62,6 +62,11 @@ def test_the_share_of_moved_weights_is_what_adamw_moves(rate: float, dtype: Any)
     assert moved == pytest.approx(share_moved(rate, dtype), abs=0.02)
 
 
+def test_odd_rates_have_a_share() -> None:
+    shares = [share_moved(rate, BF16) for rate in (-1.0, 0.0, 5e-324, 1.0, 1e308)]
+    assert shares == pytest.approx([0.0, 0.0, 0.0, 1.0, 1.0])
+
+
 @pytest.mark.parametrize(("dtype", "lost"), [(BF16, 0.001), (FP16, 0.0002)])
 def test_a_lost_factor_changes_no_weight(dtype: Any, lost: float) -> None:
     weights = (torch.randn(20_000) * 0.02).to(DTYPES[dtype.name])

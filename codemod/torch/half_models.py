@@ -99,10 +99,12 @@ def half_cast(
 
 def _statements_about(module: ModuleNames, function: ast.AST, name: str) -> list[ast.stmt]:
     """Every simple statement or loop head of ``function`` that mentions the model, in source order."""
+    last = name.rpartition(".")[2]
     found = {
         module.statement_of(node)
         for node in ast.walk(function)
-        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
+        if (isinstance(node, ast.Name) and node.id == name)
+        or (isinstance(node, ast.Attribute) and node.attr == last and ast.unparse(node) == name)
     }
     return sorted(found, key=position)
 

@@ -17,8 +17,8 @@ def share_moved(step: float, dtype: Dtype) -> float:
 
     A step counts where it is at least half of the distance to the next number: 2^(e-bits) for weights from 2^e on.
     """
-    if step <= 0:
-        return 0.0
+    if not 0 < step < 1:
+        return 0.0 if step <= 0 else 1.0
     exponent = math.floor(math.log2(step)) + BITS[dtype.name]
     return math.erf(2.0 ** (exponent + 1) / USUAL_SPREAD / math.sqrt(2))
 

@@ -87,7 +87,7 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
 
 def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: ast.Call) -> HalfWeights | None:
     """The weights of the model, where all that the optimizer is given belongs to 16-bit models."""
-    models = list(models_of(module, parameters))
+    models = models_of(module, parameters)
     found = [half_weights(project, module, item, call, later=True) if item is not None else None for item in models]
     return found[0] if found and None not in found else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from ...codemod.model import Place
 from ...codemod.python.creations import Creation, creations_of
@@ -17,6 +18,8 @@ from ...codemod.torch.weights import cast_dtype
 from ...codemod.trainers.reading.loads import load_at
 from ...codemod.trainers.reading.trained_loads import ADAPTED, FROZEN, may_recast, mentions, statements_about
 
+MAX_MODELS = 200
+"""Groups of parameters that are followed in one optimizer."""
 MAX_HOPS = 8
 """How many names and calls stand between an optimizer and the model whose parameters it is given."""
 SELECTING = ("list", "tuple", "filter", "iter", "chain")
@@ -96,8 +99,13 @@ def _is_unclear(step: ast.AST) -> bool:
 # --- whose parameters -------------------------------------------------------------------------------------------------
 
 
-def models_of(module: ModuleNames, parameters: ast.expr, hops: int = 0) -> Iterator[ast.expr | None]:
+def models_of(module: ModuleNames, parameters: ast.expr) -> list[ast.expr | None]:
     """The models whose parameters an optimizer (or an average) is given; None for what is not known."""
+    found = list(islice(_models_of(module, parameters, 0), MAX_MODELS))
+    return found if len(found) < MAX_MODELS else [None]
+
+
+def _models_of(module: ModuleNames, parameters: ast.expr, hops: int) -> Iterator[ast.expr | None]:
     inner = _inside(module, parameters) if hops < MAX_HOPS else None
     if isinstance(parameters, ast.List | ast.Tuple) and parameters.elts:
         inner = parameters.elts
@@ -108,7 +116,7 @@ def models_of(module: ModuleNames, parameters: ast.expr, hops: int = 0) -> Itera
         yield None
     else:
         for item in inner:
-            yield from models_of(module, item, hops + 1)
+            yield from _models_of(module, item, hops + 1)
 
 
 def _owner(node: ast.expr) -> ast.expr | None:

@@ -44,7 +44,8 @@ SAME = (
     *("cat", "concat", "stack", "repeat_interleave", "to", "permute", "float", "half", "bfloat16", "detach", "type_as"),
 )
 """Calls that give back the numbers they are given."""
-MAX_HOPS = 8
+MAX_STEPS = 40
+"""Expressions that are looked at behind one angle, or behind one of its factors."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +61,11 @@ class Origin:
 
 def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
     """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies."""
-    for node in _behind(module, angle, 0):
+    for node in _behind(module, angle):
         factors = _factors(module, node)
         if factors:
-            words = {word for factor in factors for word in _words(module, factor, 0)}
-            counted = next((call for factor in factors for call in _counts(module, factor, 0)), None)
+            words = {word for factor in factors for word in _words(module, factor)}
+            counted = next((call for factor in factors for call in _counts(module, factor)), None)
             if words & MEANING or counted is not None:
                 return Origin(node, factors, _named(words), counted)
     return None
@@ -74,11 +75,15 @@ def _named(words: set[str]) -> str:
     return "timesteps" if words & {"timestep", "timesteps"} else "positions"
 
 
-def _behind(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[ast.expr]:
+def _behind(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
     """The expression itself, and those that it is a view, a cast or a concatenation of."""
-    yield node
-    for inner in _sources(module, node) if hops < MAX_HOPS else ():
-        yield from _behind(module, inner, hops + 1)
+    waiting, seen = [node], set[ast.AST]()
+    while waiting and len(seen) < MAX_STEPS:
+        current = waiting.pop(0)
+        if current not in seen:
+            seen.add(current)
+            yield current
+            waiting += _sources(module, current)
 
 
 def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
@@ -104,14 +109,14 @@ def _factors(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ...]:
     return ()
 
 
-def _words(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[str]:
+def _words(module: ModuleNames, node: ast.expr) -> Iterator[str]:
     """The words in the names behind a factor."""
-    for inner in _behind(module, node, hops):
+    for inner in _behind(module, node):
         yield from name_parts(inner)
 
 
-def _counts(module: ModuleNames, node: ast.expr, hops: int) -> Iterator[ast.Call]:
+def _counts(module: ModuleNames, node: ast.expr) -> Iterator[ast.Call]:
     """The calls of `arange` and its like that a factor is made of."""
-    for inner in _behind(module, node, hops):
+    for inner in _behind(module, node):
         if isinstance(inner, ast.Call) and (module.qualified(inner.func) or "").rpartition(".")[2] in COUNTING:
             yield inner

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
@@ -44,6 +45,8 @@ from .averages import Average, averages_in
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
 AVERAGES = ("ema", "EMA", "Ema", "AveragedModel", "ExponentialMovingAverage", "deepcopy")
+MAX_AVERAGES = 20
+"""Averages of one file that are looked at; nobody writes more."""
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -51,7 +54,7 @@ def check(project: Project) -> Iterator[Finding]:
         module = names_of(project, document)
         if is_test(document.path):
             continue
-        for average in averages_in(project, module):
+        for average in islice(averages_in(project, module), MAX_AVERAGES):
             weights = half_weights(project, module, average.model, average.made)
             if weights is None or _becomes_float32(module, average):
                 continue

@@ -12,7 +12,7 @@ from ....codemod.python.scopes import Scope
 from ....codemod.source.project import Project
 from ..half_weights import models_of
 from ..stated_numbers import Stated, largest, stated_numbers
-from .averaging import averagings_in
+from .averaging import Averaging, averagings_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,10 @@ def averages_in(project: Project, module: ModuleNames) -> Iterator[Average]:
                 yield from _of_class(project, module, call, *owner)
 
 
+def _averagings(_project: Project, asked: tuple[ModuleNames, ast.AST]) -> tuple[Averaging, ...]:
+    return tuple(averagings_in(*asked))
+
+
 def _keeper(module: ModuleNames, call: ast.Call) -> tuple[ast.stmt, str | None]:
     statement = module.statement_of(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
@@ -83,7 +87,7 @@ def _averaged(module: ModuleNames, call: ast.Call) -> ast.expr | None:
     first = call.args[0] if call.args else None
     if first is None or isinstance(first, ast.Starred):
         return None
-    found = list(models_of(module, first))
+    found = models_of(module, first)
     return found[0] if len(found) == 1 and found[0] is not None else first
 
 
@@ -122,7 +126,7 @@ def _of_copy(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
     statement, keeper = _keeper(module, call)
     if keeper is None or not isinstance(call.args[0], ast.Name | ast.Attribute):
         return
-    for averaging in averagings_in(module, module.tree):
+    for averaging in project.memo(_averagings, (module, module.tree)):
         if keeper in averaging.between and ast.unparse(call.args[0]) in averaging.between:
             decay = largest(stated_numbers(project, module, averaging.decay, "the decay"))
             if decay is not None:
@@ -136,7 +140,7 @@ def _of_class(
     project: Project, module: ModuleNames, call: ast.Call, there: ModuleNames, owner: Scope
 ) -> Iterator[Average]:
     """``ema = EMA(model, 0.999)`` of a class that clones the weights as they are and averages them."""
-    averaging = next(averagings_in(there, owner.node), None)
+    averaging = next(iter(project.memo(_averagings, (there, owner.node))), None)
     model = _averaged(module, call)
     if averaging is None or model is None or not _clones_as_they_are(owner.node):
         return
