@@ -45,6 +45,21 @@ LOG = """Traceback (most recent call last):
     return F.linear(input, self.weight, self.bias)
 RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16
 """
+LOOP = """import torch
+
+
+def train(model, optimizer, batches):
+    for x in batches:
+        with torch.autocast("cuda", dtype=torch.{dtype}):
+            loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    net = torch.nn.Linear(2, 2).cuda()
+    train(net, torch.optim.SGD(net.parameters()), [torch.ones(2).cuda()])
+"""
 MESSAGE = "RuntimeError: expected scalar type BFloat16 but found Float"
 
 
@@ -158,6 +173,32 @@ def test_a_list_of_what_is_installed_is_no_evidence(run: Runner) -> None:
 def test_an_unknown_message_that_speaks_of_precision_is_not_said_to_be_of_another_kind(run: Runner) -> None:
     assert "the catalog does not hold it" in run("explain", "ValueError: this bf16 plugin is out of order").out
     assert "probably not a matter of precision" in run("explain", "KeyError: 'model'").out
+
+
+def test_what_the_project_runs_decides_between_causes(run: Runner, tmp_path: Path) -> None:
+    best, project = {}, tmp_path / "accelerated"
+    project.mkdir()
+    for precision, dtype in (("fp16", "float16"), ("bf16", "bfloat16")):
+        (project / "train.py").write_text(LOOP.format(dtype=dtype))
+        answer = answered(run, "loss: nan", "--project", project)
+        best[precision] = answer["answers"][0]["causes"]
+        assert [line.rpartition(" ")[2] for line in answer["runs"]] == [f"{precision}-mixed"]
+    assert best["fp16"][0]["id"] == "missing-loss-scaling"
+    assert best["fp16"][0]["because"] == ["PF102 finds it in the project"]
+    because = {cause["id"]: cause["because"] for cause in best["fp16"]}
+    assert because["range-of-float16"] == ["the project runs fp16-mixed"]
+    assert best["bf16"][0]["id"] != "range-of-float16"
+
+
+def test_source_that_a_log_leaves_out_is_read_where_the_library_is_installed(run: Runner, tmp_path: Path) -> None:
+    library = write_tree(tmp_path / "venv/lib/python3/site-packages", {"ops/deform.py": "def f(x):\n    _ext.f(x)\n"})
+    frame = f'Traceback (most recent call last):\n  File "{library}/ops/deform.py", line 2, in f\n'
+    answer = answered(run, "-", stdin=(frame + MESSAGE).encode())["answers"][0]
+    assert answer["library_frame"]["code"] == "_ext.f(x)"
+    assert answer["causes"][0]["id"] == "custom-operation"
+    secret = write_tree(tmp_path / "home", {"secret.py": "password = 1\n"})
+    frame = f'Traceback (most recent call last):\n  File "{secret}/secret.py", line 1, in f\n'
+    assert "password" not in run("explain", "-", stdin=(frame + MESSAGE).encode()).out
 
 
 def test_what_is_not_known_is_not_guessed(run: Runner) -> None:

@@ -88,7 +88,7 @@ def _is_rule(what: str) -> bool:
 
 
 def _view_of(folder: Path) -> ProjectView:
-    from ..diagnosis.answer import ProjectView, precision_of_runs
+    from ..diagnosis.answer import ProjectView
     from ..trainers.reading.auditing import ledger_of
     from .request import open_request
 
@@ -99,7 +99,7 @@ def _view_of(folder: Path) -> ProjectView:
         opened.project,
         str(folder),
         check=lambda codes: _findings(opened, codes),
-        runs=lambda: precision_of_runs(ledger_of(opened.project).runs),
+        runs=lambda: ledger_of(opened.project).runs,
     )
 
 

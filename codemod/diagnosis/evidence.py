@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from .entries import Condition
+from .installed import with_sources
 from .log import Log
 from .matching import Match
 from .tracebacks import Frame
@@ -30,14 +31,16 @@ class Evidence:
 
     match: Match
     log: Log
+    regimes: tuple[str, ...] = ()
+    """What the project's runs compute in; empty without a project."""
 
     @cached_property
     def frames(self) -> tuple[Frame, ...]:
         failure = self.match.statement.failure
         if failure is not None and failure.frames:
-            return failure.frames
+            return with_sources(failure.frames)
         others = any(each.frames for each in self.log.failures if not each.is_warning)
-        return () if others or self.match.entry.kind == "warning" else self.log.broken_off
+        return () if others or self.match.entry.kind == "warning" else with_sources(self.log.broken_off)
 
     @cached_property
     def owned(self) -> list[tuple[Frame, str]]:
@@ -105,6 +108,10 @@ class Evidence:
     def _pair(self, values: Sequence[str]) -> str:
         seen = {self.match.first, self.match.second}
         return f"{' and '.join(sorted(seen))} meet" if seen == set(values) else ""
+
+    def _regime(self, values: Sequence[str]) -> str:
+        seen = [regime for regime in self.regimes if regime in values]
+        return f"the project runs {seen[0]}" if seen and len(seen) == len(self.regimes) else ""
 
     def _order(self, values: Sequence[str]) -> str:
         if f"{self.match.first}>{self.match.second}" not in values:

@@ -96,9 +96,9 @@ class Session:
     def module_path_here(self) -> str:
         return self.modules.path(sys._getframe(1))
 
-    def module_running(self, frame: FrameType | None) -> Any:
-        """The innermost module that runs; None where none does."""
-        return next(iter(self.modules.running(frame)), None)
+    def module_called(self, frame: FrameType | None, user: FrameType | None) -> Any:
+        """The module that the user's frame has called and that runs; None where it called a function."""
+        return next(reversed(self.modules.running(frame, user)), None) if user is not None else None
 
     def on_device_text(self, text: str) -> str:
         """The error as the device words it."""
