@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.cli import explaining
+from precfix.codemod.diagnosis.answer import ProjectView, answers_to
+from precfix.codemod.diagnosis.text import answer_lines
+from precfix.codemod.report.text import plain
+from precfix.codemod.source.project import Project
 
 from .cli_runs import Runner
 from .project_tree import write_tree
@@ -110,6 +115,16 @@ def test_the_project_names_the_line_and_shows_the_fix(run: Runner, log: Path, pr
     text = run("explain", log, "--project", project).out
     assert "In the project: model.py:11" in text
     assert "shown by the code" in text
+
+
+def test_without_a_finding_the_dtype_flow_says_what_meets_there(project: Path) -> None:
+    view = ProjectView(Project.open([project]), ".", lambda codes: ())
+    answer = answers_to(LOG.encode(), view).known[0]
+    assert answer.place == ("model.py", 11)
+    assert [(met.path, met.row) for met in answer.met] == [("model.py", 17)]
+    assert answer.met[0].says == "`noise` has another dtype than what it meets; it comes from model.py:16"
+    shown = plain(answer_lines(answers_to(LOG.encode(), view), view.project))
+    assert "Seen there: model.py:17 `noise` has another dtype" in shown
 
 
 def test_a_line_that_moved_is_found_again(run: Runner, log: Path, project: Path) -> None:
@@ -242,6 +257,14 @@ def test_usage_errors(run: Runner, project: Path, log: Path) -> None:
     ):
         done = run("explain", *arguments)
         assert (done.code, said in done.err, done.out) == (2, True, ""), done.err
+
+
+def test_a_log_that_is_too_large_is_refused(run: Runner, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "MAX_LOG_BYTES", len(LOG) - 1)
+    for done in (run("explain", log), run("explain", "-", stdin=LOG.encode())):
+        assert (done.code, done.out) == (2, "")
+        assert "is too large" in done.err
+        assert "pass the end of it" in done.err
 
 
 def test_the_answer_can_go_to_a_file(run: Runner, log: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..source.project import Project
     from .request import Opened
 
-MAX_LOG_BYTES = 512 * 1024 * 1024
+MAX_LOG_BYTES = 128 * 1024 * 1024
 """What is held in memory of a log; more is refused, as the error is at its end."""
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..observed.observation import Failure, SeenOperand
 from ..python.names import ModuleNames
 from ..python.seen import Seen
 from ..torch.tables.operations import Operation, operation
+
+if TYPE_CHECKING:
+    from ..observed.observation import Failure, SeenOperand
 
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 """From narrow to wide."""
