@@ -32,7 +32,10 @@ _BOOLEANS = {"true": TRUE, "false": FALSE}
 def text_scopes(project: Project) -> Iterator[Scope]:
     """Every scope in the project's texts, by path."""
     for config in config_files(project, (*WORDS, *_marks_of_silent_files(project))):
-        yield from _shell_scopes(project, config) if config.is_shell else _tree_scopes(project, config)
+        if config.is_shell:
+            yield from _shell_scopes(project, config)
+        elif not config.is_data:
+            yield from _tree_scopes(project, config)
 
 
 def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
