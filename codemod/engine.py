@@ -29,7 +29,6 @@ from .model import (
 )
 from .outcome import UNUSED_SUPPRESSION, FileChange, Report, Screened, Skipped, Target
 from .processes import ask_in_processes
-from .rehearsed import seen_failures, with_sight
 from .source.documents import Document, FileKind
 from .source.parsing import Unparsable, parse_python
 from .source.project import Project
@@ -110,6 +109,10 @@ def _still_found(
     project: Project, first: Sequence[Finding], last: Sequence[Finding], applied: Sequence[tuple[Finding, Fix]]
 ) -> tuple[Finding, ...]:
     """What is left. What a rehearsal saw of the old text is not seen in the new one: only a fix takes it away."""
+    if project.observation is None:
+        return tuple(last)
+    from .rehearsed import seen_failures
+
     done = {id(finding) for finding, _ in applied}
     kept = [each for each in seen_failures(project, first) if id(each) not in done and each not in last]
     return tuple(sorted((*last, *kept), key=lambda each: (each.path, each.span, each.code, each.message)))
@@ -294,13 +297,22 @@ def _findings(project: Project, rules: Sequence[Rule], options: Options) -> tupl
     in_order = sorted(rules, key=lambda item: item.code)
     answers = ask_in_processes(project, in_order, options.jobs, begins)
     unique = {(item.path, item.span, item.code, item.message): item for each in answers for item in each.findings}
-    ordered = with_sight(project, tuple(unique[key] for key in sorted(unique)))
+    ordered = _with_sight(project, tuple(unique[key] for key in sorted(unique)))
     screened = Screened(ordered) if options.screen is None else options.screen(project, ordered)
     failed = [Skipped(rule.code, each.failure) for rule, each in zip(in_order, answers, strict=True) if each.failure]
     if failed:  # nobody can say which comments are unused while a rule says nothing
         known = (finding for finding in screened.findings if finding.code != UNUSED_SUPPRESSION)
         screened = replace(screened, findings=tuple(known))
     return screened, tuple(failed)
+
+
+def _with_sight(project: Project, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings and what a rehearsal saw at their places; without one, nothing of that is imported."""
+    if project.observation is None:
+        return findings
+    from .rehearsed import with_sight
+
+    return with_sight(project, findings)
 
 
 def _changes(before: Project, after: Project) -> tuple[FileChange, ...]:

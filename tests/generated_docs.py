@@ -14,6 +14,7 @@ from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.reading.auditing import ledger_of
 from precfix.codemod.trainers.reading.declared import declared_regime
 from precfix.transforms.frameworks import load_frameworks
+from precfix.transforms.rounding.optimizer_table import rows
 
 from .fixture_cases import DIFF, FIXTURES, REPOSITORY, all_rules, cases
 from .manual_pages import manual_page, markdown_table, rules_table
@@ -37,8 +38,21 @@ def generated_docs() -> dict[Path, str]:
     readme = REPOSITORY / "README.md"
     text = between(readme.read_text("utf-8"), "rules", markdown_table(rules_table(rules), "docs/rules/"))
     text = between(text, "example", f"```diff\n{quickstart_diff()}```\n")
+    losses = REPOSITORY / "docs" / "silent-losses.md"
+    texts[losses] = between(losses.read_text("utf-8"), "kept updates", kept_updates())
     texts[readme] = between(text, "audit", f"```console\n{audited('five_places')}```\n")
     return texts
+
+
+def kept_updates() -> str:
+    """What becomes of updates of 16-bit weights, by optimizer and by option of a trainer, each with its source."""
+    lines = ["| optimizer or trainer | value | keeps | unless | source |", "|---|---|---|---|---|"]
+    for row in rows():
+        named = ", ".join(f"`{name}`" for name in row.names if name)
+        whose = f"{row.trainer}: {row.option}" if row.trainer else "optimizer"
+        keeps = f"{row.keeps}, with `{row.when}`; else nothing" if row.when else row.keeps
+        lines.append(f"| {whose} | {named} | {keeps} | {row.unless} | {row.source} |")
+    return "\n".join(lines) + "\n"
 
 
 def quickstart_diff() -> str:

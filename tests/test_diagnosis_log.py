@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
 from precfix.codemod.diagnosis.catalog import load_catalog
+from precfix.codemod.diagnosis.deciding import judge
 from precfix.codemod.diagnosis.evidence import Evidence
 from precfix.codemod.diagnosis.log import Log, read_log
 from precfix.codemod.diagnosis.matching import matches, telling
+
+from .nightly import examples
 
 PLAIN = """Traceback (most recent call last):
   File "/home/me/project/train.py", line 41, in <module>
@@ -239,3 +243,23 @@ def test_time_is_linear_in_the_bytes(unit: bytes) -> None:
 
     small, large = seconds(100_000), seconds(800_000)
     assert large < 20 * small + 0.5
+
+
+def test_any_bytes_are_read() -> None:
+    """Pieces of logs in any order, cut anywhere: nothing raises, and a second reading gives the same."""
+    draw = random.Random(5)
+    pieces = [
+        *(PLAIN, "[rank1]: ", "\r", "\n", "\x1b[", 'File "', ", line ", "\u2502 ", "Cell In[", "%|", "it/s", "](http"),
+        *("Traceback (most recent call last):\n", "During handling of the above exception", "Warning: ", "\0", "`"),
+        *("mat1 and mat2 must have the same dtype, but got ", "c10::Half", "Error: ", "\u2028", "\ud800"),
+    ]
+    for _ in range(examples(400)):
+        parts = [piece[: draw.randint(0, len(piece))] for piece in draw.choices(pieces, k=draw.randint(1, 30))]
+        data = "".join(parts).encode("utf-8", "surrogatepass")
+        first = read(data)
+        found = matches(first, ENTRIES)
+        assert [(match.entry.id, match.statement.row) for match in found] == [
+            (match.entry.id, match.statement.row) for match in matches(read(data), ENTRIES)
+        ]
+        for match in found:
+            judge(Evidence(match, first))

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.cli import explaining
+from precfix.codemod.diagnosis.answer import ProjectView, answers_to
+from precfix.codemod.diagnosis.text import answer_lines
+from precfix.codemod.report.text import plain
+from precfix.codemod.source.project import Project
 
 from .cli_runs import Runner
 from .project_tree import write_tree
@@ -44,6 +49,21 @@ LOG = """Traceback (most recent call last):
   File "/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 125, in forward
     return F.linear(input, self.weight, self.bias)
 RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16
+"""
+LOOP = """import torch
+
+
+def train(model, optimizer, batches):
+    for x in batches:
+        with torch.autocast("cuda", dtype=torch.{dtype}):
+            loss = model(x).mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    net = torch.nn.Linear(2, 2).cuda()
+    train(net, torch.optim.SGD(net.parameters()), [torch.ones(2).cuda()])
 """
 MESSAGE = "RuntimeError: expected scalar type BFloat16 but found Float"
 
@@ -97,6 +117,16 @@ def test_the_project_names_the_line_and_shows_the_fix(run: Runner, log: Path, pr
     assert "shown by the code" in text
 
 
+def test_without_a_finding_the_dtype_flow_says_what_meets_there(project: Path) -> None:
+    view = ProjectView(Project.open([project]), ".", lambda codes: ())
+    answer = answers_to(LOG.encode(), view).known[0]
+    assert answer.place == ("model.py", 11)
+    assert [(met.path, met.row) for met in answer.met] == [("model.py", 17)]
+    assert answer.met[0].says == "`noise` has another dtype than what it meets; it comes from model.py:16"
+    shown = plain(answer_lines(answers_to(LOG.encode(), view), view.project))
+    assert "Seen there: model.py:17 `noise` has another dtype" in shown
+
+
 def test_a_line_that_moved_is_found_again(run: Runner, log: Path, project: Path) -> None:
     (project / "model.py").write_text("# a comment\n\n" + MODEL)
     answer = answered(run, log, "--project", project)["answers"][0]
@@ -132,6 +162,58 @@ def test_a_library_release_at_fault_is_named_with_its_source(run: Runner) -> Non
     assert fault["source"].startswith("https://")
     newer = answered(run, text.replace("2.0.1", "2.4.1"))["answers"][0]
     assert newer["faults"] == []
+
+
+def test_a_pinned_release_at_fault_is_named_where_it_is_pinned(run: Runner, project: Path) -> None:
+    text = "RuntimeError: \"upsample_nearest2d_out_frame\" not implemented for 'BFloat16'"
+    for pin, said in (("torch==2.0.1", "as requirements.txt:1 pins it"), ("torch>=1.13", None)):
+        (project / "requirements.txt").write_text(pin + "\n")
+        faults = answered(run, text, "--project", project)["answers"][0]["faults"]
+        assert [each["version"] for each in faults] == ([said] if said else [None])
+    (project / "requirements.txt").write_text("torch>=2.3\n")
+    assert answered(run, text, "--project", project)["answers"][0]["faults"] == []
+
+
+def test_a_list_of_what_is_installed_is_no_evidence(run: Runner) -> None:
+    message = "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32"
+    listed = answered(run, "-", stdin=f"- PEFT version: 0.15.0\npeft==0.15.0\n{message}".encode())["answers"][0][
+        "causes"
+    ]
+    assert all(cause["because"] == [] for cause in listed)
+    used = answered(run, f"I use peft with lora\n{message}")["answers"][0]["causes"]
+    assert used[0]["id"] == "adapters-in-float32"
+    assert used[0]["because"] == ["the log says `lora`"]
+
+
+def test_an_unknown_message_that_speaks_of_precision_is_not_said_to_be_of_another_kind(run: Runner) -> None:
+    assert "the catalog does not hold it" in run("explain", "ValueError: this bf16 plugin is out of order").out
+    assert "probably not a matter of precision" in run("explain", "KeyError: 'model'").out
+
+
+def test_what_the_project_runs_decides_between_causes(run: Runner, tmp_path: Path) -> None:
+    best, project = {}, tmp_path / "accelerated"
+    project.mkdir()
+    for precision, dtype in (("fp16", "float16"), ("bf16", "bfloat16")):
+        (project / "train.py").write_text(LOOP.format(dtype=dtype))
+        answer = answered(run, "loss: nan", "--project", project)
+        best[precision] = answer["answers"][0]["causes"]
+        assert [line.rpartition(" ")[2] for line in answer["runs"]] == [f"{precision}-mixed"]
+    assert best["fp16"][0]["id"] == "missing-loss-scaling"
+    assert best["fp16"][0]["because"] == ["PF102 finds it in the project"]
+    because = {cause["id"]: cause["because"] for cause in best["fp16"]}
+    assert because["range-of-float16"] == ["the project runs fp16-mixed"]
+    assert best["bf16"][0]["id"] != "range-of-float16"
+
+
+def test_source_that_a_log_leaves_out_is_read_where_the_library_is_installed(run: Runner, tmp_path: Path) -> None:
+    library = write_tree(tmp_path / "venv/lib/python3/site-packages", {"ops/deform.py": "def f(x):\n    _ext.f(x)\n"})
+    frame = f'Traceback (most recent call last):\n  File "{library}/ops/deform.py", line 2, in f\n'
+    answer = answered(run, "-", stdin=(frame + MESSAGE).encode())["answers"][0]
+    assert answer["library_frame"]["code"] == "_ext.f(x)"
+    assert answer["causes"][0]["id"] == "custom-operation"
+    secret = write_tree(tmp_path / "home", {"secret.py": "password = 1\n"})
+    frame = f'Traceback (most recent call last):\n  File "{secret}/secret.py", line 1, in f\n'
+    assert "password" not in run("explain", "-", stdin=(frame + MESSAGE).encode()).out
 
 
 def test_what_is_not_known_is_not_guessed(run: Runner) -> None:
@@ -175,6 +257,14 @@ def test_usage_errors(run: Runner, project: Path, log: Path) -> None:
     ):
         done = run("explain", *arguments)
         assert (done.code, said in done.err, done.out) == (2, True, ""), done.err
+
+
+def test_a_log_that_is_too_large_is_refused(run: Runner, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explaining, "MAX_LOG_BYTES", len(LOG) - 1)
+    for done in (run("explain", log), run("explain", "-", stdin=LOG.encode())):
+        assert (done.code, done.out) == (2, "")
+        assert "is too large" in done.err
+        assert "pass the end of it" in done.err
 
 
 def test_the_answer_can_go_to_a_file(run: Runner, log: Path, tmp_path: Path) -> None:

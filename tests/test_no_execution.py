@@ -45,6 +45,7 @@ COMMANDS = (
     ["check", ".", "--output-format", "json", "-o", "{outside}/report.json"],
     ["audit", "."],
     ["explain", "PF101"],
+    ["explain", "RuntimeError: expected scalar type BFloat16 but found Float", "--project", "."],
     ["rules"],
     ["migrate", ".", "--dry-run", "--unsafe-fixes", "--to", "bf16-mixed"],
     ["migrate", ".", "--patch", "{outside}/fix.patch"],

@@ -346,3 +346,56 @@ def main(net, latents, weight_dtype):
     assert [(each["code"], each["location"]) for each in found] == [(each["code"], each["location"]) for each in before]
     told = [each["code"] for each in found if any("raises here" in item["message"] for item in each["evidence"])]
     assert told, "what was seen is evidence of what is read"
+
+
+WRITES = """import torch
+
+
+def fill(table, mask, values, more):
+    table[mask] = values
+    return table @ more
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "odd", "meant", "code", "fixed"),
+    [
+        ("|table[mask]| = values", "mask] = |values|", "|table|[mask]", "PF206", "= values.to(table.dtype)"),
+        ("table @ more", "@ |more|", "|table| @", "PF203", "@ more.to(table.dtype)"),
+    ],
+)
+def test_what_may_be_a_number_or_an_array_in_another_run_is_cast_by_an_unsafe_fix(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    odd: str,
+    meant: str,
+    code: str,
+    fixed: str,
+) -> None:
+    (tmp_path / "net.py").write_text(WRITES)
+    operands = [
+        operand(tmp_path, "net.py", "bfloat16", meant),
+        operand(tmp_path, "net.py", "float32", odd),
+    ]
+    save(tmp_path, observation(tmp_path, [failure(tmp_path, "net.py", call, operands)]))
+    [found] = checked(capfd, monkeypatch, tmp_path)
+    assert (found["code"], found["fix"]["applicability"]) == (code, "unsafe")
+    assert "may be no tensor in other runs" in found["fix"]["message"]
+    assert migrated(capfd, monkeypatch, tmp_path, "--unsafe-fixes").code == 0
+    assert fixed in (tmp_path / "net.py").read_text()
+
+
+def test_a_part_of_a_module_with_the_name_of_an_operation_is_a_module(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "net.py").write_text("import torch\n\n\ndef run(block, x):\n    return block.inner.linear(x)\n")
+    operands = [
+        operand(tmp_path, "net.py", "float32", "linear(|x|)"),
+        operand(tmp_path, "net.py", "bfloat16", role="parameter"),
+    ]
+    seen = failure(tmp_path, "net.py", "block.inner.linear(x)", operands, module_class="torch.nn.modules.linear.Linear")
+    save(tmp_path, observation(tmp_path, [seen]))
+    assert migrated(capfd, monkeypatch, tmp_path).code == 0
+    assert "block.inner.linear(x.to(block.inner.linear.weight.dtype))" in (tmp_path / "net.py").read_text()

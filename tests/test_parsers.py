@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,18 @@ def test_a_file_is_loaded_where_code_or_a_launch_line_names_it(tmp_path: Path) -
     assert loaders_of(project, "hydra_conf/m/x.yaml") == {"app.py"}
     assert not loaders_of(project, "acc.yaml")
     assert not loaders_of(project, "c.yaml")
+
+
+def test_a_vocabulary_is_no_configuration(tmp_path: Path) -> None:
+    words = [
+        "mixed_precision",
+        "distributed_type",
+        "compute_environment",
+        *(f"word{number}" for number in range(1_000)),
+    ]
+    texts = {
+        "vocab.json": json.dumps(dict.fromkeys(words, "fp16")),
+        "acc.json": json.dumps(dict.fromkeys(words[:3], "fp16")),
+    }
+    found = {scope.path for scope in scopes_of(opened(tmp_path, texts))}
+    assert found == {"acc.json"}

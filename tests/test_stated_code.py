@@ -39,7 +39,7 @@ STATED = {
     ),
     "keyword of a loader's own": (
         "def f(m):\n    return m.from_pretrained('x', bf16=True)",
-        ("from_pretrained(bf16=)", "argument", "true"),
+        ("from_pretrained(bf16=)", "weights", "true"),
     ),
     "compute dtype of quantized weights": (
         "from transformers import BitsAndBytesConfig\ndef f(compute):\n"
@@ -95,6 +95,15 @@ STATED = {
         "import subprocess\nsubprocess.run(['accelerate', 'launch', '--mixed_precision', 'bf16', 'train.py'])",
         ("--mixed_precision", "flag", "bf16"),
     ),
+    "command line that grows": (
+        "def f(cmd, bf16):\n    if bf16:\n        cmd.append('--bf16')",
+        ("--bf16", "flag", "true"),
+    ),
+    "word for float32 by default": ('def f(precision="fp32"): ...', ("precision", "parameter", "fp32")),
+    "cast of a pipeline": (
+        "import torch\ndef f(pipe):\n    pipe.to(torch_dtype=torch.float16)",
+        ("pipe.to()", "weights", "float16"),
+    ),
     "command line filled in": (
         "def f(env):\n    return [f\"--mixed_precision={env.get('P', 'bf16')}\"]",
         ("--mixed_precision", "flag", "{env.get('P','bf16')}"),
@@ -111,6 +120,7 @@ SILENT = {
         "import torch\ndef f(is_mps):\n    dtype = torch.float32 if is_mps else torch.float64\n    return dtype"
     ),
     "data of another library": "import numpy as np\nkind = np.float16",
+    "a flag that is given an object": "LINE = '--modules_dtype {\"a\": [1]}'",
     "prose": "def f():\n    raise ValueError('use --bf16 only where the device has it')",
     "a question about flags": "def f(argv):\n    return '--fp16' in argv or argv.index('--bf16')",
     "a default of nothing": "def f(dtype=None, fp16=False): ...",

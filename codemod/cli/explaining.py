@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..source.project import Project
     from .request import Opened
 
-MAX_LOG_BYTES = 512 * 1024 * 1024
+MAX_LOG_BYTES = 128 * 1024 * 1024
 """What is held in memory of a log; more is refused, as the error is at its end."""
 
 
@@ -88,7 +88,7 @@ def _is_rule(what: str) -> bool:
 
 
 def _view_of(folder: Path) -> ProjectView:
-    from ..diagnosis.answer import ProjectView, precision_of_runs
+    from ..diagnosis.answer import ProjectView
     from ..trainers.reading.auditing import ledger_of
     from .request import open_request
 
@@ -99,7 +99,7 @@ def _view_of(folder: Path) -> ProjectView:
         opened.project,
         str(folder),
         check=lambda codes: _findings(opened, codes),
-        runs=lambda: precision_of_runs(ledger_of(opened.project).runs),
+        runs=lambda: ledger_of(opened.project).runs,
     )
 
 

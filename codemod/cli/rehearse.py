@@ -14,7 +14,7 @@ from .output import FOUND
 
 if TYPE_CHECKING:
     from ...probes.rehearsal.record import Record
-    from ...probes.rehearsal.running import Rehearsal, Run
+    from ...probes.rehearsal.running import Notebook, Rehearsal, Run
 
 
 class Device(str, Enum):
@@ -43,8 +43,13 @@ def rehearse(
     ],
     steps: Annotated[int, typer.Option(help="Stop after this many optimizer steps.", min=1, max=100000)] = 3,
     device: Annotated[
-        Device, typer.Option("--as", help="The device that the program is for.", case_sensitive=False)
-    ] = Device.CUDA,
+        Device | None,
+        typer.Option(
+            "--as",
+            help="The device that the program is for.  [default: the GPU of this machine, else cuda, simulated]",
+            case_sensitive=False,
+        ),
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write what was seen to this file.", metavar="FILE")] = None,
     output_format: Annotated[Format, typer.Option(help="How to print what was seen.")] = Format.TEXT,
     time_limit: Annotated[
@@ -80,11 +85,13 @@ def rehearse(
     request = Rehearsal(
         command,
         Path.cwd(),
-        device.value,
+        (device or Device.CUDA).value,
+        real_if_there=device is None,
         steps=steps,
         time_limit=time_limit,
         memory_limit=int(memory_limit * (1 << 30)),
         no_write=no_write,
+        notebook=_notebook(command),
         shadow=tuple(shadow_modules or ["*"]) if shadow or shadow_modules or shadow_page else (),
     )
     record, run = _rehearsed(request)
@@ -93,6 +100,14 @@ def rehearse(
     if shadow_page is not None:
         shadow_page.write_text(page_of(record), "utf-8")
     raise typer.Exit(_shown(record, run, None if quiet else output_format, verbose))
+
+
+def _notebook(command: list[str]) -> Notebook | None:
+    from ...probes.rehearsal.running import Notebook
+    from .rehearsed_command import code_of, notebook_of, python
+
+    path = notebook_of(command)
+    return None if path is None else Notebook(python(), path, code_of(path))
 
 
 def _check_writable(file: Path | None) -> None:

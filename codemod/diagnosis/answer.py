@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..model import Applicability, Finding
+from ..outcome import RunReport
+from ..releases.pins import VersionRange, allowed
 from ..source.project import Project
 from .catalog import load_catalog
 from .deciding import FaultSeen, Judged, Sureness, faults_seen, judge
@@ -79,8 +81,7 @@ class ProjectView:
     """The folder as the user wrote it."""
     check: Callable[[Sequence[str]], Sequence[Finding]]
     """The findings of the rules with these codes."""
-    runs: Callable[[], Sequence[str]] = field(default=lambda: ())
-    versions: Mapping[str, str] = field(default_factory=dict)
+    runs: Callable[[], Sequence[RunReport]] = field(default=lambda: ())
 
 
 def answers_to(data: bytes, view: ProjectView | None = None) -> Answers:
@@ -89,9 +90,11 @@ def answers_to(data: bytes, view: ProjectView | None = None) -> Answers:
     log = read_log(data, telling(entries))
     found = matches(log, entries)[:MAX_ANSWERS]
     by_code = _findings(view, found)
-    known = [_answer(match, log, view, by_code) for match in found]
-    runs = tuple(view.runs()) if view is not None else ()
-    return Answers(tuple(known), _unknown(log, found), log, runs, view.name if view is not None else "")
+    runs = [run for run in view.runs() if run.regime != "unknown"] if view is not None and found else []
+    regimes = tuple(dict.fromkeys(run.regime for run in runs))
+    known = [_answer(Evidence(match, log, regimes), view, by_code) for match in found]
+    name = view.name if view is not None else ""
+    return Answers(tuple(known), _unknown(log, found), log, tuple(precision_of_runs(runs)), name)
 
 
 def _findings(view: ProjectView | None, found: Iterable[Match]) -> dict[str, list[Finding]]:
@@ -105,8 +108,8 @@ def _findings(view: ProjectView | None, found: Iterable[Match]) -> dict[str, lis
     return by_code
 
 
-def _answer(match: Match, log: Log, view: ProjectView | None, by_code: Mapping[str, list[Finding]]) -> Answer:
-    evidence = Evidence(match, log)
+def _answer(evidence: Evidence, view: ProjectView | None, by_code: Mapping[str, list[Finding]]) -> Answer:
+    match, log = evidence.match, evidence.log
     located = tuple(locate(view.project, evidence.frames)) if view is not None else ()
     fitting = [finding for code in (*match.entry.rules, OBSERVED) for finding in by_code.get(code, ())]
     explained = explaining(view.project, fitting, located) if view is not None else []
@@ -116,7 +119,7 @@ def _answer(match: Match, log: Log, view: ProjectView | None, by_code: Mapping[s
     causes = judge(evidence, codes, bool(at_frame))
     ordered = _of_best_cause(near, causes)
     met = met_at(view.project, located) if view is not None and not at_frame else []
-    faults = faults_seen(evidence, {**(view.versions if view is not None else {}), **log.versions})
+    faults = faults_seen(evidence, log.versions, _pinned(view))
     commands = _commands(match.entry, causes, ordered, view)
     return Answer(
         match,
@@ -130,6 +133,10 @@ def _answer(match: Match, log: Log, view: ProjectView | None, by_code: Mapping[s
         tuple(met),
         tuple(commands),
     )
+
+
+def _pinned(view: ProjectView | None) -> Callable[[str], VersionRange | None] | None:
+    return None if view is None else lambda library: allowed(view.project, library)
 
 
 def _near(explained: Sequence[Explaining], has_frames: bool) -> list[Explaining]:
@@ -186,11 +193,3 @@ def _commands(
         and entry.kind == "error"
     ):
         yield "precfix rehearse --steps 2 -- COMMAND"
-
-
-def codes_of_catalog() -> tuple[str, ...]:
-    """Every rule that some entry names."""
-    return tuple(dict.fromkeys(code for entry in load_catalog() for code in entry.rules))
-
-
-__all__ = ["Answer", "Answers", "ProjectView", "answers_to", "codes_of_catalog", "precision_of_runs"]

@@ -11,7 +11,7 @@ from typing import TypeVar
 from .entries import KINDS, OWNERS, Cause, Condition, Entry, Fault
 
 FOLDER = Path(__file__).parent / "messages"
-ABOUT = ("frames", "ends_in", "functions", "code", "says", "pair", "first", "second", "owner")
+ABOUT = ("frames", "ends_in", "functions", "code", "says", "pair", "first", "second", "owner", "regime")
 ENTRY_KEYS = "id title kind words patterns means question causes faults first second after check next"
 CAUSE_KEYS = "id says share when unless fix rules environment"
 FAULT_KEYS = "library below says source when"

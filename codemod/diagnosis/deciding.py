@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from ..releases.pins import VersionRange
 from .entries import Cause, Entry, Fault
 from .evidence import Evidence
 
@@ -36,7 +37,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class FaultSeen:
-    """A library's fault that fits; ``version`` is what the log or the project names, empty where nothing does."""
+    """A library's fault that fits; ``version`` is what the log or the project says of it, empty where nothing does."""
 
     fault: Fault
     version: str
@@ -88,17 +89,30 @@ def _sureness(belief: float, reasons: Sequence[str], shown: bool, entry: Entry) 
     return Sureness.LIKELY if is_only or (belief >= LIKELY and reasons) else Sureness.POSSIBLE
 
 
-def faults_seen(evidence: Evidence, versions: dict[str, str]) -> tuple[FaultSeen, ...]:
-    """The library faults that fit: by the version where one is known, else by what the traceback passes."""
-    seen = []
-    for fault in evidence.match.entry.faults:
-        reasons = tuple(filter(None, map(evidence.shows, fault.when)))
-        version = versions.get(fault.library, "")
-        if (fault.when and not reasons) or (version and not is_older(version, fault.below)):
-            continue
-        if version or reasons:
-            seen.append(FaultSeen(fault, version, reasons))
-    return tuple(seen)
+def faults_seen(
+    evidence: Evidence, versions: Mapping[str, str], pinned: Callable[[str], VersionRange | None] | None = None
+) -> tuple[FaultSeen, ...]:
+    """The library faults that fit: by the version that the log names, else by the project's pins or the traceback."""
+    found = (_seen(fault, evidence, versions.get(fault.library, ""), pinned) for fault in evidence.match.entry.faults)
+    return tuple(seen for seen in found if seen is not None)
+
+
+def _seen(
+    fault: Fault, evidence: Evidence, version: str, pinned: Callable[[str], VersionRange | None] | None
+) -> FaultSeen | None:
+    reasons = tuple(filter(None, map(evidence.shows, fault.when)))
+    if fault.when and not reasons:
+        return None
+    if version:
+        return FaultSeen(fault, version, reasons) if is_older(version, fault.below) else None
+    releases = pinned(fault.library) if pinned is not None else None
+    if releases is None:
+        return FaultSeen(fault, "", reasons) if reasons else None
+    if not releases.may_be_below(fault.below):
+        return None
+    place = releases.places[0]
+    always = not releases.may_reach(fault.below)
+    return FaultSeen(fault, f"as {place.path}:{place.span.row} pins it" if always else "", reasons)
 
 
 def is_older(version: str, than: str) -> bool:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from .entries import Condition
+from .installed import with_sources
 from .log import Log
 from .matching import Match
 from .tracebacks import Frame
 
 LAST_FRAMES = 4
+_LISTED = re.compile(
+    r"[-*\s`|]{0,12}[A-Za-z][\w.-]{0,60}`?(?: [vV]ersion)?(?: \(.{0,20}\))?"
+    r"[\s:=|~<>]{1,40}v?\d{1,5}(?:\.\d{1,6}).{0,40}"
+)
+"""A release in a list of what is installed: it does not say that the run used it."""
 INSTALLED = ("site-packages/", "dist-packages/", "/lib/python", "\\lib\\", "lib/site-packages", "/conda/pkgs/")
 TORCH = ("/torch/", "torch/nn/", "torch/_", "torch/autograd/", "torch/amp/", "torch/cuda/", "torch/utils/")
 RUNNERS = ("runpy.py", "threading.py", "<frozen", "multiprocessing/", "concurrent/futures", "asyncio/", "<string>",
@@ -24,14 +31,16 @@ class Evidence:
 
     match: Match
     log: Log
+    regimes: tuple[str, ...] = ()
+    """What the project's runs compute in; empty without a project."""
 
     @cached_property
     def frames(self) -> tuple[Frame, ...]:
         failure = self.match.statement.failure
         if failure is not None and failure.frames:
-            return failure.frames
+            return with_sources(failure.frames)
         others = any(each.frames for each in self.log.failures if not each.is_warning)
-        return () if others or self.match.entry.kind == "warning" else self.log.broken_off
+        return () if others or self.match.entry.kind == "warning" else with_sources(self.log.broken_off)
 
     @cached_property
     def owned(self) -> list[tuple[Frame, str]]:
@@ -57,7 +66,8 @@ class Evidence:
 
     @cached_property
     def _context(self) -> str:
-        return f"{self.match.statement.text}\n{self.log.context}".lower()
+        lines = [line for line in self.log.context.splitlines() if not _LISTED.fullmatch(line)]
+        return "\n".join([self.match.statement.text, *lines]).lower()
 
     @cached_property
     def _paths(self) -> list[str]:
@@ -98,6 +108,10 @@ class Evidence:
     def _pair(self, values: Sequence[str]) -> str:
         seen = {self.match.first, self.match.second}
         return f"{' and '.join(sorted(seen))} meet" if seen == set(values) else ""
+
+    def _regime(self, values: Sequence[str]) -> str:
+        seen = [regime for regime in self.regimes if regime in values]
+        return f"the project runs {seen[0]}" if seen and len(seen) == len(self.regimes) else ""
 
     def _order(self, values: Sequence[str]) -> str:
         if f"{self.match.first}>{self.match.second}" not in values:

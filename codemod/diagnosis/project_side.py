@@ -92,4 +92,4 @@ def met_at(project: Project, located: Sequence[Located]) -> list[Met]:
 
 def precision_of_runs(runs: Iterable[RunReport]) -> list[str]:
     """One line for each run that says what it computes in."""
-    return [f"{run.path}:{run.row} {run.title}: {run.regime}" for run in runs if run.regime != "unknown"][:NEAR]
+    return [f"{run.path}:{run.row} {run.title}: {run.regime}" for run in runs][:NEAR]

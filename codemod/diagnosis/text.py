@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 
 from ..engine import documents_with
 from ..model import EditRefused
@@ -16,6 +17,7 @@ from .deciding import Judged
 from .project_side import Explaining
 from .told import at_row, fault_line, message_of, sureness_of, unknown_lines, where
 
+WIDTH = 110
 NEARNESS = ("on a line of the traceback", "in a file of the traceback", "elsewhere in the project")
 
 
@@ -42,19 +44,31 @@ def answer_lines(answers: Answers, project: Project | None) -> Iterator[OutputLi
 
 def _answer(answer: Answer, project: Project | None, brief: bool) -> Iterator[OutputLine]:
     yield (message_of(answer), "bad"), (f"  ({at_row(answer)})", "note")
-    yield (f"{answer.entry.title} [{answer.entry.id}].", "place"), (f" {answer.entry.means}", "text")
+    yield ((f"{answer.entry.title} [{answer.entry.id}]", "place"),)
+    yield from _prose((("  ", "text"),), answer.entry.means)
     yield from _where(answer)
     for seen in answer.faults:
-        yield ("  Library: ", "rule"), (printable(fault_line(seen)), "text")
+        yield from _prose((("  Library: ", "rule"),), printable(fault_line(seen)))
     yield from _causes(answer, brief)
     for item in answer.findings[: 1 if brief else None]:
         yield from _finding(item, project)
     for met in answer.met if not answer.findings else ():
         yield ("  Seen there: ", "note"), (printable(f"{met.path}:{met.row} {met.says}"), "text")
     if answer.entry.check and not brief:
-        yield ("  Also check: ", "note"), (answer.entry.check, "text")
+        yield from _prose((("  Also check: ", "note"),), answer.entry.check)
     for command in answer.commands:
         yield ("  Next: ", "good"), (printable(command), "text")
+
+
+def _prose(head: OutputLine, text: str) -> Iterator[OutputLine]:
+    """Sentences behind their heading, in rows that can be read."""
+    taken = sum(len(part) for part, _ in head)
+    first, *rest = wrap(
+        text, WIDTH, initial_indent=" " * min(taken, WIDTH // 2), break_long_words=False, break_on_hyphens=False
+    ) or [""]
+    yield *head, (first.lstrip(), "text")
+    for line in wrap(" ".join(rest), WIDTH - 4, break_long_words=False, break_on_hyphens=False):
+        yield ((f"    {line}", "text"),)
 
 
 def _where(answer: Answer) -> Iterator[OutputLine]:
@@ -71,20 +85,22 @@ def _where(answer: Answer) -> Iterator[OutputLine]:
 
 def _causes(answer: Answer, brief: bool) -> Iterator[OutputLine]:
     best, *others = answer.causes
-    yield ("  Cause ", "place"), (f"({sureness_of(best)}): ", "note"), (best.cause.says, "text")
+    yield from _prose((("  Cause ", "place"), (f"({sureness_of(best)}): ", "note")), best.cause.says)
     for reason in best.reasons[:4]:
         yield ("    because ", "note"), (printable(reason), "text")
-    yield ("  Fix: ", "place"), (best.cause.fix, "text")
+    yield from _prose((("  Fix: ", "place"),), best.cause.fix)
     for other in [] if brief else others:
         yield from _other(other)
     if answer.entry.question and others and not brief:
-        yield ("  What decides: ", "place"), (answer.entry.question, "text")
+        yield from _prose((("  What decides: ", "place"),), answer.entry.question)
 
 
 def _other(judged: Judged) -> Iterator[OutputLine]:
     because = f" ({'; '.join(judged.reasons[:2])})" if judged.reasons else ""
     said = f"{sureness_of(judged)}{because}"
-    yield ("  Or ", "note"), (f"({printable(said)}): ", "note"), (f"{judged.cause.says} {judged.cause.fix}", "text")
+    yield from _prose(
+        (("  Or ", "note"), (f"({printable(said)}): ", "note")), f"{judged.cause.says} {judged.cause.fix}"
+    )
 
 
 def _finding(item: Explaining, project: Project | None) -> Iterator[OutputLine]:

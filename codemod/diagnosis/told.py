@@ -10,6 +10,18 @@ from .deciding import FaultSeen, Judged, Sureness
 from .tracebacks import Failure, Frame
 
 MAX_MESSAGE = 300
+PRECISION_WORDS = (
+    "bf16",
+    "fp16",
+    "bfloat16",
+    "float16",
+    "half",
+    "precision",
+    "dtype",
+    "scalar type",
+    "autocast",
+    "scaler",
+)
 SEND_ALONG = (
     "the whole traceback, from `Traceback (most recent call last)` of the first rank that failed to its last line",
     "the command that started the run, its configuration files, and `pip list`",
@@ -63,13 +75,23 @@ def fault_line(seen: FaultSeen) -> str:
     return f"If {fault.library} is older than {fault.below}, it is at fault: {fault.says} ({fault.source})."
 
 
+def speaks_of_precision(text: str) -> bool:
+    """Whether a message that the catalog does not know may be one that is missing there."""
+    lowered = text.lower()
+    return any(word in lowered for word in PRECISION_WORDS)
+
+
 def unknown_lines(failure: Failure | None, answers: Answers) -> Iterator[str]:
     """What is said where the error is not known."""
     if failure is None:
         yield "Unknown: precfix finds no message of mixed precision in this text."
     else:
         yield f"Unknown: precfix knows nothing of `{short(f'{failure.kind}: {failure.message}')}`."
-        yield "It is probably not a matter of precision; precfix does not guess."
+        yield (
+            "It speaks of precision, but the catalog does not hold it; precfix does not guess."
+            if speaks_of_precision(failure.message)
+            else "It is probably not a matter of precision; precfix does not guess."
+        )
         if failure.frames:
             yield f"It was raised at {where(failure.frames[-1])}"
     if not answers.known:

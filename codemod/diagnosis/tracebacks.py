@@ -116,7 +116,8 @@ class Reader:
     def broken_off(self) -> tuple[Frame, ...]:
         """The frames of a traceback whose last line is missing: people paste what fits."""
         left = [state.frames for state in self._open.values() if state.frames]
-        return tuple(max(left, key=len)) if left else ()
+        longest: list[Frame] = max(left, key=len, default=[])
+        return tuple(longest)
 
     def _state(self, stream: str) -> _Open:
         if stream not in self._open and len(self._open) >= MAX_OPEN:

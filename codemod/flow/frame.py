@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from ..observed.observation import Failure
 from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames
 from ..source.child_fields import within
@@ -17,6 +16,7 @@ from ..source.project import Project
 from .lattice import Atom, Made, Role, Source, Value, join
 
 if TYPE_CHECKING:
+    from ..observed.observation import Failure
     from .analysis import FlowAnalysis
 
 PRECISION_TESTS = (

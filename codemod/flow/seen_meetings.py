@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ..model import Place, Span
-from ..observed.observation import Birth, Failure, FailureKind, SeenOperand
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
 from ..python.seen import Seen, expressions_of, seen_of
 from ..source.project import Project
@@ -25,6 +25,10 @@ from .lattice import Atom, Kind, Made, Source, Value
 from .meetings import METHODS, dtype_of, weights_dtype
 from .seen_operands import Pair, Taken, operation_at, pairs_of
 
+if TYPE_CHECKING:
+    from ..observed.observation import Birth, Failure, SeenOperand
+
+MISMATCH = "dtype_mismatch"
 MADE_FLOAT32 = ("float", "double")
 
 
@@ -58,7 +62,7 @@ def _all(project: Project) -> tuple[Meeting, ...]:
     seen = seen_of(project)
     if seen is None:
         return ()
-    wanted = [each for each in seen.failures if each.kind is FailureKind.DTYPE_MISMATCH]
+    wanted = [each for each in seen.failures if each.kind.value == MISMATCH]
     return tuple(meeting for failure in wanted for meeting in _of_failure(project, seen, failure))
 
 

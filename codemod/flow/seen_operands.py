@@ -5,14 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..observed.observation import Failure, SeenOperand
 from ..python.names import ModuleNames
 from ..python.seen import Seen
 from ..torch.tables.operations import Operation, operation
 
+if TYPE_CHECKING:
+    from ..observed.observation import Failure, SeenOperand
+
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 """From narrow to wide."""
+OF_TENSORS = (
+    "matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "addmm", "addmv", "addbmm", "baddbmm", "lerp",
+    "index_add", "index_copy", "index_put", "scatter", "scatter_add", "masked_scatter",
+)  # fmt: skip
+"""Methods of tensors that refuse a mix; modules have attributes with the names of others (``self.block.linear(x)``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,8 @@ def operation_at(module: ModuleNames, node: ast.expr) -> Operation | None:
     name = module.qualified(node.func)
     if name is not None:
         return operation(name) if name.startswith("torch.") else None
-    is_own = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name | ast.Attribute)
-    if not isinstance(node.func, ast.Attribute) or (is_own and ast.unparse(node.func.value) == "self"):
-        return None
-    return operation(f"torch.Tensor.{node.func.attr}")
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    return operation(f"torch.Tensor.{name}") if name in OF_TENSORS or name.endswith("_") else None
 
 
 def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:

@@ -89,7 +89,7 @@ class Failure:
     module: str = ""
     """The path of the module that was running: ``model.layers.0.fc``."""
     module_class: str = ""
-    """Its class, where it is known: ``torch.nn.modules.linear.Linear``."""
+    """The class of the module that the place calls: ``torch.nn.modules.linear.Linear``; empty for a function."""
     autocast: str = ""
     """The dtype of the autocast region that was open; empty where none was."""
     count: int = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..model import Applicability, Edit, Fix
 from ..source.project import Project
@@ -24,7 +24,7 @@ def proved(project: Project, name: str, message: str, edits: Iterable[Edit], *ne
     beside = [need.module for need in needs if isinstance(need, RunsWith)]
     everything = (*needs, *(need for need in needs_of(project, listed, beside) if not _is_covered(need, needs)))
     unknown = {need: text for need in everything if (text := need.missing(project))}
-    message = _with_demands(message, (need for need in everything if need not in unknown))
+    message = _with_demands(message, [need for need in everything if need not in unknown])
     if unknown:
         why = " and ".join(dict.fromkeys(unknown.values()))
         return Fix(name, f"{message}; unsafe, as {why}", Applicability.UNSAFE, listed)
@@ -36,7 +36,7 @@ def _is_covered(need: Need, others: Iterable[Need]) -> bool:
     return isinstance(need, Release) and any(isinstance(item, Release) and item.covers(need) for item in others)
 
 
-def _with_demands(message: str, needs: Iterable[Need]) -> str:
+def _with_demands(message: str, needs: Collection[Need]) -> str:
     """The message, the releases that the new code asks for, and the rehearsal that it rests on."""
     demands = dict.fromkeys(need.demand for need in needs if isinstance(need, Release))
     new = [demand for demand in demands if demand not in message]

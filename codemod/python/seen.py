@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from ..model import Place, Span
-from ..observed.observation import Failure, Observation, SeenValue
 from ..source.project import Project
 from .names import ModuleNames, names_of
+
+if TYPE_CHECKING:
+    from ..observed.observation import Failure, Observation, SeenValue
 
 MAX_ERROR = 160
 """Characters of an error that are shown."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..model import EditRefused, UsageError
-from ..observed.observation import Observation
 from ..outcome import Skipped
 from ..profiles.profile import Profile
 from ..trainers.framework import Framework
@@ -20,6 +19,9 @@ from .question import Question
 from .store import FileStore
 from .terms import Terms
 from .word_search import PRECISION_WORDS
+
+if TYPE_CHECKING:
+    from ..observed.observation import Observation
 
 __all__ = ["PRECISION_WORDS", "Limits", "Project", "Terms"]
 
@@ -61,9 +63,8 @@ class Project:
         """Discover the files of ``paths``: the root is the directory given, or what several paths have in common.
 
         ``excludes`` are gitignore patterns relative to the root, ``leave_out`` is asked for each path besides; files
-        named in ``paths`` are read in any case; ``given`` is what some files hold, whatever is on the disk; ``unasked``
-        are files that trainers read by themselves (`discover`).
-        Raises `UsageError` for a path that does not exist or cannot be read.
+        that are named are read in any case. ``given``: what some files hold, whatever is on the disk; ``unasked``:
+        files that trainers read by themselves. Raises `UsageError` for a path that does not exist or cannot be read.
         """
         limits = limits or Limits()
         found = discover(paths, excludes, limits, leave_out, unasked)
@@ -233,8 +234,6 @@ class Project:
         """Note that a file (or a part of it) was left out, once per reason."""
         self._own_skips.setdefault((path, reason), Skipped(path, reason))
 
-    # --- names --------------------------------------------------------------------------------------------------------
-
     def python_path(self, module: str, importer: str = "") -> str | None:
         """The file of an absolute module name (``pkg.sub.mod``), if this project has exactly one candidate for it.
 
@@ -251,9 +250,9 @@ class Project:
     # --- changes and facts --------------------------------------------------------------------------------------------
 
     def with_texts(self, texts: Mapping[str, str]) -> Project:
-        """This project with the text of some documents replaced, in memory only.
+        """This project with the text of some documents replaced, in memory only; the others are shared.
 
-        Unchanged documents, and what is known of them, are shared. Raises `EditRefused` when a text cannot be encoded.
+        Raises `EditRefused` when a text cannot be encoded.
         """
         replaced = dict(self._replaced)
         for path, text in texts.items():

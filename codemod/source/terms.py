@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..observed.observation import Observation
 from ..profiles.profile import Profile
 from ..trainers.framework import Framework
+
+if TYPE_CHECKING:
+    from ..observed.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ class Source:
     """One file of the user, as Python reads it."""
 
     path: Path
+    code: bytes | None = None
+    """Python code where that is not what the file holds: of a notebook."""
 
     @cached_property
     def data(self) -> bytes:
@@ -29,7 +31,11 @@ class Source:
 
     @cached_property
     def lines(self) -> Sequence[bytes]:
-        return self.data.splitlines()
+        return self._python.splitlines()
+
+    @property
+    def _python(self) -> bytes:
+        return self.data if self.code is None else self.code
 
     @cached_property
     def nodes(self) -> Mapping[tuple[int, int | None, int | None, int | None], ast.expr]:
@@ -37,7 +43,7 @@ class Source:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tree = ast.parse(self.data)
+                tree = ast.parse(self._python)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return {}
         found: dict[tuple[int, int | None, int | None, int | None], ast.expr] = {}

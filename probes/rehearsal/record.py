@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -55,6 +56,7 @@ class _Making:
     def __init__(self, rehearsal: Rehearsal, run: Run, version: str) -> None:
         self.root, self.answers = rehearsal.root, [answer for answer in run.answers if isinstance(answer, dict)]
         self._sources: dict[str, Source] = {}
+        self._code = _code_of(rehearsal)
         first: Mapping[str, Any] = self._main()
         self.record = Record(
             version,
@@ -86,7 +88,7 @@ class _Making:
         return order[0] if order else {}
 
     def _source(self, name: str) -> Source:
-        return self._sources.setdefault(name, Source(self.root / name))
+        return self._sources.setdefault(name, Source(self.root / name, self._code.get(name)))
 
     def _hash(self, name: str) -> str:
         return hashlib.sha256(self._sources[name].data).hexdigest()
@@ -158,6 +160,15 @@ class _Making:
         located = self._located(step)
         at = located["location"] or {"row": 0, "column": 0}
         return {"filename": located["filename"], **at, "message": located["message"]}
+
+
+def _code_of(rehearsal: Rehearsal) -> Mapping[str, bytes]:
+    """The code of a notebook, under its path below the root."""
+    notebook = rehearsal.notebook
+    if notebook is None:
+        return {}
+    path = os.path.relpath(rehearsal.root / notebook.path, rehearsal.root)
+    return {path.replace(os.sep, "/"): notebook.code.encode("utf-8")}
 
 
 def _value_entry(key: tuple[Any, ...], seen: Mapping[str, Any]) -> dict[str, Json]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +19,20 @@ from typing import Any
 from .memory import used_by_group
 from .simulated import SIMULATED
 
-INJECT = Path(__file__).parent / "inject"
+INJECT, INSIDE = (Path(__file__).parent / name for name in ("inject", "inside"))
 GRACE = 8.0
 """Seconds between asking a process to end and ending it."""
 POLL = 0.1
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook that the command executes."""
+
+    python: str
+    path: Path
+    code: str
+    """Its cells as one module."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class Rehearsal:
     root: Path
     profile: str = "cuda"
     simulated: bool = True
+    real_if_there: bool = False
+    """Record instead of simulating where torch has a GPU."""
     steps: int = 3
     time_limit: float = 600.0
     memory_limit: int = 0
@@ -40,7 +52,8 @@ class Rehearsal:
     no_write: bool = False
     shadow: tuple[str, ...] = ()
     """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
-    watch: Callable[[str], None] = lambda text: None
+    notebook: Notebook | None = None
+    """What is run in place of the command."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ def run(rehearsal: Rehearsal) -> Run:
         began = time.monotonic()
         with (scratch / "out").open("wb") as output, (scratch / "err").open("wb") as errors:
             process = subprocess.Popen(
-                list(rehearsal.command),
+                _words(rehearsal, scratch),
                 cwd=rehearsal.root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -82,6 +95,15 @@ def run(rehearsal: Rehearsal) -> Run:
             (scratch / "err").read_bytes(),
             time.monotonic() - began,
         )
+
+
+def _words(rehearsal: Rehearsal, scratch: Path) -> list[str]:
+    notebook = rehearsal.notebook
+    if notebook is None:
+        return list(rehearsal.command)
+    code = scratch / "notebook.py"
+    code.write_text(notebook.code, "utf-8")
+    return [notebook.python, str(INSIDE / "notebook.py"), str(code), str(notebook.path)]
 
 
 @contextmanager
@@ -112,6 +134,7 @@ def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
         },
         "steps": rehearsal.steps,
         "no_write": rehearsal.no_write,
+        "real_if_there": rehearsal.real_if_there,
         "shadow": list(rehearsal.shadow),
     }
 

@@ -14,13 +14,14 @@ sources.
 
 ## Fix
 
-`respell` [safe] writes the word that the framework knows, quoted where YAML needs it, and drops keys that were removed.
-Where two meanings are possible nothing is written.
+`respell` [safe] writes the word that the framework knows, quoted where YAML needs it, and drops keys that were removed;
+`respell` [unsafe] where the run then computes in what the framework does by itself. Where two meanings are possible
+nothing is written.
 
 ## Not flagged
 
 Placeholders (`${BF16}`, `{{ precision }}`), the same key under sections that mean something else (`metrics.precision`),
-files that no known framework reads.
+files that no known framework reads; flags that a parser of the project defines, and the framework's own repository.
 """
 
 from __future__ import annotations

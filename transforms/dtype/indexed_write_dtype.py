@@ -36,6 +36,7 @@ from ...codemod.proof.proving import proved
 from ...codemod.source.project import Project
 from .casts import cast_operation
 from .clashes import Family, clashes, evidence, name_of
+from .seen_clashes import rests_on_sight
 
 INDEXED = ("index_", "scatter", "masked_scatter", "put")
 """How the names of the operations begin; ``addmm_`` and ``lerp_`` need one dtype as well, without an index."""
@@ -79,7 +80,7 @@ def _fix(project: Project, meeting: Meeting, written: ast.expr, destination: ast
     edit = cast_operation(meeting.module, written, text)
     message = f"cast what is written to {text}; nothing changes where both have one dtype"
     why = SameResult("a write through an index raises where the dtypes differ")
-    return proved(project, "cast", message, [edit], why)
+    return proved(project, "cast", message, [edit], why, *rests_on_sight(project, meeting, known=True))
 
 
 rule = Rule.of("PF206", check)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.classes import TorchLayer
-from ...codemod.flow.frame import Meeting
+from ...codemod.flow.frame import Autocasting, AutocastState, Meeting
+from ...codemod.flow.lattice import Kind
 from ...codemod.proof.needs import Known, Need, Rehearsed
 from ...codemod.python.seen import seen_of
 from ...codemod.source.project import Project
@@ -39,7 +41,16 @@ def rests_on_sight(project: Project, meeting: Meeting, *, known: bool) -> tuple[
     if seen is None or meeting.seen is None or (known and not meeting.is_only_seen):
         return ()
     refuses = Known(not meeting.is_only_seen or _refuses_every_mix(meeting), "other runs may take this mix of dtypes")
-    return (refuses, Rehearsed(seen.observation.name, seen.stale))
+    tensor = Known(_must_be_tensor(project, meeting), f"{name_of(meeting.odd.node)} may be no tensor in other runs")
+    return (refuses, tensor, Rehearsed(seen.observation.name, seen.stale))
+
+
+def _must_be_tensor(project: Project, meeting: Meeting) -> bool:
+    """Whether nothing but a tensor can stand there; arrays are multiplied, and numbers written, as well."""
+    if isinstance(meeting.node, ast.Call):
+        return True
+    value = flow_of(project).value_at(meeting.module, meeting.odd.node, AutocastState(Autocasting.MAYBE))
+    return value.kind is Kind.TENSOR
 
 
 def owns_as_seen(meeting: Meeting) -> bool:

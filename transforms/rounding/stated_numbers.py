@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...codemod.model import Place
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.numbers import number_of
+from ...codemod.python.options import Option
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Constant
+from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
+from ...codemod.trainers.reading.setting_reads import read_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +36,41 @@ def stated_numbers(project: Project, module: ModuleNames, node: ast.expr, name: 
 
 
 def _of_sources(project: Project, module: ModuleNames, node: ast.expr, name: str) -> Iterator[Stated | None]:
-    for source in sources(project, module, node):
+    """What launch lines and files give; where none does, the defaults of the options."""
+    options = _options_read(project, module, node)
+    given = sources(project, module, node) or [item for each in options for item in values_given(project, each)]
+    for source in (item for item in given if item.value is not None):
         value = _number(source.value)
-        if source.value is not None:
-            yield Stated(value, source.place(f"{name} is {value:g} here")) if value is not None else None
+        yield Stated(value, source.place(f"{name} is {value:g} here")) if value is not None else None
+    for option in () if given else options:
+        if option.default is not None:
+            value = number_of(project, option.module, option.default)
+            place = option.module.place(option.default, f"{name} is {value:g} here") if value is not None else None
+            yield Stated(value, place) if value is not None and place is not None else None
+
+
+def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequence[Option]:
+    """The options of a command line that ``args.lr`` reads."""
+    read = read_of(module, node) if isinstance(node, ast.Attribute) else None
+    if read is None or read.of_environment:
+        return ()
+    return [item for item in declared_options(project, module, read.name) if item.kind == "option"]
 
 
 def _number(value: Constant) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        number = float(value)
+        number = float(_default_of(value) if isinstance(value, str) else value)
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _default_of(text: str) -> str:
+    """``2e-5`` of a shell's ``${LR:-2e-5}``; other texts as they are."""
+    inner = text.removeprefix("${").removesuffix("}")
+    return inner.partition(":-")[2] if text.startswith("${") and ":-" in inner else text
 
 
 def largest(numbers: tuple[Stated, ...]) -> Stated | None:

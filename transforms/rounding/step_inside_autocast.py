@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 
 from ...codemod.model import Finding, Fix, Rule, Span
 from ...codemod.purpose.entered import regions_around
-from ...codemod.purpose.files import is_test
+from ...codemod.purpose.files import purpose_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, is_float32_island
@@ -50,7 +50,7 @@ def check(project: Project) -> Iterator[Finding]:
     for document in project.checked_documents(("autocast",), (".backward(",)):
         module = names_of(project, document)
         seen: set[ast.AST] = set()
-        for call in [] if is_test(document.path) else module.calls_by_name.get("backward", []):
+        for call in [] if purpose_of(document.path).is_left_alone else module.calls_by_name.get("backward", []):
             region = _region(project, module, call) if _runs_autograd(call) else None
             if region is not None and region.node not in seen:
                 seen.add(region.node)

@@ -22,7 +22,8 @@ DEFAULT_RATE = 5e-5
 OF_TRANSFORMERS = ("hf_trainer",)
 HOLDING = ("deepspeed", "fsdp", "FSDP")
 """Words of launchers' files and of launch lines by which the weights get float32 copies."""
-TEXTS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
+LAUNCHES = (FileKind.SHELL, FileKind.NOTEBOOK)
+TEXTS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,7 @@ def half_trainings(project: Project) -> Iterator[HalfTraining]:
     if any(True for _ in project.python_documents(("torch_dtype", "dtype"), ("Trainer",))):
         for run in trained_loads(project):
             found = _training(project, run) if _is_whole(run) else None
-            if found is not None and found.call not in seen and not _is_held(project):
+            if found is not None and found.call not in seen and not _is_held(project, found.module):
                 seen.add(found.call)
                 yield found
 
@@ -57,10 +58,20 @@ def _is_whole(run: TrainedLoad) -> bool:
     return not changed and not special and run.precision.scope.framework.id in OF_TRANSFORMERS
 
 
-def _is_held(project: Project) -> bool:
-    """Whether a file of the project speaks of DeepSpeed or FSDP, with which the same script may be launched."""
-    texts = (document for kind in TEXTS for document in project.documents(kind, HOLDING))
-    return any(True for _ in texts) or any(True for _ in project.python_documents(("deepspeed",)))
+def _is_held(project: Project, module: ModuleNames) -> bool:
+    """Whether DeepSpeed or FSDP may hold the weights: the script or a text that starts it says so.
+
+    Of a script that no text names, nobody knows how it is started: then any such
+    configuration of the project counts.
+    """
+    if any(word in module.document.text for word in HOLDING):
+        return True
+    path = "/".join(module.path.split("/")[-2:])
+    spellings = (path, path.removesuffix(".py").replace("/", "."))
+    launches = [document for kind in LAUNCHES for document in project.documents(kind, spellings)]
+    if launches:
+        return any(word in item.text for item in launches for word in (*HOLDING, "accelerate"))
+    return any(True for kind in TEXTS for _ in project.documents(kind, HOLDING))
 
 
 def _training(project: Project, run: TrainedLoad) -> HalfTraining | None:

@@ -40,7 +40,10 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
         for path, span in ((finding.path, finding.span), *((place.path, place.span) for place in finding.evidence)):
             said.setdefault((path, span.row), []).append(finding)
     by_path: dict[str, list[Declaration]] = {}
-    for item in (*code_declarations(project), *stated_in_texts(project)):
+    followed = code_declarations(project)
+    known = {(item.path, item.span.row, item.key) for item in followed}
+    further = (item for item in stated_in_texts(project) if (item.path, item.span.row, item.key) not in known)
+    for item in (*followed, *further):
         by_path.setdefault(item.path, []).append(item)
     made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
     stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}
@@ -86,7 +89,7 @@ def _report(
                 continue  # told already as what feeds the script's call
             if any(item.setting is setting for item in member.handed):
                 handed = [item for item in member.handed if item.setting is setting]
-                entries += [_handed(member, item, winner, weaker) for item in handed]
+                entries += [_handed(member, item, winner, weaker) for item in handed if _is_written(item)]
                 entries += [RunEntry(each, member.link, "", "") for each in _passed_on(member.scope, setting, handed)]
                 continue
             declaration = declaration_of(member.scope, setting)
@@ -96,14 +99,22 @@ def _report(
                 effective.setdefault(setting.key.role, setting.value)
     stated = {entry.declaration for entry in entries}
     own = [item for item in _code_of(project, run, code) if not _is_stated(item, stated)]
+    decided = [entry.declaration for entry in entries]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own]
-    regime = winner.regime if winner is not None and winner.regime is not None else regime_of_run(run, own)
+    regime = winner.regime if winner is not None else None
+    if regime is None:
+        regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[regime]]
     return RunReport(
         run.title, run.place.path, run.place.span.row, regime, tuple(sorted(effective.items())), tuple(entries)
     )
+
+
+def _decides(item: Declaration) -> bool:
+    """Whether a trainer's setting switches something on, or may: then its code alone does not tell."""
+    return item.role == "compute" and item.value not in ("false", "null", "auto", "no")
 
 
 def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
@@ -122,6 +133,11 @@ def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iter
     ):
         key, framework = setting.name, scope.framework.id
         yield Declaration(place.path, place.span, framework, key, setting.key.role, text_of(argument[1]))
+
+
+def _is_written(item: Handed) -> bool:
+    """Whether a value stands where it comes from; a launch line that leaves a switch out says nothing."""
+    return item.source.kind != "flag" or item.source.entry is not None
 
 
 def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping[Member, Member]) -> RunEntry:

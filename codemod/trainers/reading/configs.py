@@ -25,6 +25,8 @@ COMMANDS = ("torchrun", "accelerate launch", "deepspeed ", "python ", "python3 "
 KINDS = (FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.SHELL, FileKind.ENV)
 MAX_CHARACTERS = 500_000
 """Larger texts are data that only mention a precision (vocabularies, chat logs); YAML of this size takes seconds."""
+MAX_KEYS = 1_000
+"""Keys at the top of a configuration."""
 EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook")
 
 
@@ -57,6 +59,11 @@ class ConfigFile:
     @property
     def is_shell(self) -> bool:
         return self.kind in EXPANDED
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is a vocabulary or a table rather than settings: nobody writes so many keys by hand."""
+        return len(self.text.entries) > MAX_KEYS and sum(len(item.key) == 1 for item in self.text.entries) > MAX_KEYS
 
     def span(self, entry: Entry) -> Span:
         """From the start of the key to the end of the value, as far as they stand in this order."""

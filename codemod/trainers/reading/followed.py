@@ -86,7 +86,8 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
         meant = knob.meaning(source.value)
         if not isinstance(meant, Dtype):
             continue
-        regime = MIXED.get(meant, "") if acting.role == "compute" and not source.is_guessed else ""
+        decides = not source.is_guessed and not (knob.rivals and source.value is False)
+        regime = MIXED.get(meant, "") if acting.role == "compute" and decides else ""
         value = source.text or str(source.value).lower()
         role = acting.role if source.kind in GIVEN else "option"
         yield Declaration(

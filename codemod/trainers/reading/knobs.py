@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ...python.names import ModuleNames, Scope, names_of
@@ -18,6 +18,7 @@ from ...python.trace_steps import Gap
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
 from .links import sources
+from .rival_switches import beside_rivals
 from .source import Source
 
 FULL = ("no", "none", "off", "32", "32-true")
@@ -35,6 +36,8 @@ class Knob:
     module: ModuleNames
     node: ast.expr
     meanings: tuple[tuple[Constant, Dtype], ...]
+    rivals: tuple[tuple[ModuleNames, ast.expr], ...] = ()
+    """Other switches of which one that is on decides before this one, or with it."""
 
     @property
     def text(self) -> str:
@@ -58,7 +61,9 @@ class Knob:
 
     def sources(self, project: Project) -> tuple[Source, ...]:
         """Where the setting gets its values."""
-        return sources(project, self.module, self.node)
+        found = sources(project, self.module, self.node)
+        others = [sources(project, module, node) for module, node in self.rivals]
+        return tuple(beside_rivals(found, others)) if others else found
 
 
 def _spelling(value: Constant) -> str:
@@ -80,8 +85,17 @@ def knobs_of(
     for holder, key in trace(project, module, dtype_node, TORCH_KEYS) if dtype_node is not None else ():
         names: dict[Constant, Dtype] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
         found[ast.unparse(key)] = _Growing(holder, key, names)
-    knobs = (Knob(item.module, item.node, tuple(item.meanings.items())) for item in found.values())
-    return tuple(knob for knob in knobs if knob.meanings and _speaks(knob))
+    knobs = [Knob(item.module, item.node, tuple(item.settled())) for item in found.values()]
+    speaking = [knob for knob in knobs if knob.meanings and _speaks(knob)]
+    return tuple(replace(knob, rivals=tuple(_rivals(knob, speaking))) for knob in speaking)
+
+
+def _rivals(knob: Knob, others: Iterable[Knob]) -> Iterator[tuple[ModuleNames, ast.expr]]:
+    """The other switches that pick another dtype when they are on."""
+    picked = knob.meaning(True)
+    for other in others if picked is not None else ():
+        if other is not knob and other.meaning(True) not in (None, picked):
+            yield other.module, other.node
 
 
 def _speaks(knob: Knob) -> bool:
@@ -96,6 +110,11 @@ class _Growing:
     module: ModuleNames
     node: ast.expr
     meanings: dict[Constant, Dtype]
+    shared: set[Constant] = field(default_factory=set)
+    """Values with which another setting decides as well."""
+
+    def settled(self) -> Iterator[tuple[Constant, Dtype]]:
+        return ((value, dtype) for value, dtype in self.meanings.items() if value not in self.shared)
 
 
 def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, dtype: Dtype) -> None:
@@ -107,8 +126,7 @@ def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], giv
     growing = found.setdefault(given.text, _Growing(owner, given.node, {}))
     for value in _values(given):
         if growing.meanings.setdefault(value, dtype) != dtype:
-            growing.meanings.clear()  # another setting decides as well
-            return
+            growing.shared.add(value)
 
 
 def _values(given: Given) -> Iterator[Constant]:

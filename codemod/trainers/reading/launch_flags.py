@@ -117,6 +117,7 @@ def _switch(config: ConfigFile, entry: Entry, option: Option) -> Source:
         config=config,
         entry=entry,
         respelling=respelling,
+        flag=option.flag_for(True),
     )
 
 
@@ -145,6 +146,7 @@ def _absent(config: ConfigFile, command: CommandLine, entries: list[Entry], opti
         *("flag", config.document.path, span, option.name, option.value_when_absent, ""),
         config=config,
         respelling=partial(_added, config, command, entries, option),
+        flag=option.flag_for(True),
     )
 
 

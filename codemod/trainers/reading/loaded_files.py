@@ -28,11 +28,8 @@ def loaders_of(project: Project, path: str) -> frozenset[str]:
 
 def python_files_passed(project: Project, module: str) -> list[str]:
     """The Python files that are passed to a program which ``module`` (a path) is part of."""
-    return [path for path in project.fact(_python_files) if module in loaders_of(project, path)]
-
-
-def _python_files(project: Project) -> list[str]:
-    return sorted(path for path in project.fact(_loaders) if path.endswith(".py"))
+    passed = project.fact(_all_passed).items()
+    return sorted(path for path, modules in passed if path.endswith(".py") and module in modules)
 
 
 def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
@@ -41,9 +38,17 @@ def _loaders(project: Project) -> Mapping[str, frozenset[str]]:
         module = names_of(project, document)
         for path in (*_named_in(project, module), *_composed_by(project, module)):
             found.setdefault(path, set()).add(document.path)
-    for path, modules in _passed(project):
+    for path, modules in project.fact(_all_passed).items():
         found.setdefault(path, set()).update(modules)
     return {path: frozenset(modules) for path, modules in found.items()}
+
+
+def _all_passed(project: Project) -> Mapping[str, frozenset[str]]:
+    """The files that launch lines pass to scripts: all that is known of files without looking at code."""
+    found: dict[str, frozenset[str]] = {}
+    for path, modules in _passed(project):
+        found[path] = found.get(path, frozenset()) | modules
+    return found
 
 
 def _named_in(project: Project, module: ModuleNames) -> Iterator[str]:

@@ -6,7 +6,7 @@ Only what all of the run's own code agrees on counts.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...outcome import Declaration
 from ...purpose.files import is_test
@@ -15,8 +15,11 @@ from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .run_settings import regime_of_settings
 from .runs import Run
+from .scopes import Scope, TextOrigin
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
+IDLE = (None, "false", "null", "no", "auto")
+"""Values of settings that leave it to others what is computed in."""
 OFF = ("false", "no", "none", "off", "float32", "fp32", "float64", "32")
 
 
@@ -27,7 +30,8 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
         return regions.pop() if len(regions) == 1 else "unknown"
     if any(item.role == "compute" for item in items):
         return "unknown"
-    stated = {_dtype(item) for item in items if item.role == "weights"}
+    constants = {item.key: item.value for item in items if item.role == "constant"}
+    stated = {_dtype(item, constants) for item in items if item.role == "weights"}
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
         return halves[0] if len(halves) == 1 and None not in stated else "unknown"
@@ -44,8 +48,10 @@ def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     return regime_of_code([item for item in items if not item.feeds] if fixed else items)
 
 
-def _dtype(item: Declaration) -> Dtype | None:
-    named = as_dtype(item.value)
+def _dtype(item: Declaration, constants: Mapping[str, str]) -> Dtype | None:
+    """The dtype of weights: as it stands there, as the variable there is set, or as the switch there is called."""
+    value = constants.get(item.value, item.value)
+    named = as_dtype(item.key.partition("(")[2].removesuffix("=)") if value == "true" else value)
     return named if isinstance(named, Dtype) else None
 
 
@@ -55,9 +61,19 @@ def is_started(project: Project, run: Run | None, path: str, regime: str) -> boo
         return True
     if is_test(path):
         return False
-    if path.endswith(".ipynb"):
+    if path.endswith(".ipynb") or (run is not None and any(_configures(member.scope) for member in run.members)):
         return True
     return project.memo(_is_program, path) if path.endswith(".py") else regime != "unknown"
+
+
+def _configures(scope: Scope) -> bool:
+    """Whether a place switches something on as soon as it is read: a file, or a call at the top of a module."""
+    if not any(setting.key.means and setting.value not in IDLE for setting in scope.effective()):
+        return False
+    if isinstance(scope.origin, TextOrigin):
+        return True
+    module, call = scope.origin.module, scope.call
+    return call is None or module.scope_of(call) is module.module_scope
 
 
 def _is_program(project: Project, path: str) -> bool:

@@ -155,12 +155,14 @@ class _Resolver:
             flags = [
                 item for item in self._by_path.get(path, []) if item.command and item.command.start == command.start
             ]
+            # Of flags that are read the line is known with its variables filled in: ``--deepspeed $DS_CONFIG``.
+            words = next((item.command.words for item in flags if item.command is not None), command.words)
             script = script_of(self._project, path, command.script)
-            if not flags and script is None and not self._files_of(path, command.words):
+            if not flags and script is None and not self._files_of(path, words):
                 continue
             members = [Member(scope, _rank(scope), "the command line") for scope in flags]
             members += [Member(scope, 2, "variables of the same file") for scope in around]
-            for file in self._files_of(path, command.words):
+            for file in self._files_of(path, words):
                 members += self._file_members(file, f"named by the command line in {path}")
             if script is not None:
                 members += self._script_members(script, f"run by {path}", path)

@@ -83,7 +83,7 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
     """The entries of the project's configuration files that ``read`` may read."""
     kinds = (FileKind.SHELL, FileKind.ENV) if read.of_environment else (*MAPPINGS, FileKind.SHELL)
     for config in config_files(project, (read.name,), kinds):
-        if purpose_of(config.document.path).is_left_alone:
+        if purpose_of(config.document.path).is_left_alone or (not config.is_shell and config.is_data):
             continue
         is_seen = read.of_environment or is_loaded_for(project, config.document.path, read.module)
         for entry in config.text.entries:

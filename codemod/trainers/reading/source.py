@@ -44,6 +44,8 @@ class Source:
     """For ``"bfloat16" if supported() else "float16"``, whose value is that of its first branch: how it quotes."""
     respelling: Callable[[Constant], Edit] | None = None
     """How another value is written, where that is not a matter of replacing this one."""
+    flag: str = ""
+    """The flag that switches it on, for switches of a command line."""
     via: tuple[str, ...] = ()
     """The calls that pass the value on, the last one first: ``train.py:13``."""
     is_guessed: bool = False

@@ -29,11 +29,12 @@ def _told(module: ModuleNames, node: ast.expr, text: str) -> Iterator[Declaratio
     parent = module.parents.get(node)
     words = text[:MAX_TEXT].split()
     alone = len(words) == 1 and "=" not in text
+    filled = alone or isinstance(node, ast.JoinedStr)
     if alone and "/" not in text and isinstance(parent, ast.List | ast.Tuple):
         words = [*words, *_following(parent, node)]
-    elif alone or _is_asked(parent) or not _is_command(words):
+    elif (alone and not _is_added(parent)) or _is_asked(parent) or not _is_command(words):
         return
-    for flag, value in _flags(words):
+    for flag, value in _flags(words, filled):
         yield Declaration(module.document.path, module.document.span(node), "torch", flag, "flag", value)
 
 
@@ -44,7 +45,7 @@ def _is_command(words: list[str]) -> bool:
     return first == 0 or launched
 
 
-def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
+def _flags(words: list[str], is_filled_in: bool) -> Iterator[tuple[str, str]]:
     for word, after in zip_longest(words, words[1:], fillvalue=""):
         flag, equals, value = word.partition("=")
         if not flag.startswith("--") or not speaks(flag):
@@ -53,7 +54,7 @@ def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
         value = value.strip("\"'")
         if is_precision_word(value) or (is_switch(flag) and value.lower() in ("", "true", "false")):
             yield flag, value or "true"
-        elif value.startswith("{"):
+        elif value.startswith("{") and is_filled_in:
             yield flag, value[:SHOWN]
 
 
@@ -74,6 +75,11 @@ def _joined(node: ast.JoinedStr) -> str:
         elif isinstance(item, ast.Constant):
             parts.append(str(item.value))
     return "".join(parts)
+
+
+def _is_added(parent: ast.AST | None) -> bool:
+    """Whether a lone flag is added to a list: ``cmd.append("--bf16")``, ``cmd += ["--bf16"]``."""
+    return isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and parent.func.attr == "append"
 
 
 def _is_asked(parent: ast.AST | None) -> bool:

@@ -114,7 +114,8 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
             switch = is_switch(keyword.arg)
             if says_half(module, keyword.value, switch=switch):
                 value = stated_by(module, keyword.value, switch=switch) or ""
-                yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", value)
+                role = "weights" if loads else "argument"
+                yield _told(module, keyword.value, f"{called}({keyword.arg}=)", role, value)
             elif keyword.arg in COMPUTE_KEYS or (called == "dict" and _is_splatted(module, call)):
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", text_of(keyword.value))
 
@@ -190,5 +191,6 @@ def _defaults(module: ModuleNames, arguments: ast.arguments) -> Iterator[Declara
         if default is not None
     ]
     for parameter, default in pairs:
-        if speaks(parameter.arg) and says_half(module, default):
+        is_word = isinstance(default, ast.Constant) and stated_by(module, default) is not None
+        if speaks(parameter.arg) and (is_word or says_half(module, default)):
             yield _told(module, default, parameter.arg, "parameter", stated_by(module, default) or "")

@@ -11,6 +11,7 @@ from ...model import Span
 from ...source.project import Project
 from ..framework import Framework, Key
 from ..parsers.interface import Interface
+from .conditional_flags import without_undecided
 from .configs import ConfigFile, Entry, config_files
 from .program_files import interface_of_line, interfaces_beside, interfaces_reading
 from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
@@ -31,7 +32,10 @@ _BOOLEANS = {"true": TRUE, "false": FALSE}
 def text_scopes(project: Project) -> Iterator[Scope]:
     """Every scope in the project's texts, by path."""
     for config in config_files(project, (*WORDS, *_marks_of_silent_files(project))):
-        yield from _shell_scopes(project, config) if config.is_shell else _tree_scopes(project, config)
+        if config.is_shell:
+            yield from _shell_scopes(project, config)
+        elif not config.is_data:
+            yield from _tree_scopes(project, config)
 
 
 def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
@@ -278,6 +282,7 @@ def _flag_scope(
     settings += [
         _setting(config, entry, key) for entry in entries for key in framework.keys if _says(framework, entry, key)
     ]
+    settings = without_undecided(config, settings)
     command = config.text.commands[number]
     origin = TextOrigin(config, None, number, min(entry.index for entry in entries))
     reads_file = any(plain_flag(entry.name) in ("config", "config_file", "cfg", "configs", "c") for entry in entries)

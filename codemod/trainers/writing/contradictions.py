@@ -9,6 +9,8 @@ from ...model import Applicability, Fix, Place
 from ...proof.needs import SameResult
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
+from ...python.names import names_of
+from ...python.options import options_in
 from ...source.project import Project
 from ..framework import Contradiction, by_machine
 from ..reading.conditions import all_hold, settings_in
@@ -17,6 +19,8 @@ from ..reading.scopes import Scope, Setting
 from .edits import Change, change_of
 from .steps import Step
 
+RELEASES = "PF505"
+"""The rule about flags and values that a release does not know (any more)."""
 _BY_SEVERITY = {
     "crash": Applicability.SAFE,
     "deprecated": Applicability.SAFE,
@@ -61,11 +65,27 @@ class Clash:
 def clashes_of(project: Project, code: str) -> Iterator[Clash]:
     """The contradictions that the rule ``code`` reports, over the whole project."""
     for scope in scopes_of(project):
-        if purpose_of(scope.path).is_foreign:
+        if purpose_of(scope.path).is_foreign or (code == RELEASES and _is_its_own(project, scope)):
             continue
         for contradiction in scope.framework.contradictions:
             if contradiction.rule == code and all_hold(project, scope, contradiction.when) is True:
                 yield _clash(project, scope, contradiction)
+
+
+def _is_its_own(project: Project, scope: Scope) -> bool:
+    """Whether the project is the framework itself, or its parser defines the flags: then that decides what is known."""
+    packages = (project.python_path(name) or "" for name in scope.framework.packages)
+    if any(path.rpartition("/")[2] == "__init__.py" for path in packages):
+        return True
+    names = {setting.name.lstrip("-").replace("-", "_") for setting in scope.settings}
+    is_script = scope.kind == "command" and scope.title not in scope.framework.recognize.launchers
+    return is_script and bool(names) and all(_defines(project, name) for name in names)
+
+
+def _defines(project: Project, name: str) -> bool:
+    documents = project.python_documents((name, name.replace("_", "-")), ("add_argument", "option"))
+    options = (options_in(project, names_of(project, document)).get(name, ()) for document in documents)
+    return any(option.flags for found in options for option in found)
 
 
 def _clash(project: Project, scope: Scope, contradiction: Contradiction) -> Clash:

@@ -196,8 +196,9 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
     aside = not (edits or firm or half_known or leading or plan.reports)
-    found = Move(place.path, place.span, said, effect, tuple(edits), evidence, unproved, needs, aside, _follows(scope))
-    return replace(found, firm=bool(firm), command=command)
+    written = tuple(edits)
+    moved = Move(place.path, place.span, said, effect, written, evidence, unproved, needs, aside, _follows(scope))
+    return replace(moved, firm=bool(firm), command=command)
 
 
 def _follows(scope: Scope) -> bool:

@@ -20,6 +20,7 @@ _SLOW_IN_HALF = frozenset(
     ]
 )
 """A CPU multiplies float16 about seventy times slower than float32; a GPU accumulates in float32 as well."""
+_FUSED = frozenset(("aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"))
 _MIXED_REFUSED = {"aten::native_layer_norm": 2, "aten::native_group_norm": 1}
 """The CPU takes float32 weights with 16-bit input here, CUDA's kernels do not. -> index of the weight."""
 
@@ -50,10 +51,18 @@ class Dispatch:
         return self._run(func, args, kwargs)
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if self.session.autocast_of_fused and func._schema.name in _FUSED:
+            return self._run_with_autocast(func, args, kwargs)
         try:
             return func(*args, **kwargs)
         except self.session.failures.errors as error:
             return self._raised(func, args, kwargs, error)
+
+    def _run_with_autocast(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """torch takes autocast out of the way of a mode; a fused operation calls others that autocast casts."""
+        self.session.autocast_of_fused = False
+        with self.torch._C._SetExcludeDispatchKeyGuard(self.torch._C.DispatchKey.AutocastCPU, False):
+            return func(*args, **kwargs)
 
     def _raised(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
         operands = tensors_in(self.tensor, (args, kwargs))

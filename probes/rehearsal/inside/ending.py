@@ -7,12 +7,16 @@ import os
 import sys
 import threading
 import traceback
+import types
 from typing import Any
 
 from .recorder import place_of
 
 _OF_DTYPES = ("dtype", "scalar type", "BFloat16", "Half", "without overflow", "c10::", "same type", "FP16", "autocast")
 _OF_AMP = ("torch/amp/", "torch/cuda/amp/", "torch/cpu/amp/")
+
+
+_OWN = os.path.dirname(os.path.abspath(__file__))
 
 
 class Ending:
@@ -54,7 +58,7 @@ class Ending:
         if isinstance(error, Exception):
             self._record(kind, error, trace)
         self.session.flush()
-        self._hook(kind, error, trace)
+        self._hook(kind, error, _without_ours(trace))
 
     def _record(self, kind: type[BaseException], error: Exception, trace: Any) -> None:
         session = self.session
@@ -71,3 +75,16 @@ class Ending:
         of_precision = any(word in str(error) for word in _OF_DTYPES) or any(part in inner for part in _OF_AMP)
         if place is not None and of_precision:
             session.failures.record("other", error, kind.__name__, [], place)
+
+
+def _without_ours(trace: Any) -> Any:
+    """The traceback as it would be without a rehearsal."""
+    steps = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+            steps.append(trace)
+        trace = trace.tb_next
+    result = None
+    for step in reversed(steps):
+        result = types.TracebackType(result, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return result

@@ -86,7 +86,7 @@ class Failures:
             "step": session.step,
             "operands": [self.operand(each, frame) for each in operands[:8]],
             "module": session.module_path(sys._getframe(1)),
-            "module_class": class_of(session.module_running(sys._getframe(1))),
+            "module_class": class_of(session.module_called(sys._getframe(1), frame)),
             "autocast": session.autocast(),
             "assumed": self.assumed,
         }

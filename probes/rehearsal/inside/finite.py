@@ -47,7 +47,7 @@ class Finite:
         torch = self.torch
         if not tensor.is_floating_point() or tensor.layout is not torch.strided or type(tensor) not in self._plain():
             return True
-        if tensor.is_meta or not 0 < tensor.numel() <= LARGEST:
+        if tensor.is_meta or tensor.is_nested or not 0 < tensor.numel() <= LARGEST:
             return True
         with torch.no_grad(), self._unwatched():  # type: ignore[misc]
             total = torch.sum(tensor, dtype=torch.float32).item()  # ten times faster than looking at each

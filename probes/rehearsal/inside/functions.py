@@ -89,6 +89,7 @@ class Functions:
         self.recorder, self.devices = session.recorder, session.devices
         self.local = threading.local()
         self.special: dict[Any, Callable[..., Any]] = {}
+        self._fused = fused_functions(session.torch)
         self._factories = _factories(session.torch)
 
     @property
@@ -120,6 +121,8 @@ class Functions:
 
     def operation(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A function that computes something."""
+        if func in self._fused:
+            self.session.autocast_of_fused = bool(self.torch.is_autocast_enabled("cpu"))
         args, kwargs, on_device = self._on_cpu(func, args, kwargs)
         operands = tensors_in(self.tensor, (args, kwargs))
         try:
@@ -173,6 +176,8 @@ class Functions:
             self.session.backward.forward_place(place)
 
     def _observed(self, func: Any, place: Any, operands: Any, result: Any, on_device: bool) -> None:
+        if not self.devices.simulated:
+            on_device = any(self.session.tensor_devices.on_device(each) for each in operands)
         device = self.devices.kind if on_device else "cpu"
         value = self.recorder.value
         if isinstance(result, self.tensor):
@@ -208,6 +213,12 @@ def _calls_directly(user: Any) -> bool:
             return False
         frame = frame.f_back  # type: ignore[assignment]
     return True
+
+
+def fused_functions(torch: Any) -> frozenset[Any]:
+    """The fast paths of attention: one operation that calls others, which autocast still reaches."""
+    names = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
+    return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
 
 
 def _factories(torch: Any) -> frozenset[Any]:

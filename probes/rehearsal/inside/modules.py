@@ -64,10 +64,10 @@ class Modules:
         name = next((name for name, each in outer.named_modules() if each is inner), "")
         return f"{type(outer).__name__}.{name}" if name else type(inner).__name__
 
-    def running(self, frame: FrameType | None) -> list[Any]:
-        """The modules whose ``forward`` runs, innermost first."""
+    def running(self, frame: FrameType | None, until: FrameType | None = None) -> list[Any]:
+        """The modules whose ``forward`` runs, innermost first; those that ``until`` called, where it is given."""
         running: list[Any] = []
-        while frame is not None:
+        while frame is not None and frame is not until:
             own = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
             if isinstance(own, self.torch.nn.Module) and (not running or running[-1] is not own):
                 running.append(own)

@@ -11,6 +11,7 @@ from typing import Any
 from .births import Birth
 from .places import Place
 
+LONGEST_NOTE = 300
 MOST_VALUES, MOST_FAILURES, MOST_NOTES = 20000, 400, 50
 Json = Any
 
@@ -29,6 +30,7 @@ class Recorder:
         self.process = os.getpid()
 
     def note(self, sentence: str) -> None:
+        sentence = sentence.splitlines()[0][:LONGEST_NOTE] if sentence else ""
         if sentence not in self.notes and len(self.notes) < MOST_NOTES:
             self.notes.append(sentence)
 

@@ -43,6 +43,7 @@ class Session:
         self.recorder.state.update({"torch": str(torch.__version__).partition("+")[0], "simulated": on.simulated})
         self.devices = Devices(torch, on.type, on.simulated)
         self.in_backward = self.step = self.evaluated = 0
+        self.autocast_of_fused = False
         self.enough = self.stopping = self.ignoring_gaps = False
         self.backward: Backward = Backward(self)
         self.training = Training(self)
@@ -95,9 +96,9 @@ class Session:
     def module_path_here(self) -> str:
         return self.modules.path(sys._getframe(1))
 
-    def module_running(self, frame: FrameType | None) -> Any:
-        """The innermost module that runs; None where none does."""
-        return next(iter(self.modules.running(frame)), None)
+    def module_called(self, frame: FrameType | None, user: FrameType | None) -> Any:
+        """The module that the user's frame has called and that runs; None where it called a function."""
+        return next(reversed(self.modules.running(frame, user)), None) if user is not None else None
 
     def on_device_text(self, text: str) -> str:
         """The error as the device words it."""

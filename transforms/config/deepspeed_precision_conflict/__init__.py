@@ -19,9 +19,10 @@ are strict pydantic models. They usually come from a copied `fp16` section.
 `delete-keys` [safe]: the keys are deleted; nothing read them, on any version. For two enabled types `keep-bf16` and
 `keep-fp16` [unsafe] switch the other one off: which of the two the run wants is the owner's word, so neither is the
 default without `--unsafe-fixes` or `--fix`. `auto` [safe]: where a trainer's own argument says the type, the file says
-`"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`. `respell` [safe]: what
-else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data types that are
-not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows.
+`"auto"`, and the trainer fills it in. `auto` [display-only]: in a file that no launch line names, compared with what
+all launch lines of the repository ask for. `tolerant-read` [safe]: the section is read with `.get`. `respell`
+[safe]: what else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data
+types that are not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows.
 
 ## Not flagged
 
@@ -43,7 +44,7 @@ from ....codemod.trainers.writing.edits import edits_of
 from ....codemod.trainers.writing.findings import findings_of
 from ....codemod.trainers.writing.steps import Step
 from .deepspeed_section_reads import tolerant, unguarded_reads
-from .deepspeed_trainer import TYPES, TrainerWord, word_for
+from .deepspeed_trainer import TYPES, TrainerWord, common_word, word_for
 
 STRAYS = {
     "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
@@ -111,23 +112,35 @@ def _switch(scope: Scope, section: str) -> Setting | None:
 
 def _word(project: Project, scope: Scope) -> TrainerWord | None:
     """What the trainers say that read this very file."""
-    whole = scope.kind == "file" and all(setting.name.count(".") <= 1 for setting in scope.settings)
-    return word_for(project, scope.path) if whole else None
+    return word_for(project, scope.path) if _is_whole(scope) else None
+
+
+def _is_whole(scope: Scope) -> bool:
+    """Whether the scope is a file of its own, not a section of another one."""
+    return scope.kind == "file" and all(setting.name.count(".") <= 1 for setting in scope.settings)
 
 
 def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
     one_is_on = any(_switch(scope, name) is not None for name in TYPES.values())
     word = _word(project, scope) if one_is_on else None
-    if word is None:
-        return
-    other = "fp16" if word.type == "bf16" else "bf16"
+    common = common_word(project, scope.path) if one_is_on and word is None and _is_whole(scope) else None
+    said = word or common
+    other = "fp16" if said is not None and said.type == "bf16" else "bf16"
     wrong = _switch(scope, other)
-    if wrong is None or _switch(scope, word.type) is not None:
+    if said is None or wrong is None or _switch(scope, said.type) is not None:
         return
-    message = f"{other} is enabled here while the trainer that reads this file asks for {word.type}"
+    message = f"{other} is enabled here while the trainer that reads this file asks for {said.type}"
+    if word is None:
+        message = f"{other} is enabled here; no launch line names this file, and all that there are ask for {said.type}"
     place = wrong.place.saying(f"{message} [hf-deepspeed-mismatch]")
-    yield rule.found(place, [word.place], _to_auto(project, scope, wrong, word.type))
+    fixes = _to_auto(project, scope, wrong, said.type)
+    yield rule.found(place, [said.place], fixes if word is not None else [_shown(fix) for fix in fixes])
+
+
+def _shown(fix: Fix) -> Fix:
+    """A fix to look at: who reads the file is not known."""
+    return Fix.shown(fix.name, fix.message, *fix.edits)
 
 
 def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:

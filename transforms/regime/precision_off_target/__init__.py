@@ -22,6 +22,13 @@ reported without a fix: kernels compiled for float16 only, switches that are off
 line names the file, no code loads it, no parser defines the option, and it is not what the trainer's own program reads.
 Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
+A move is a transaction per run. All that decides what a run computes in is planned first; where one of it can only be
+reported, the others are reported with it ("decides the same run and has to be moved by hand"), and where one is unsafe,
+all are. Runs that share a file which would change move together. What is moved is the switch, never its branches
+(`torch.bfloat16 if args.bf16 else ...`), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
+switch is written out beside one that an option decides. To float16 nothing moves whose loss nothing is seen to scale.
+After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive.
+
 `--to portable` lets the machine choose: each module gets one constant, `USE_BF16`, and computes in bfloat16 where that
 is native, else in float16 with a GradScaler that is switched on for float16 only. A test of the hardware that the
 project has is used as it is. What cannot ask a machine (files, command lines, a user's own option) is reported.
@@ -29,8 +36,9 @@ project has is used as it is. What cannot ask a machine (files, command lines, a
 ## Not flagged
 
 Anything without a target; float32 islands (`enabled=False`, `dtype=torch.float32`); an explicit dtype inside another
-region; regions that compute on the CPU; inference, export, tests, benchmarks and vendored code; switches that are off
-by default; values that are decided at run time by a test of the hardware.
+region; regions and trainers that compute on the CPU; a section that only follows the trainer's flags
+(`enabled: auto`) where these stay; inference, export, tests, benchmarks and vendored code; switches that are off by
+default; values that are decided at run time by a test of the hardware.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 
 SINCE = "4.56.0"
+OTHER_LIBRARIES = ("jax", "flax", "tensorflow", "numpy")
+"""A model that is given a dtype of these is none of PyTorch."""
 
 
 def unknown_keywords(project: Project) -> Iterator[Draft]:
@@ -45,6 +47,8 @@ def _at(project: Project, module: ModuleNames, call: ast.Call, versions: Version
     if keyword is None or _spans_rows(call) or any(item.arg in (None, "torch_dtype") for item in call.keywords):
         return
     text = "pass torch_dtype, which this transformers release accepts"
+    if (module.qualified(keyword.value) or "").partition(".")[0] in OTHER_LIBRARIES:
+        return
     fix = proved(project, "old-keyword", text, [_renamed(module, call, keyword)], RAISES)
     message = (
         "the pinned transformers is older than 4.56 and has no 'dtype' here: TypeError, unexpected keyword argument"

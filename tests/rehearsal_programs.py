@@ -1,0 +1,244 @@
+"""Programs for test_rehearsal_programs.py: mistakes as they were made in real projects, and the same repaired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pair:
+    """``{}`` in the source takes ``wrong`` or ``right``."""
+
+    source: str
+    wrong: str
+    right: str
+    error: str
+    marked: str
+    """Text of the line that raises."""
+    profile: str = "a100"
+
+
+_STEP = """
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+_TRAIN = """
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1)).to("cuda", torch.bfloat16)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
+"""
+
+PAIRS = {
+    "scaler-with-bf16-gradients": Pair(
+        _TRAIN
+        + """
+scaler = torch.amp.GradScaler("cuda", enabled={})
+for _ in range(2):
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = net(torch.randn(4, 8, device="cuda")).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+""",
+        "True",
+        "False",
+        "\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'",
+        "scaler.step(optimizer)",
+    ),
+    "gradient-in-another-dtype": Pair(
+        _TRAIN
+        + """
+for _ in range(2):
+    net(torch.randn(4, 8, device="cuda", dtype=torch.bfloat16)).mean().backward()
+    for weight in net.parameters():
+        weight.grad.data = weight.grad.data{}
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+        ".float()",
+        "",
+        "expected dtype",
+        "optimizer.step()",
+    ),
+    "out-of-another-dtype": Pair(
+        """
+import torch
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x.to(w.dtype) @ w
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        dx = torch.matmul(grad, w.t(), out={})
+        return dx.to(x.dtype), x.to(w.dtype).t() @ grad
+x = torch.randn(4, 8, device="cuda", requires_grad=True)
+w = torch.randn(8, 8, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+Product.apply(x, w).float().sum().backward()
+print(x.grad.dtype, w.grad.dtype)
+""",
+        "torch.empty_like(x)",
+        "None",
+        "Expected out tensor to have dtype",
+        "torch.matmul(grad",
+    ),
+    "mask-in-float32": Pair(
+        """
+import torch
+from torch import nn
+conv = nn.Conv2d(5, 4, 3).to("cuda", torch.float16)
+latents = torch.randn(2, 4, 8, 8, device="cuda", dtype=torch.float16)
+mask = torch.ones(2, 1, 8, 8, device="cuda"{})
+print(conv(torch.cat([latents, mask], 1)).shape)
+""",
+        "",
+        ", dtype=latents.dtype",
+        "should be the same",
+        "print(conv(",
+    ),
+    "encoder-on-the-fast-path": Pair(
+        """
+import torch
+from torch import nn
+layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+encoder = nn.TransformerEncoder(layer, 1).eval()
+torch.backends.mha.set_fastpath_enabled({})
+padding = torch.tensor([[False, False, True]])
+with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+    print(encoder(torch.randn(1, 3, 16), src_key_padding_mask=padding).dtype)
+""",
+        "True",
+        "False",
+        "expected scalar type Float but found BFloat16",
+        "print(encoder(",
+        "cpu",
+    ),
+    "norm-with-float32-weights": Pair(
+        """
+import torch
+from torch import nn
+norm = nn.LayerNorm(8, device="cuda"{})
+print(norm(torch.randn(2, 8, device="cuda", dtype=torch.bfloat16)).dtype)
+""",
+        "",
+        ", dtype=torch.bfloat16",
+        "expected scalar type BFloat16 but found Float",
+        "print(norm(",
+    ),
+    "banned-loss": Pair(
+        """
+import torch
+from torch.nn import functional as F
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    x = torch.rand(4, device="cuda")
+    print(F.{}(x, torch.ones(4, device="cuda")))
+""",
+        "binary_cross_entropy",
+        "binary_cross_entropy_with_logits",
+        "are unsafe to autocast",
+        "print(F.",
+    ),
+    "overflow": Pair(
+        """
+import torch
+net = torch.nn.Linear(4, 1).to("cuda", torch.float16)
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+for _ in range(2):
+    big = torch.exp(net(torch.ones(2, 4, device="cuda", dtype=torch.float16)) * 0 + {})
+    loss = (big - big).float().mean()
+"""
+        + _STEP,
+        "12",
+        "2",
+        "the loss is not finite; the first such value came from exp, in float16",
+        "big = torch.exp(",
+    ),
+}
+
+CHECKPOINTS = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 3, 1)).cuda()
+net = net.to(memory_format=torch.channels_last)
+optimizer = torch.optim.AdamW(net.parameters(), foreach=True)
+scaler = torch.amp.GradScaler("cuda")
+for reentrant in (False, True):
+    x = torch.randn(2, 3, 8, 8, device="cuda", requires_grad=True).to(memory_format=torch.channels_last)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = checkpoint(net, x, use_reentrant=reentrant).float().pow(2).mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+PARALLEL = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.cell = nn.Embedding(10, 16), nn.LSTM(16, 16, batch_first=True)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+    def forward(self, x):
+        h, _ = self.cell(self.embedding(x))
+        return self.attention(h, h, h)[0]
+net = nn.DataParallel(Net()).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-2, momentum=0.9)
+for _ in range(2):
+    x = torch.randint(0, 10, (4, 6)).cuda()
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
+        loss = nn.functional.cross_entropy(net(x).flatten(0, 1), x.flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+net.eval()
+with torch.no_grad():
+    net(x).argmax(-1).cpu().numpy()
+"""
+DEVICES = """
+import copy, io, torch
+from torch import nn
+cpu, gpu = torch.randn(2, 2), torch.randn(2, 2, device="cuda")
+assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 0)
+assert (cpu.device.type, str(gpu.device), gpu.is_cuda, gpu.get_device()) == ("cpu", "cuda:0", True, 0)
+assert str((gpu @ cpu.to(gpu.device)).device) == "cuda:0" and gpu.T.is_cuda and gpu.cpu().device.type == "cpu"
+kept = gpu.cpu()
+gpu += 1
+assert not torch.equal(kept, gpu.cpu()), "a copy on the host is a copy"
+assert gpu.to("cuda") is gpu
+net = nn.Linear(2, 2).to(torch.device("cuda"), torch.float16)
+assert {(p.device.type, p.dtype) for p in net.parameters()} == {("cuda", torch.float16)}
+assert copy.deepcopy(net).weight.is_cuda
+with torch.device("cuda"):
+    assert torch.ones(2).is_cuda
+assert not torch.ones(2).is_cuda
+generator = torch.Generator("cuda").manual_seed(0)
+assert generator.device.type == "cuda" and isinstance(torch.default_generator, torch.Generator)
+torch.randn(2, device="cuda", generator=generator)
+with torch.cuda.stream(torch.cuda.Stream()):
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record(); end.record(); torch.cuda.synchronize()
+assert start.elapsed_time(end) >= 0
+file = io.BytesIO()
+torch.save(net.state_dict(), file)
+file.seek(0)
+net.load_state_dict(torch.load(file, map_location="cuda"))
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    assert net.float()(gpu).dtype == torch.float32, "autocast for the CPU leaves the device alone"
+with torch.autocast("cuda"):
+    assert net(gpu).dtype == torch.float16 and torch.is_autocast_enabled()
+    assert net(gpu).softmax(-1).dtype == torch.float32
+    assert nn.LSTM(2, 2, device="cuda")(gpu)[0].dtype == torch.float16
+half = torch.randn(8, device="cuda", dtype=torch.float16)
+assert nn.functional.avg_pool3d(half.reshape(1, 2, 2, 2), 2).dtype == torch.float16, "a kernel that only the CPU lacks"
+assert torch.compile(net) is net and torch.utils.checkpoint.checkpoint(net, gpu, use_reentrant=False).is_cuda
+loss = net(gpu).sum()
+loss.backward()
+assert net.weight.grad.is_cuda
+torch.optim.AdamW(net.parameters(), fused=True).step()
+"""

@@ -1,0 +1,87 @@
+"""What a rehearsal sees of mistakes that raise on a GPU, and that it sees nothing in the same programs repaired."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .rehearsal_programs import CHECKPOINTS, DEVICES, PAIRS, PARALLEL
+from .rehearsal_runs import records
+
+pytest.importorskip("torch")
+
+
+RIGHT = {"devices": DEVICES, "checkpoints": CHECKPOINTS, "parallel": PARALLEL}
+
+
+def sources() -> Mapping[str, tuple[str, str]]:
+    """Key -> (source, profile) of every program."""
+    found = {name: (source, "a100") for name, source in RIGHT.items()}
+    for name, pair in PAIRS.items():
+        found[f"{name} wrong"] = (pair.source.format(pair.wrong), pair.profile)
+        found[f"{name} right"] = (pair.source.format(pair.right), pair.profile)
+    return found
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("programs")
+    jobs = []
+    for key, (source, profile) in sources().items():
+        place = folder / key.replace(" ", "-")
+        place.mkdir()
+        (place / "train.py").write_text(source, "utf-8")
+        jobs.append((key, str(place), "train.py", profile, 0))
+    return records(jobs)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_mistake_is_seen_at_its_line(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
+    pair = PAIRS[name]
+    first, *_ = seen[f"{name} wrong"]["record"]["failures"]
+    assert pair.error in first["error"]
+    line = pair.source.format(pair.wrong).splitlines()[first["location"]["row"] - 1]
+    assert pair.marked in line
+    assert not first["assumed"]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_repaired_program_passes(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
+    answer = seen[f"{name} right"]
+    assert answer["error"] == ""
+    assert answer["record"]["failures"] == []
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_program_runs_as_on_a_real_device(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
+    assert seen[name]["error"] == ""
+    assert seen[name]["record"]["failures"] == []
+
+
+def test_the_run_goes_on_after_a_failure(seen: Mapping[str, dict[str, Any]]) -> None:
+    record = seen["gradient-in-another-dtype wrong"]["record"]
+    assert record["steps"] == 2
+    assert record["failures"][0]["phase"] == "optimizer"
+    assert record["training"]["gradient_dtypes"] == {"float32": 4}
+
+
+def test_every_operation_of_cudas_autocast_has_its_policy() -> None:
+    import torch
+    from precfix.probes.rehearsal.inside.policy import policies_of
+
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    policies = policies_of(torch, "cuda")
+    assert set(policies) == set(registered)
+    assert policies["aten::linear"] == "lower"
+    assert policies["aten::binary_cross_entropy"] == "banned"
+
+
+def test_the_record_is_the_same_every_time(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PAIRS["mask-in-float32"].source.format(""), "utf-8")
+    job = (str(tmp_path), "train.py", "t4", 0)
+    both = records([("one", *job), ("two", *job)])
+    assert both["one"]["record"] == both["two"]["record"]
+    assert both["one"]["record"]["device"] == {"profile": "t4", "simulated": True}
