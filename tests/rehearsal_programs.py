@@ -158,6 +158,48 @@ for _ in range(2):
     ),
 }
 
+CHECKPOINTS = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 3, 1)).cuda()
+net = net.to(memory_format=torch.channels_last)
+optimizer = torch.optim.AdamW(net.parameters(), foreach=True)
+scaler = torch.amp.GradScaler("cuda")
+for reentrant in (False, True):
+    x = torch.randn(2, 3, 8, 8, device="cuda", requires_grad=True).to(memory_format=torch.channels_last)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = checkpoint(net, x, use_reentrant=reentrant).float().pow(2).mean()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+PARALLEL = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.cell = nn.Embedding(10, 16), nn.LSTM(16, 16, batch_first=True)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+    def forward(self, x):
+        h, _ = self.cell(self.embedding(x))
+        return self.attention(h, h, h)[0]
+net = nn.DataParallel(Net()).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-2, momentum=0.9)
+for _ in range(2):
+    x = torch.randint(0, 10, (4, 6)).cuda()
+    with torch.autocast(x.device.type, dtype=torch.bfloat16):
+        loss = nn.functional.cross_entropy(net(x).flatten(0, 1), x.flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+net.eval()
+with torch.no_grad():
+    net(x).argmax(-1).cpu().numpy()
+"""
 DEVICES = """
 import copy, io, torch
 from torch import nn

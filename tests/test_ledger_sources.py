@@ -179,3 +179,15 @@ def test_a_launch_of_a_program_that_states_no_precision_is_no_run_of_the_ledger(
     files = {"run.sh": "python prepare.py\npython train.py --bf16 --per_device_train_batch_size 1\n"}
     found = ledger(tmp_path, files | {"prepare.py": "print(1)", "train.py": HF})
     assert [run.regime for run in found.runs] == ["bf16-mixed"]
+
+
+def test_a_flag_that_the_program_itself_defines_is_listed(tmp_path: Path) -> None:
+    code = """
+        import argparse
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+        run(parser.parse_args().precision)
+        """
+    files = {"train.py": code, "run.sh": "python train.py --precision bf16 --other_precision bf16\n"}
+    assert told(ledger(tmp_path, files), "run.sh") == [("--precision", "bf16")]

@@ -16,6 +16,7 @@ from precfix.codemod.trainers.reading.declarations import scopes_of
 from precfix.codemod.trainers.reading.followed import followed_declarations
 from precfix.codemod.trainers.reading.loaded_files import loaders_of
 from precfix.codemod.trainers.reading.truth_words import other_word, truth_of
+from precfix.codemod.trainers.writing.moves import moves_of
 from precfix.transforms.frameworks import load_frameworks
 
 from .project_tree import write_tree
@@ -208,3 +209,13 @@ def test_a_vocabulary_is_no_configuration(tmp_path: Path) -> None:
     }
     found = {scope.path for scope in scopes_of(opened(tmp_path, texts))}
     assert found == {"acc.json"}
+
+
+def test_a_file_with_common_marks_that_nothing_reads_is_only_reported(tmp_path: Path) -> None:
+    files = {
+        "train.py": f"{HF}\n    HfArgumentParser(KINDS).parse_args_into_dataclasses()\n",
+        "old/a.yaml": "per_device_train_batch_size: 1\noutput_dir: out\nfp16: true\n",
+    }
+    (move,) = moves_of(opened(tmp_path, files).with_target("bf16-mixed"))
+    assert move.edits == ()
+    assert "nothing here is known to read this file" in move.message

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import DEVICES, PAIRS
+from .rehearsal_programs import CHECKPOINTS, DEVICES, PAIRS, PARALLEL
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
 
 
+RIGHT = {"devices": DEVICES, "checkpoints": CHECKPOINTS, "parallel": PARALLEL}
+
+
 def sources() -> Mapping[str, tuple[str, str]]:
     """Key -> (source, profile) of every program."""
-    found = {"devices": (DEVICES, "a100")}
+    found = {name: (source, "a100") for name, source in RIGHT.items()}
     for name, pair in PAIRS.items():
         found[f"{name} wrong"] = (pair.source.format(pair.wrong), pair.profile)
         found[f"{name} right"] = (pair.source.format(pair.right), pair.profile)
@@ -52,9 +55,10 @@ def test_the_repaired_program_passes(name: str, seen: Mapping[str, dict[str, Any
     assert answer["record"]["failures"] == []
 
 
-def test_a_simulated_device_answers_as_a_real_one(seen: Mapping[str, dict[str, Any]]) -> None:
-    assert seen["devices"]["error"] == ""
-    assert seen["devices"]["record"]["failures"] == []
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_program_runs_as_on_a_real_device(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
+    assert seen[name]["error"] == ""
+    assert seen[name]["record"]["failures"] == []
 
 
 def test_the_run_goes_on_after_a_failure(seen: Mapping[str, dict[str, Any]]) -> None:

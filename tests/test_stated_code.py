@@ -95,6 +95,15 @@ STATED = {
         "import subprocess\nsubprocess.run(['accelerate', 'launch', '--mixed_precision', 'bf16', 'train.py'])",
         ("--mixed_precision", "flag", "bf16"),
     ),
+    "command line that grows": (
+        "def f(cmd, bf16):\n    if bf16:\n        cmd.append('--bf16')",
+        ("--bf16", "flag", "true"),
+    ),
+    "word for float32 by default": ('def f(precision="fp32"): ...', ("precision", "parameter", "fp32")),
+    "cast of a pipeline": (
+        "import torch\ndef f(pipe):\n    pipe.to(torch_dtype=torch.float16)",
+        ("pipe.to()", "weights", "float16"),
+    ),
     "command line filled in": (
         "def f(env):\n    return [f\"--mixed_precision={env.get('P', 'bf16')}\"]",
         ("--mixed_precision", "flag", "{env.get('P','bf16')}"),

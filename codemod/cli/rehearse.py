@@ -43,8 +43,13 @@ def rehearse(
     ],
     steps: Annotated[int, typer.Option(help="Stop after this many optimizer steps.", min=1, max=100000)] = 3,
     device: Annotated[
-        Device, typer.Option("--as", help="The device that the program is for.", case_sensitive=False)
-    ] = Device.CUDA,
+        Device | None,
+        typer.Option(
+            "--as",
+            help="The device that the program is for.  [default: the GPU of this machine, else cuda, simulated]",
+            case_sensitive=False,
+        ),
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write what was seen to this file.", metavar="FILE")] = None,
     output_format: Annotated[Format, typer.Option(help="How to print what was seen.")] = Format.TEXT,
     time_limit: Annotated[
@@ -80,7 +85,8 @@ def rehearse(
     request = Rehearsal(
         command,
         Path.cwd(),
-        device.value,
+        (device or Device.CUDA).value,
+        real_if_there=device is None,
         steps=steps,
         time_limit=time_limit,
         memory_limit=int(memory_limit * (1 << 30)),

@@ -32,6 +32,8 @@ class Outlooks:
     def __init__(self, analysis: FlowAnalysis) -> None:
         self._analysis = analysis
         self._taking: dict[FunctionNode, bool] = {}
+        self._ends: tuple[Sources, dict[FunctionNode, Names]] = (Sources(), {})
+        """What the names of functions that hold others are in the end, for the sources that were asked for last."""
 
     def of(self, module: ModuleNames, function: FunctionNode | None, sources: Sources) -> Outlook:
         """Look at a function, or (None) at the statements of a script."""
@@ -57,7 +59,14 @@ class Outlooks:
         """What the names of the enclosing function hold when it ends."""
         parent = module.scopes[function].parent if function is not None else None
         outer = parent.node if parent is not None else None
-        return dict(self.of(module, outer, sources).names) if isinstance(outer, FunctionNode) else {}
+        if not isinstance(outer, FunctionNode):
+            return {}
+        if self._ends[0] is not sources:
+            self._ends = (sources, {})
+        ends = self._ends[1]
+        if outer not in ends:
+            ends[outer] = self.of(module, outer, sources).names
+        return ends[outer]
 
     def _start(self, module: ModuleNames, function: FunctionNode | None, sources: Sources) -> Outlook:
         scope = module.scopes[function if function is not None else module.tree]

@@ -43,6 +43,8 @@ class Rehearsal:
     root: Path
     profile: str = "cuda"
     simulated: bool = True
+    real_if_there: bool = False
+    """Record instead of simulating where torch has a GPU."""
     steps: int = 3
     time_limit: float = 600.0
     memory_limit: int = 0
@@ -132,6 +134,7 @@ def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
         },
         "steps": rehearsal.steps,
         "no_write": rehearsal.no_write,
+        "real_if_there": rehearsal.real_if_there,
         "shadow": list(rehearsal.shadow),
     }
 

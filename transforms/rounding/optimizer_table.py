@@ -58,17 +58,21 @@ def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
 def row_of_optimizer(qualified: str) -> Row | None:
     """The row of an optimizer by its full name, however deep the package that it is imported from."""
     package, _, name = qualified.rpartition(".")
-    for row in rows():
-        if not row.trainer and qualified in row.names:
-            return row
+    by_name, by_ends = _optimizers()
+    if qualified in by_name:
+        return by_name[qualified]
     root = package.partition(".")[0]
-    tails = {
-        (each.partition(".")[0], each.rpartition(".")[2]): row
-        for row in rows()
-        if not row.trainer
-        for each in row.names
-    }
-    return tails.get((root, name)) if root != "torch" or package.startswith("torch.optim") else None
+    return by_ends.get((root, name)) if root != "torch" or package.startswith("torch.optim") else None
+
+
+@lru_cache(maxsize=1)
+def _optimizers() -> tuple[dict[str, Row], dict[tuple[str, str], Row]]:
+    """The rows of optimizers by full name, and by the outermost package and the last name."""
+    named = [(each, row) for row in rows() if not row.trainer for each in row.names]
+    by_name: dict[str, Row] = {}
+    for each, row in named:
+        by_name.setdefault(each, row)
+    return by_name, {(each.partition(".")[0], each.rpartition(".")[2]): row for each, row in named}
 
 
 def rows_of_trainer(trainer: str, option: str) -> tuple[Row, ...]:

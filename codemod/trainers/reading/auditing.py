@@ -40,7 +40,10 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
         for path, span in ((finding.path, finding.span), *((place.path, place.span) for place in finding.evidence)):
             said.setdefault((path, span.row), []).append(finding)
     by_path: dict[str, list[Declaration]] = {}
-    for item in (*code_declarations(project), *stated_in_texts(project)):
+    followed = code_declarations(project)
+    known = {(item.path, item.span.row, item.key) for item in followed}
+    further = (item for item in stated_in_texts(project) if (item.path, item.span.row, item.key) not in known)
+    for item in (*followed, *further):
         by_path.setdefault(item.path, []).append(item)
     made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
     stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}

@@ -20,6 +20,8 @@ from .scopes import Scope
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
 """Calls that define a framework's own options in the project's parser (transformers, trl, Lightning, DeepSpeed)."""
+PARSES = ("HfArgumentParser", "TrlParser")
+"""Parsers of classes that say themselves which files they take, and with which keys."""
 INSTRUCTIONS = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT, FileKind.YAML)
 """Files that hold launch lines: scripts, read-mes, makefiles, workflows."""
 CONFIG_NAMES = ("config_name", "config_path")
@@ -40,6 +42,13 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
         return _is_parsed(project, scope)
     named = any(_names(project, run, scope) for run in runs_of(project))
     return named or _is_loaded(project, scope) or _is_started(project, scope)
+
+
+def looks_alike_only(project: Project, scope: Scope) -> bool:
+    """Whether a file has marks that many programs share, nothing is seen to read it, and the project parses its own."""
+    if scope.kind != "file" or not scope.framework.recognize.generic or reader_is_known(project, scope):
+        return False
+    return any(True for _ in project.python_paths(PARSES))
 
 
 def _names(project: Project, run: Run, scope: Scope) -> bool:

@@ -10,7 +10,7 @@ from ...outcome import Declaration
 from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain
 from ...source.project import Project
-from ...torch.api import LOADERS, SAME_MODULE, WEIGHT_CASTS
+from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
 from ...torch.dtypes import BF16, FP16
 from ...torch.weights import cast_dtype
 from .stated_words import says_half, stated_by, writes_dtype
@@ -55,7 +55,7 @@ def _cast_to(project: Project, module: ModuleNames, call: ast.Call) -> str | Non
         certain = cast_dtype(project, module, call)
         if certain is not None:
             return certain.name
-    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
+    given = [*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)]
     found = [value for node in given if (value := _written(module, node)) is not None]
     return found[0] if found and (is_model or any(says_half(module, node) for node in given)) else None
 

@@ -15,6 +15,7 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
+from .program_files import interface_of_line
 from .stated_words import is_precision_word, is_switch, speaks
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
@@ -29,6 +30,7 @@ def stated_in_texts(project: Project) -> Iterator[Declaration]:
     for config in config_files(project, WORDS, KINDS):
         if config.is_shell:
             yield from _variables(config)
+            yield from _own_flags(project, config)
     for config in config_files(project, LOAD_KEYS, (FileKind.JSON,)):
         if config.kind == "json":
             yield from _model(config)
@@ -48,6 +50,16 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
                     value = (default[2] or "") if default is not None else value
                     if _states(flag, value):
                         yield _told(config, other, other.name, value)
+
+
+def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
+    """Flags of launch lines that the project's own program defines: ``python train.py --precision bf16``."""
+    for flag in config.text.entries:
+        if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, str(flag.value)):
+            continue
+        program = interface_of_line(project, config.document.path, config.text.commands[flag.call])
+        if program is not None and flag.name.lstrip("-").replace("-", "_") in program.names:
+            yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", str(flag.value))
 
 
 def _states(flag: Entry, value: str) -> bool:

@@ -191,5 +191,6 @@ def _defaults(module: ModuleNames, arguments: ast.arguments) -> Iterator[Declara
         if default is not None
     ]
     for parameter, default in pairs:
-        if speaks(parameter.arg) and says_half(module, default):
+        is_word = isinstance(default, ast.Constant) and stated_by(module, default) is not None
+        if speaks(parameter.arg) and (is_word or says_half(module, default)):
             yield _told(module, default, parameter.arg, "parameter", stated_by(module, default) or "")

@@ -19,7 +19,7 @@ from ...source.project import Project
 from ..framework import by_machine
 from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
-from ..reading.known_readers import reader_is_known
+from ..reading.known_readers import looks_alike_only, reader_is_known
 from ..reading.links import sources
 from ..reading.recognition import stands_inside
 from ..reading.scopes import FALSE, CodeOrigin, Scope, Setting, TextOrigin
@@ -198,7 +198,8 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     aside = not (edits or firm or half_known or leading or plan.reports)
     written = tuple(edits)
     moved = Move(place.path, place.span, said, effect, written, evidence, unproved, needs, aside, _follows(scope))
-    return replace(moved, firm=bool(firm), command=command)
+    moved = replace(moved, firm=bool(firm), command=command)
+    return moved.only_reported(unproved, aside=True) if written and looks_alike_only(project, scope) else moved
 
 
 def _follows(scope: Scope) -> bool:

@@ -176,6 +176,8 @@ class Functions:
             self.session.backward.forward_place(place)
 
     def _observed(self, func: Any, place: Any, operands: Any, result: Any, on_device: bool) -> None:
+        if not self.devices.simulated:
+            on_device = any(self.session.tensor_devices.on_device(each) for each in operands)
         device = self.devices.kind if on_device else "cpu"
         value = self.recorder.value
         if isinstance(result, self.tensor):

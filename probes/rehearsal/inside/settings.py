@@ -33,6 +33,8 @@ class Settings:
     """The fields of :class:`Device`."""
     steps: int = 3
     no_write: bool = False
+    real_if_there: bool = False
+    """Record instead of simulating where torch has a GPU."""
     shadow: tuple[str, ...] = ()
     """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
     time_limit: float = 0.0

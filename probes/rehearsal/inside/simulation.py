@@ -6,6 +6,7 @@ import types
 from typing import Any
 
 from . import autocast, collectives, streams
+from .imports import after_import
 from .settings import Device
 
 
@@ -129,6 +130,8 @@ def _general(session: Any, torch: Any, device: Device) -> None:
     _loading(session, torch)
     _contexts(session, torch)
     _compile(session, torch)
+    _data_parallel(torch)
+    after_import("torch.utils.checkpoint", lambda module: _checkpointing(session, module))
     real = torch.nn.Parameter.__new__
 
     def made(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
@@ -216,6 +219,24 @@ def keep_fast_path(torch: Any) -> None:
         not in (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
         for each in arguments
     )
+
+
+def _data_parallel(torch: Any) -> None:
+    """``nn.DataParallel`` splits its input also where there is one device."""
+    if not hasattr(torch._C, "_scatter"):
+        torch._C._scatter = lambda tensor, devices, sizes, dim, streams: tensor.chunk(len(devices), dim)
+        torch._C._gather = lambda tensors, dim, device: torch.cat(tuple(tensors), dim)
+
+
+def _checkpointing(session: Any, module: Any) -> None:
+    """Recomputed tensors are compared with saved ones; where these are believed to be depends on who asks."""
+
+    def described(tensor: Any) -> dict[str, Any]:
+        return {"shape": tensor.shape, "dtype": tensor.dtype, "device": session.devices.device}
+
+    checks = getattr(module, "_allowed_determinism_checks_to_fns", {})
+    if "default" in checks:
+        checks["default"] = described
 
 
 def _compile(session: Any, torch: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,5 +26,7 @@ def start(module: Any, settings: Settings) -> None:
     importlib.import_module("torch.utils._device")  # torch itself only imports it when it needs it
     from .session import Session
 
+    if settings.real_if_there and module.cuda.is_available():
+        settings = replace(settings, device={**settings.device, "simulated": False})
     SESSION[:] = [Session(module, settings)]
     SESSION[0].start()

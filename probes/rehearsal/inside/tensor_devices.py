@@ -39,6 +39,8 @@ class TensorDevices:
 
     def on_device(self, tensor: Any) -> bool:
         """A tensor that nobody has seen was made by the engine: a gradient, where the weights are."""
+        if not self.devices.simulated:
+            return bool(tensor.device.type == self.devices.kind)
         birth = self.births.of(tensor)
         if birth is None:
             return bool(self.functions.session.in_backward)
