@@ -271,3 +271,16 @@ def test_the_answer_can_go_to_a_file(run: Runner, log: Path, tmp_path: Path) -> 
     done = run("explain", log, "-o", tmp_path / "answer.txt")
     assert (done.code, done.out) == (0, "")
     assert "A linear layer or matrix product" in (tmp_path / "answer.txt").read_text()
+
+
+def test_a_device_with_native_bfloat16_is_not_said_to_emulate_it(run: Runner) -> None:
+    native = run("explain", "bfloat16 is 4x slower than fp32 on an A100-SXM4-40GB").out
+    assert native.index("Small matrices") < native.index("no native bfloat16")
+    old = run("explain", "bfloat16 is 4x slower than fp32 on a V100").out
+    assert old.index("no native bfloat16") < old.index("Small matrices")
+    assert old.count("Next: precfix probe") == 1
+
+
+def test_a_share_of_a_few_threads_is_not_told(run: Runner) -> None:
+    assert "public threads" in run("explain", "RuntimeError: expected scalar type Half but found Float").out
+    assert "public threads" not in run("explain", "bfloat16 is 4x slower than fp32").out

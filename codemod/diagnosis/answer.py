@@ -120,7 +120,7 @@ def _answer(evidence: Evidence, view: ProjectView | None, by_code: Mapping[str, 
     ordered = _of_best_cause(near, causes)
     met = met_at(view.project, located) if view is not None and not at_frame else []
     faults = faults_seen(evidence, log.versions, _pinned(view))
-    commands = _commands(match.entry, causes, ordered, view)
+    commands = dict.fromkeys(_commands(match.entry, causes, ordered, view))
     return Answer(
         match,
         evidence.owner,

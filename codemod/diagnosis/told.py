@@ -49,6 +49,10 @@ def at_row(answer: Answer) -> str:
     return f"line {statement.row} of the log{ranks}{times}"
 
 
+COUNTED = 5
+"""Shares of fewer threads only order the causes of an entry."""
+
+
 def where(frame: Frame) -> str:
     """A frame as a place."""
     function = f" in {frame.function}" if frame.function else ""
@@ -58,7 +62,8 @@ def where(frame: Frame) -> str:
 
 def sureness_of(judged: Judged) -> str:
     """How sure a cause is, in words."""
-    counted = f"the cause in {judged.cause.seen} of {judged.cause.of} public threads" if judged.cause.seen else ""
+    cause = judged.cause
+    counted = f"the cause in {cause.seen} of {cause.of} public threads" if cause.seen and cause.of >= COUNTED else ""
     if judged.sureness is Sureness.POSSIBLE and not judged.reasons and counted:
         return f"possible; {counted}"
     return judged.sureness.value
