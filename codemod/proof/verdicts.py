@@ -31,6 +31,7 @@ class Verdict:
 
 
 VERDICTS: Mapping[str, Verdict] = {
+    "PF203": Verdict(right=0, judged=6),
     "PF208": Verdict(right=2, judged=4),
     "PF211": Verdict(right=0, judged=7),
     "PF212": Verdict(right=1, judged=4),

@@ -40,6 +40,7 @@ from ...codemod.flow.contexts import open_region
 from ...codemod.flow.frame import Meeting
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
+from ...codemod.proof.verdicts import Trusted
 from ...codemod.source.project import Project
 from .casts import maker_of, norm_weights_fix, operand_fix, producer_fix
 from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of, runs_in_half
@@ -66,15 +67,16 @@ def _message(meeting: Meeting) -> str:
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     """The weights of a norm that is computed in float32 follow; a value widened by accident is cast where it was."""
+    trusted = Trusted("PF203", certain=bool(seen_message(meeting)))
     if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
         found = [norm_weights_fix(project, meeting)]
     elif meeting.odd.atom.mixture is not None:
-        found = [producer_fix(project, meeting, _not_asked_for(meeting)), operand_fix(project, meeting)]
+        found = [producer_fix(project, meeting, _not_asked_for(meeting)), operand_fix(project, meeting, trusted)]
     else:
         # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
         alone = not (runs_in_half(project, meeting) and open_region(project) is not None)
         found = [
-            operand_fix(project, meeting, Known(alone, "autocast may compute this very layer in float32")),
+            operand_fix(project, meeting, Known(alone, "autocast may compute this very layer in float32"), trusted),
             producer_fix(project, meeting, Known(False, "the cast to float32 may be meant for what stands between")),
         ]
     return [fix for fix in found if fix is not None]
