@@ -3,6 +3,7 @@ belongs to a run."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,9 @@ COMMANDS = {
 }
 
 
-def ledger(folder: Path, files: dict[str, str]) -> Ledger:
+def ledger(folder: Path, files: dict[str, str], as_they_are: dict[str, str] | None = None) -> Ledger:
+    for path, text in (as_they_are or {}).items():
+        (folder / path).write_text(text)
     return ledger_of(Project.open([write_tree(folder, files)]).with_frameworks(load_frameworks()))
 
 
@@ -191,3 +194,51 @@ def test_a_flag_that_the_program_itself_defines_is_listed(tmp_path: Path) -> Non
         """
     files = {"train.py": code, "run.sh": "python train.py --precision bf16 --other_precision bf16\n"}
     assert told(ledger(tmp_path, files), "run.sh") == [("--precision", "bf16")]
+
+
+def cells(*sources: str) -> str:
+    body = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    return json.dumps({"cells": [body | {"source": text} for text in sources], "nbformat": 4, "metadata": {}})
+
+
+WRITTEN = {
+    "line of a notebook": ("a.ipynb", cells("!python train.py --bf16\n")),
+    "bash cell": ("a.ipynb", cells("x = 1", "%%bash\nset -e\n\npython train.py \\\n  --bf16\n")),
+    "sh cell": ("a.ipynb", cells("%%sh\npython train.py --bf16")),
+    "script cell": ("a.ipynb", cells("%%script bash\npython train.py --bf16\n")),
+    "recipe": ("Makefile", "PY = python\ntrain:\n\t@$(PY) train.py \\\n\t  --bf16\n"),
+    "docker run": ("Dockerfile", "FROM x\nRUN python train.py --bf16\n"),
+    "docker command": ("Dockerfile", "FROM x\nCMD python train.py --bf16\n"),
+    "docker command in words": ("Dockerfile", 'FROM x\nCMD ["python", "train.py", "--bf16"]\n'),
+    "docker entry point": ("Dockerfile", 'FROM x\nENTRYPOINT ["python", "train.py", "--bf16"]\n'),
+    "wrapped job": ("job.sh", 'sbatch --gres=gpu:1 --wrap "srun python train.py --bf16"\n'),
+    "wrapped job, equals": ("job.sh", "sbatch --wrap='python train.py --bf16'\n"),
+    "here-document that is written": ("job.sh", "cat > a.sh <<EOF\npython train.py --bf16\nEOF\nsbatch a.sh\n"),
+    "here-document that is submitted": ("job.sh", "sbatch <<'EOF'\n#!/bin/bash\nsrun python train.py --bf16\nEOF\n"),
+    "here-document that is run": ("job.sh", "bash -s <<EOF\npython train.py --bf16\nEOF\n"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_command_starts_a_run_wherever_it_is_written(tmp_path: Path, name: str) -> None:
+    path, text = WRITTEN[name]
+    found = ledger(tmp_path, {"train.py": HF}, {path: text})
+    assert told(found, path) == [("--bf16", "true")]
+    assert [(run.path, run.regime) for run in found.runs] == [(path, "bf16-mixed")]
+
+
+def test_a_here_document_that_another_program_reads_is_no_script(tmp_path: Path) -> None:
+    found = ledger(tmp_path, {"train.py": HF}, {"job.sh": "mail me <<EOF\npython train.py --bf16\nEOF\n"})
+    assert told(found, "job.sh") == []
+
+
+@pytest.mark.parametrize(
+    ("script", "place"),
+    [
+        ("accelerate launch --mixed_precision ${P:-bf16} train.py\n", ("--mixed_precision", "${P:-bf16}")),
+        ('P=${1:-bf16}\naccelerate launch --mixed_precision "$P" train.py\n', ("P", "bf16")),
+        ('if [ -z "$P" ]; then\n  P=bf16\nfi\naccelerate launch --mixed_precision "$P" train.py\n', ("P", "bf16")),
+    ],
+)
+def test_a_default_of_a_shell_variable_is_listed(tmp_path: Path, script: str, place: tuple[str, str]) -> None:
+    assert place in told(ledger(tmp_path, {"train.py": "x = 1"}, {"run.sh": script}), "run.sh")

@@ -161,12 +161,22 @@ def test_a_dedented_magic_keeps_its_text() -> None:
     assert sources(document.encode(dedented)) == ["!ls \\\n      -l\nb = 1\n"]
 
 
-@pytest.mark.parametrize("source", ["%%bash\nls $x\n", "%%writefile a.py\nx = 1\n", "\n%%html\n<b>\n", "", "\n \n"])
+@pytest.mark.parametrize("source", ["%%bashful\nls $x\n", "%%writefile a.py\nx = 1\n", "\n%%html\n<b>\n", "", "\n \n"])
 def test_cells_of_another_language_are_left_out(source: str) -> None:
     document = read(notebook(cell(source), cell("x = 1")))
     assert document.text == "x = 1"
     assert not document.unparsed_cells
     assert document.cell_of(1) == (2, 1)
+
+
+@pytest.mark.parametrize("magic", ["%%bash", "%%sh", "%%script bash", "%%script /bin/sh", "%%!", "\n%%bash -e"])
+def test_a_cell_of_shell_is_one_magic_and_comes_back(magic: str) -> None:
+    source = f"{magic}\n\n  ls \\\n -l\npython a.py --p x # why\n"
+    document = read(notebook(cell(source), cell("x = 1")))
+    assert [line.text for line in document.shell_lines][1:] == ["", "  ls \\", " -l", "python a.py --p x # why"]
+    changed = document.encode(document.text.replace("--p x", "--p y"))
+    assert sources(changed) == [source.replace("--p x", "--p y"), "x = 1"]
+    assert document.text.endswith("\nx = 1")
 
 
 def test_broken_cells_are_left_out_and_listed() -> None:

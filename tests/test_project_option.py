@@ -46,6 +46,30 @@ def test_a_folder_of_a_project(run: Runner) -> None:
     assert findings(run, TREE / below, "--project", TREE) == expected
 
 
+OLD_NAMES = """
+    import torch
+
+
+    def train(model, batches, optimizer):
+        scaler = torch.cuda.amp.GradScaler()
+        for batch in batches:
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(batch)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    """
+
+
+def test_a_folder_alone_is_a_project_of_its_own(run: Runner, tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"src/train.py": OLD_NAMES, "docs/train.py": OLD_NAMES})
+    (root / "requirements.txt").write_text("torch==2.3.1\n")
+    assert findings(run, root) == []
+    for folder in ("src", "docs"):
+        assert [each["code"] for each in findings(run, root / folder) if isinstance(each, dict)] == ["PF301"]
+        assert findings(run, root / folder, "--project", root) == []
+
+
 def test_standard_input_belongs_to_a_project(run: Runner, tmp_path: Path) -> None:
     root = write_tree(tmp_path, {"train.py": "x = 1\n", "config/ds.json": '{"fp16": {"enabled": true}}\n'})
     both = b'{"fp16": {"enabled": true}, "bf16": {"enabled": true}, "train_batch_size": 8}\n'

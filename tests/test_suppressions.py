@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -178,6 +179,12 @@ def test_a_notebook() -> None:
         ' "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
     )
     assert rows("a.ipynb", text) == [(("A1",), (1, 1)), (("A3",), (2, 3)), (("A4",), (4, 4))]
+
+
+def test_a_shell_cell_of_a_notebook() -> None:
+    source = "%%bash\nset -e # precfix: ignore[A1]\n\npython a.py \\\n  --x # precfix: ignore[A2]\necho\n"
+    text = json.dumps({"cells": [{"cell_type": "code", "source": source}], "metadata": {}, "nbformat": 4})
+    assert rows("a.ipynb", text) == [(("A1",), (2, 2)), (("A2",), (4, 5))]
 
 
 # --- where: other formats ---------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..engine import Options, migrate
+from .. import engine
+from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.targets import compute_dtype
@@ -41,7 +42,7 @@ def move(
     Without ``withdraws`` a run that does not arrive is only said to be left: somebody chose its fixes one by one.
     """
     options = _moving(project, options)
-    report = migrate(project, rules, target, options)
+    report = engine.migrate(project, rules, target, options)
     if project.target is None or report.failed_rules:
         return report
     judged = verdicts(project, report, known, options)
@@ -53,7 +54,7 @@ def move(
         if number == MAX_TRIES - 1:
             failing = {path: _why(judged) for fix in _all_moves(report) for path in _paths(fix)}
         held = {**failing, **held}
-        report = migrate(project, rules, target, replace(options, decide=_refusing(held, options)))
+        report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, options)))
         judged = verdicts(project, report, known, options)
     rows = ((each, _row(each, target, held)) for each in judged)
     return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))

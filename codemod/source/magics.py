@@ -34,6 +34,9 @@ PYTHON_CELL_MAGICS = frozenset(
 )
 """``%%`` magics whose cell is still Python run in the notebook's own namespace."""
 
+SHELL_CELL = re.compile(r"(?:[ \t]*\r?\n)*%%(?:!|(?:bash|sh|shell|sx|system|script[ \t]+(?:/\S*/)?(?:ba|z)?sh)(?!\S))")
+"""How a cell begins that is a shell script as a whole."""
+
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BLANK = " \t\f"
 
@@ -85,6 +88,8 @@ def mask_cell(text: str) -> str | None:
 
     What comes back need not be valid Python: the caller parses it.
     """
+    if SHELL_CELL.match(text):
+        return _mask_whole(text)
     first = text.lstrip()
     if first.startswith("%%") and _word(first[2:]) not in PYTHON_CELL_MAGICS:
         return None
@@ -93,6 +98,13 @@ def mask_cell(text: str) -> str | None:
     except Unparsable:
         return _mask_lines(text)
     return text
+
+
+def _mask_whole(text: str) -> str:
+    """A cell without a line of Python, as one magic with lines that continue it."""
+    above = text[: len(text) - len(text.lstrip())]
+    first, *rest = _LINES.findall(text[len(above) :])
+    return "".join((above, MASK, first, *(CONTINUED + line for line in rest)))
 
 
 def _mask_lines(text: str) -> str:
@@ -133,8 +145,10 @@ def _unmask_line(line: str) -> str:
 
 
 def shell_start(rest: str) -> int | None:
-    """Where in a masked line's text ``!command`` or ``%env`` begins; None for other magics."""
-    if rest.startswith("!") or (rest.startswith("%") and _word(rest[1:]) in ("env", "set_env", "sx", "system")):
+    """Where in a masked line's text ``!command``, ``%env`` or a shell cell begins; None for other magics."""
+    if rest.startswith("!") or SHELL_CELL.match(rest):
+        return 0
+    if rest.startswith("%") and _word(rest[1:]) in ("env", "set_env", "sx", "system"):
         return 0
     target, equals, value = rest.partition("=")
     if equals and value.lstrip().startswith("!") and not target.startswith("%"):

@@ -88,14 +88,18 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _read_shell_lines(builder: LayoutBuilder, document: Document) -> None:
-    """The comments of ``!commands``; a command goes on in the masked rows below it."""
-    first = 0
+    """The comments of ``!commands``; a command goes on in the masked rows below it.
+
+    So does a cell of shell, in which every command stands alone.
+    """
+    first, goes_on = 0, False
     for magic in document.shell_lines:
         start = builder.starts[magic.row - 1]
         bare = document.text[start : start + len(document.line(magic.row))].lstrip(" \t\f")
-        if bare.startswith(MASK) or not first:
+        if bare.startswith(MASK) or not first or not goes_on:
             first = magic.row
         elif bare.startswith(CONTINUED):
             builder.joined(first, magic.row)
+        goes_on = magic.text.endswith("\\")
         begin = start + magic.column - 1
         read_words(builder, begin, begin + len(magic.text), joins=False)

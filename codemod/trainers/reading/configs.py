@@ -28,6 +28,8 @@ MAX_CHARACTERS = 500_000
 MAX_KEYS = 1_000
 """Keys at the top of a configuration."""
 EXPANDED = ("shell", "env", "makefile", "dockerfile", "notebook")
+_SHELLS = frozenset({"sbatch", "bash", "sh", "zsh"})
+"""What runs a here-document as a script of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +149,7 @@ def _command_again(text: str, number: int) -> ConfigText:
 
 
 def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
-    kind = kind_of(doc.target_name)
+    kind = kind_of(doc.target_name) or ("shell" if doc.command.rpartition("/")[2] in _SHELLS else None)
     if kind is None:
         return
     try:

@@ -30,6 +30,8 @@ LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
 UNNAMED = "no launch line names it"
 """The link of a scope to a run that is made of nothing else."""
+SCRIPT = 6
+"""The rank of calls and dictionaries of the script."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 
@@ -85,14 +87,26 @@ class Run:
     @property
     def winner(self) -> Member | None:
         """The member whose regime counts; None when none states one."""
-        return next((member for member in self.members if member.regime is not None), None)
+        stating = [member for member in self.members if member.regime is not None]
+        offered = self._offered
+        return next((member for member in stating if member not in offered), stating[0] if stating else None)
+
+    @property
+    def _offered(self) -> tuple[Member, ...]:
+        """Calls of one framework with different precisions: code that has both to choose from decides neither."""
+        calls = [member for member in self.members if member.rank == SCRIPT and member.regime is not None]
+        asked: dict[str, set[str]] = {}
+        for member in calls:
+            asked.setdefault(member.scope.framework.title, set()).add(FAMILIES[member.regime or ""])
+        return tuple(member for member in calls if len(asked[member.scope.framework.title] - {"fp32"}) > 1)
 
     def overridden(self) -> Iterator[tuple[Member, Member]]:
         """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""
         winner = self.winner
-        for member in self.members if winner is not None else ():
+        offered = self._offered
+        for member in self.members if winner is not None and winner not in offered else ():
             regime = member.regime
-            if winner is None or member is winner or regime is None or member.rank == winner.rank:
+            if winner is None or member in offered or regime is None or member.rank == winner.rank:
                 continue
             if FAMILIES[regime] != FAMILIES[winner.regime or regime] and FAMILIES[regime] != "fp32":
                 yield member, winner
