@@ -49,6 +49,8 @@ class Options:
     """Says which findings of a round count; what does not is neither reported as found nor repaired."""
     decide: Callable[[Project, Finding, Fix], Fix | None] | None = None
     """Asked before a fix is used (``--interactive``): this fix, another one of the finding, or None to leave it."""
+    first: str = ""
+    """The code of the rule whose fixes are carried out before those of all others: these judge what it leaves."""
     jobs: int = 1
     """How many processes may check at the same time."""
 
@@ -203,6 +205,16 @@ def _spliced(text: str, edits: Sequence[ReplaceText]) -> str:
 
 def _next_round(project: Project, findings: Sequence[Finding], options: Options) -> _Round:
     """Comments that silence nothing go when all else has settled: a repair may bring what they are there for."""
+    first = [finding for finding in findings if finding.code == options.first]
+    done = _apply_round(project, first, options)
+    if done.texts:
+        return done
+    later = _without_the_first(project, [finding for finding in findings if finding.code != options.first], options)
+    later.refused[:0] = done.refused
+    return later
+
+
+def _without_the_first(project: Project, findings: Sequence[Finding], options: Options) -> _Round:
     last = [finding for finding in findings if finding.code == UNUSED_SUPPRESSION]
     done = _apply_round(project, [finding for finding in findings if finding.code != UNUSED_SUPPRESSION], options)
     if done.texts or not last:

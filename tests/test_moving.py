@@ -182,3 +182,14 @@ def executed(script: Path) -> str:
     done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_scaler_stays_where_its_region_waits_on_the_way_to_float16(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The regions are not moved in this command; without the scaler they could never be."""
+    waiting = LOOP.replace("torch.float16", "torch.bfloat16")
+    write_tree(tmp_path, {"train.py": waiting, "requirements.txt": "torch>=2.4\n"})
+    done = precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "fp16-mixed", "--select", "PF101")
+    assert (done.code, (tmp_path / "train.py").read_text()) == (1, waiting)
+    assert "PF101 grad-scaler-under-bf16" in done.out

@@ -12,13 +12,15 @@ from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
-from ..torch.dtypes import HALVES, as_dtype
+from ..torch.dtypes import FP16, HALVES, as_dtype
 from ..trainers.writing.transactions import BY_HAND
 from .pairs import UNKNOWN
 from .verifying import MOVE, Verdict, has_arrived, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
+SCALER_UNDER_BF16 = "PF101"
+"""The rule that takes a scaler away."""
 MAX_TRIES = 5
 """How often runs may be withdrawn one after the other; then all of them are."""
 MAX_PLACES = 5
@@ -39,6 +41,7 @@ def move(
     ``known`` are all rules: those about contradictions judge the new texts, also where they were not asked for.
     Without ``withdraws`` a run that does not arrive is only said to be left: somebody chose its fixes one by one.
     """
+    options = _moving(project, options)
     report = engine.migrate(project, rules, target, options)
     if project.target is None or report.failed_rules:
         return report
@@ -94,6 +97,20 @@ def _refusing(held: Mapping[str, object], options: Options) -> Decide:
         return fix if options.decide is None else options.decide(project, finding, fix)
 
     return decide
+
+
+def _moving(project: Project, options: Options) -> Options:
+    """``options`` of a move: what judges a run by the regime it has today waits until it has the new one."""
+    target, asked = project.target, options.decide
+    if target is None:
+        return options
+
+    def decide(project: Project, finding: Finding, fix: Fix) -> Fix | None:
+        if finding.code == SCALER_UNDER_BF16 and compute_dtype(target) == FP16:
+            return None  # a run that is left for now needs its scaler on the way to float16
+        return fix if asked is None else asked(project, finding, fix)
+
+    return replace(options, first=MOVE, decide=decide)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

@@ -70,6 +70,26 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     return tuple(dict.fromkeys(edits)) if stated else None
 
 
+def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:
+    """Whether a step turns on what is written down as off: ``mixed_precision: no``, or an option's default of it."""
+    if step.setting is None or step.key.is_switch or step.key.meaning(step.value) in (None, "fp32"):
+        return False
+    if step.setting.value is not None:
+        return step.key.meaning(step.setting.value) == "fp32"
+    argument = scope.argument(step.setting)
+    found = sources(project, *argument) if argument is not None else ()
+    ignored = unused_defaults(found)
+    kept = (
+        source for source in found if not (source.is_guessed or source.picked_by or _is_an_exception(project, source))
+    )
+    tokens = [token_of_constant(source.value) for source in kept if source not in ignored]
+    return any(token is not None and step.key.meaning(token) == "fp32" for token in tokens)
+
+
+def _counts(project: Project, source: Source) -> bool:
+    return not (source.is_guessed or source.picked_by or _is_an_exception(project, source))
+
+
 def _is_an_exception(project: Project, source: Source) -> bool:
     """``if [ "$PLATFORM" = Darwin ]; then export MIXED_PRECISION=no; fi``: meant for some machines only."""
     document = project.document(source.path) if source.kind == "variable" else None

@@ -26,7 +26,7 @@ from ..reading.scopes import FALSE, CodeOrigin, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken
 from .edits import edits_of
-from .handed_values import asks_for_a_device_only, asks_the_machine, edits_at_sources
+from .handed_values import asks_for_a_device_only, asks_for_none, asks_the_machine, edits_at_sources
 from .steps import Plan, Step, in_words, plan_of, said
 
 QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-int[48]\b)")
@@ -35,6 +35,7 @@ QUANTIZED_FOR_HALF = re.compile(r"(?i)(?!-)\S*((?<![a-z])(gptq|awq)(?![a-z])|\w-
 
 AUTO = "auto"
 OVERRIDDEN = "configuration files give another value"
+OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
 FALLBACK = "the configuration decides, and none that sets it is seen to be read; this value only stands in for it"
 
 
@@ -192,7 +193,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
     needs = tuple(_releases(project, scope, (*plan.steps, *plan.unknown))) if edits else ()
-    unproved = "" if reader_is_known(project, scope) else f"nothing here is known to read {_what(scope)}"
+    unproved = _unproved(project, scope, plan)
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
     aside = not (edits or firm or half_known or leading or plan.reports)
@@ -200,6 +201,14 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     moved = Move(place.path, place.span, said, effect, written, evidence, unproved, needs, aside, _follows(scope))
     moved = replace(moved, firm=bool(firm), command=command)
     return moved.only_reported(unproved, aside=True) if written and looks_alike_only(project, scope) else moved
+
+
+def _unproved(project: Project, scope: Scope, plan: Plan) -> str:
+    """Why the edits of a place may not be right for every run."""
+    if not reader_is_known(project, scope):
+        return f"nothing here is known to read {_what(scope)}"
+    off = any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
+    return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} else ""
 
 
 def _follows(scope: Scope) -> bool:

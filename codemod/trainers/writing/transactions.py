@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...model import Applicability, Fix, Place
+from ...purpose.files import purpose_of
 from ...purpose.runs import starts_of
+from ...purpose.words import Purpose
 from ...python.names import names_of
 from ...source.project import Project
 from ..reading.known_readers import INSTRUCTIONS
@@ -24,8 +26,14 @@ MAX_STARTS = 40
 
 def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
     """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe."""
-    for group in groups_of(project, list(moves)):
+    found = list(moves)
+    kept = [move for move in found if move.aside and _stays_as_it_is(move)]
+    for group in groups_of(project, found):
         if all(move.follows for move in group):
+            continue
+        reader = _staying_reader(project, group, kept)
+        if reader is not None:
+            yield from (_shared(move, reader) for move in group)
             continue
         obstacle = _obstacle(group)
         if obstacle is not None:
@@ -33,6 +41,32 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
             continue
         doubtful = _doubtful(project, group)
         yield from (move if move is doubtful else _doubted(move, doubtful) for move in group)
+
+
+def _stays_as_it_is(move: Move) -> bool:
+    """Whether a whole program is only reported: a notebook beside the training code, an old file."""
+    return move.path.endswith(".ipynb") or purpose_of(move.path) is Purpose.RETIRED
+
+
+def _staying_reader(project: Project, group: Sequence[Move], kept: Sequence[Move]) -> Move | None:
+    """The first step of a program that stays and names a file, not code, that the group would change."""
+    edited = {edit.path for move in group for edit in move.edits if not edit.path.endswith((".py", ".ipynb"))}
+    names = {path.rpartition("/")[2] for path in edited}
+    for move in kept if names else ():
+        document = project.document(move.path)
+        if document is not None and any(name in document.text for name in names):
+            return move
+    return None
+
+
+def _shared(move: Move, reader: Move) -> Move:
+    if not move.edits:
+        return move
+    where = f"{reader.path}:{reader.span.row}"
+    return move.only_reported(
+        f"{where} reads a file that would change, and stays as it is: move it first, or copy the file for it",
+        reader.place.saying(BY_HAND),
+    )
 
 
 def _obstacle(group: Sequence[Move]) -> Move | None:
