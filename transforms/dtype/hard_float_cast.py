@@ -14,11 +14,10 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 
 ## Fix
 
-`cast` [safe]: `.to(<weights>.dtype)` at the boundary. `weights` [safe]: for a functional norm computed in float32 on
-purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a value widened on the way,
-left a tensor in float32; `cast` [unsafe] where the weights' dtype is asked of a module that may own no parameter,
-below another cast of the same value, or in a model that one program runs in 16 bits while the project also opens
-autocast, which may compute the layer in float32; `producer` [unsafe] where `dtype=torch.float32` is written, and as the
+`cast` [unsafe]: `.to(<weights>.dtype)` at the boundary; on projects that nobody here had used, too few of these findings
+were right for an edit that nobody reads. `cast` [safe] where a rehearsal saw it raise. `weights` [safe]: for a functional
+norm computed in float32 on purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a
+value widened on the way, left a tensor in float32; `producer` [unsafe] where `dtype=torch.float32` is written, and as the
 second choice elsewhere, as the tensor may serve others. Nothing changes where the weights are float32.
 
 In a model that a program certainly casts to 16 bits, one tensor that stops the step in several places is told once, at
