@@ -284,3 +284,8 @@ def test_a_device_with_native_bfloat16_is_not_said_to_emulate_it(run: Runner) ->
 def test_a_share_of_a_few_threads_is_not_told(run: Runner) -> None:
     assert "public threads" in run("explain", "RuntimeError: expected scalar type Half but found Float").out
     assert "public threads" not in run("explain", "bfloat16 is 4x slower than fp32").out
+
+
+def test_the_error_that_the_readme_names_is_known(run: Runner) -> None:
+    done = run("explain", "expected BFloat16 but found Float")
+    assert (done.code, "[scalar-type]" in done.out) == (0, True)
