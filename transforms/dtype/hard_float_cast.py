@@ -14,11 +14,12 @@ promote (PyTorch 2.13); only autocast, where it is open, casts for them.
 
 ## Fix
 
-`cast` [unsafe]: `.to(<weights>.dtype)` at the boundary; on projects that nobody here had used, too few of these findings
-were right for an edit that nobody reads. `cast` [safe] where a rehearsal saw it raise. `weights` [safe]: for a functional
-norm computed in float32 on purpose, the weights are cast instead. `producer` [safe]: where one branch of an `if`, or a
-value widened on the way, left a tensor in float32; `producer` [unsafe] where `dtype=torch.float32` is written, and as the
-second choice elsewhere, as the tensor may serve others. Nothing changes where the weights are float32.
+`cast` [unsafe]: `.to(<weights>.dtype)` at the boundary; on projects that nobody here had used, too few of these
+findings were right for an edit that nobody reads. `cast` [safe] where a rehearsal saw it raise. `weights` [safe]: for a
+functional norm computed in float32 on purpose, the weights are cast instead. `producer` [safe]: where one branch of an
+`if`, or a value widened on the way, left a tensor in float32; `producer` [unsafe] where `dtype=torch.float32` is
+written, and as the second choice elsewhere, as the tensor may serve others. Nothing changes where the weights are
+float32.
 
 In a model that a program certainly casts to 16 bits, one tensor that stops the step in several places is told once, at
 the first of them; `cast` then casts it in all.
