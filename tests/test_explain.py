@@ -289,3 +289,9 @@ def test_a_share_of_a_few_threads_is_not_told(run: Runner) -> None:
 def test_the_error_that_the_readme_names_is_known(run: Runner) -> None:
     done = run("explain", "expected BFloat16 but found Float")
     assert (done.code, "[scalar-type]" in done.out) == (0, True)
+
+
+def test_a_file_without_the_line_is_not_the_traceback_s(run: Runner, log: Path, project: Path) -> None:
+    rows = (project / "model.py").read_text().splitlines()
+    (project / "model.py").write_text("\n".join("other = 1" for _ in rows) + "\n")
+    assert "In the project" not in run("explain", log, "--project", project).out

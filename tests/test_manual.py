@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
+from precfix.codemod.cli.manuals import manual_named
 from precfix.codemod.model import Finding, Rule
 from precfix.codemod.report.manual import fixes_of, manual_of, sections_of
 from precfix.codemod.source.project import Project
 
+from .fixture_cases import REPOSITORY
 from .manual_pages import manual_page, markdown_table, rules_table
 
 DOCS = """Two words | disagree.
@@ -74,3 +77,15 @@ def test_table_rows_are_ordered_and_escaped() -> None:
     first, second = table.splitlines()[2:]
     assert first.startswith("| PF001 | [first](rules/first.md) | One | reported only |")
     assert "Two words \\| disagree" in second
+
+
+def test_every_kind_of_contradiction_that_a_finding_names_has_a_manual() -> None:
+    kind = re.compile(r"\S+:\d+:\d+ PF\d+ .*\[([a-z0-9]+(?:-[a-z0-9]+)+)\]$", re.MULTILINE)
+    told = {
+        name
+        for path in (REPOSITORY / "fixtures").rglob("expected.findings.txt")
+        for name in kind.findall(path.read_text("utf-8"))
+    }
+    assert len(told) > 10
+    for name in sorted(told):
+        assert manual_named(name), name

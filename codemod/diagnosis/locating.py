@@ -71,7 +71,7 @@ def _row(project: Project, frame: Frame, path: str) -> Located | None:
         return Located(frame, path, frame.row) if frame.row <= document.rows else None
     rows = [*_rows_of(document, frame.code)]
     if not rows:
-        return Located(frame, path, min(frame.row, document.rows), moved=True)
+        return None  # another file of that name, or the line is gone: any other line would mislead
     return Located(frame, path, min(rows, key=lambda row: abs(row - frame.row)), moved=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..model import Finding, Fix
 from ..observed.comparing import Comparison, raising
+from ..observed.observation import Observation
 from .frame import OutputLine
 from .printable import printable
 
@@ -79,4 +80,12 @@ def _closing(comparison: Comparison) -> str:
         return f"The result does not get through: {comparison.after.error or comparison.after.ended}"
     if comparison.still_raises:
         return f"The result still raises: {after} of {max(before, after)} places are left."
-    return "Nothing raises after the fixes." if before else "Nothing raised before the fixes, and nothing after them."
+    said = "Nothing raises after the fixes." if before else "Nothing raised before the fixes, and nothing after them."
+    return said + _unseen(comparison.after)
+
+
+def _unseen(after: Observation) -> str:
+    """The program was stopped: what it does later, such as an evaluation, is not proved."""
+    if after.ended != "steps":
+        return ""
+    return f" The program was stopped after {after.steps} optimizer steps; what it does later was not seen."

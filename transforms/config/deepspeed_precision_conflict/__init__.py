@@ -2,10 +2,11 @@
 
 ## What goes wrong
 
-Loss-scale keys in the `bf16` section: `pydantic ValidationError: Extra inputs are not permitted` from DeepSpeed 0.17.1
-on, even when the section is disabled; ignored before. Both types enabled: `AssertionError: bfloat16 and fp16 modes
-cannot be simultaneously enabled`. Unknown keys such as `opt_level` in the `fp16` section: the same ValidationError. A
-Hugging Face trainer set to `bf16` with a file that enables fp16: `ValueError: Please correct the following DeepSpeed
+Loss-scale keys in the `bf16` section (`ds-bf16-loss-scale`): `pydantic ValidationError: Extra inputs are not
+permitted` from DeepSpeed 0.17.1 on, even when the section is disabled; ignored before. Both types enabled
+(`ds-both`): `AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled`. Unknown keys such as
+`opt_level` in the `fp16` section (`ds-fp16-unknown-key`): the same ValidationError. A Hugging Face trainer set to
+`bf16` with a file that enables fp16 (`hf-deepspeed-mismatch`): `ValueError: Please correct the following DeepSpeed
 config values that mismatch TrainingArguments values`. Code that reads `deepspeed_config["fp16"]["enabled"]`:
 `KeyError: 'fp16'` when the file leaves the section out, as a bf16 configuration does.
 
