@@ -78,8 +78,9 @@ def _values(scope: Scope) -> dict[str, str | None]:
     return {setting.name: setting.value for setting in scope.settings}
 
 
-def _moved(project: Project, target: str) -> dict[str, str]:
-    report = engine.migrate(project.with_target(target), [MOVING], Target(target, "a test"))
+def _moved(project: Project, target: str, *, unsafe: bool = False) -> dict[str, str]:
+    options = engine.Options(unsafe_fixes=unsafe)
+    report = engine.migrate(project.with_target(target), [MOVING], Target(target, "a test"), options)
     assert not report.failed_rules
     return {change.path: change.after.decode() for change in report.changes}
 
@@ -122,7 +123,9 @@ def test_an_alias_is_not_respelled(tmp_path: Path, runner: Framework) -> None:
 def test_sections_of_modules_grow_in_the_style_of_the_file(
     text: str, after: str, tmp_path: Path, runner: Framework
 ) -> None:
-    assert _moved(_project(tmp_path, runner, cfg__py=text), "bf16-mixed")["cfg.py"] == after
+    project = _project(tmp_path, runner, cfg__py=text)
+    assert _moved(project, "bf16-mixed") == {}, "a wrapper without 16 bits is not replaced unasked"
+    assert _moved(project, "bf16-mixed", unsafe=True)["cfg.py"] == after
 
 
 def test_attributes_and_subscripts_of_variables_are_keys(tmp_path: Path, runner: Framework) -> None:

@@ -58,7 +58,10 @@ def test_there_and_back_again(
     before = (tmp_path / "config.json").read_bytes()
     assert precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "fp32").code == 0
     assert b'"no"' in (tmp_path / "config.json").read_bytes()
-    assert precfix(capfd, monkeypatch, "migrate", tmp_path, "--to", "bf16-mixed").code == 0
+    back = ("migrate", tmp_path, "--to", "bf16-mixed")
+    assert precfix(capfd, monkeypatch, *back).code == 1
+    assert b'"no"' in (tmp_path / "config.json").read_bytes(), "what is declared off is not switched on unasked"
+    assert precfix(capfd, monkeypatch, *back, "--unsafe-fixes").code == 0
     assert (tmp_path / "config.json").read_bytes() == before
 
 
