@@ -187,6 +187,8 @@ class Framework:
     sources: tuple[str, ...] = ()
     on_cpu: tuple[Condition, ...] = ()
     """Any of these: the place computes on a CPU, and no move concerns it."""
+    parsed_by_scripts: bool = False
+    """Whether its files and flags are the fields of classes, of which the user's own scripts make a parser."""
     origin: str = field(default="", compare=False)
     """The file it was read from."""
 

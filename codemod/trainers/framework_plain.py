@@ -94,7 +94,7 @@ _FRAMEWORKS = _each(
         Framework,
         (
             *(_text, _text, _texts, _RECOGNITION, _each(_KEY), _each(_CONTRADICTION), _BY_REGIME),
-            *(_text_or_none, _text, _texts, _texts, _conditions, _text),
+            *(_text_or_none, _text, _texts, _texts, _conditions, _truth, _text),
         ),
     )
 )

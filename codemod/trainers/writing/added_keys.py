@@ -11,12 +11,6 @@ from ..reading.runs import runs_of
 from ..reading.scopes import Scope
 from .steps import Step
 
-PARSED = frozenset({"transformers", "trl"})
-"""Packages without a file format of their own: a file holds the fields of classes, of which scripts make a parser."""
-
-RECIPES = ("alignment_handbook",)
-"""Tables of files for such scripts, without a package."""
-
 
 def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
     """Why a step cannot add its key, for a report; empty where all that is added is known to be read."""
@@ -30,7 +24,7 @@ def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
 def _takes(project: Project, scope: Scope, key: Key) -> bool:
     if scope.readers:
         return scope.takes(key)
-    if scope.kind == "command" or not (PARSED & {*scope.framework.packages} or scope.framework.id in RECIPES):
+    if scope.kind == "command" or not scope.framework.parsed_by_scripts:
         return True
     states_any = any(setting.key.means for setting in scope.settings)
     return states_any or _is_read_by_own_program(project, scope)
