@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..torch.dtypes import FP32
-from .dtype_expressions import dtype_atoms
+from ..torch.dtypes import FP32, HALVES
+from .dtype_expressions import MAX_TEXT, dtype_atoms
 from .frame import Frame
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Value
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
 from .meetings import NodeValue
 
 Named = list[tuple[str, ast.expr, Value]]
@@ -31,8 +31,27 @@ def given_atoms(frame: Frame, named: Named) -> tuple[Atom, ...] | None:
 
 def atoms_of_dtype(frame: Frame, node: ast.expr, value: Value) -> tuple[Atom, ...]:
     """The atoms a dtype-valued argument stands for, made by a cast from now on."""
-    atoms = value.atoms if value.kind is Kind.DTYPE and value.atoms else dtype_atoms(frame, node)
+    if value.kind is not Kind.DTYPE or not value.atoms:
+        atoms = dtype_atoms(frame, node)
+    elif _is_chosen(value.atoms):
+        return (_choice(frame, node, value.atoms),)
+    else:
+        atoms = value.atoms
     return tuple(replace(atom, made=Made.CAST) if atom.dtype is not None else atom for atom in atoms)
+
+
+def _is_chosen(atoms: tuple[Atom, ...]) -> bool:
+    """Whether the dtype is one of several, float32 and a 16-bit one among them, that some option picks."""
+    named = {atom.dtype for atom in atoms}
+    return None not in named and FP32 in named and not named.isdisjoint(HALVES)
+
+
+def _choice(frame: Frame, node: ast.expr, atoms: tuple[Atom, ...]) -> Atom:
+    """One symbol for a dtype that is picked once: whatever is cast to it has the same dtype in every run."""
+    text = ast.unparse(node)[:MAX_TEXT]
+    named = frozenset(atom.dtype for atom in atoms if atom.dtype is not None)
+    source = frame.source(node, f"{text} is given")
+    return Atom(symbol=text, role=Role.EXPRESSION, source=source, expression=node, candidates=named)
 
 
 def as_tensor(value: Value) -> Value:

@@ -17,7 +17,8 @@ documentation saves model, optimizer and scaler together). A new GradScaler does
 scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has one
 (older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `load`
 [unsafe]: a state that is saved and never read back is loaded in the same way. `hoist` [unsafe]: a scaler made in the
-body of the epoch loop is made before it. Everything else is reported.
+body of the epoch loop is made before it. Everything else is reported: also a scaler that a function creates for the one
+step that it takes, where a loop calls it: such a scaler never adapts at all.
 
 ## Not flagged
 
@@ -31,16 +32,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Finding, Fix, Rule
+from ....codemod.model import Finding, Rule
 from ....codemod.purpose.regimes import regime_of
-from ....codemod.python.bound import is_bound_at
 from ....codemod.python.names import ModuleNames, attribute_chain
-from ....codemod.python.paths import LoopNode, exclusive, function_of, loop_names, loops, position
-from ....codemod.source.documents import Document
+from ....codemod.python.paths import exclusive, function_of, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
 from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
+from .made_anew import made_each_epoch, made_each_step, step_function
 from .save_scaler_state import fix, loading_fix
 
 LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method", "argument")
@@ -53,7 +53,11 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         if regime_of(project, scaler).serves_bf16_alone:
             continue
-        yield from _made_anew(scaler)
+        step = step_function(scaler)
+        if step is not None:
+            yield from (rule.found(*draft) for draft in made_each_step(project, scaler, step))
+            continue
+        yield from (rule.found(*draft) for draft in made_each_epoch(scaler))
         yield from _made_after_load(scaler)
         yield from not_loaded(project, scaler)
         if (
@@ -159,67 +163,7 @@ def _is_read(module: ModuleNames, key: str) -> bool:
     return False
 
 
-# --- made anew --------------------------------------------------------------------------------------------------------
-
-
-def _made_anew(scaler: Scaler) -> Iterator[Finding]:
-    """A scaler made in the body of the epoch loop, while the optimizer outlives it."""
-    module = scaler.module
-    around = [loop for loop in loops(module, scaler.call) if any("epoch" in name.lower() for name in loop_names(loop))]
-    if not around or not any(around[0] in module.ancestors(use.node) for use in scaler.uses_of("scale")):
-        return
-    loop = around[0]
-    for step in steps_of(scaler):
-        for call in step.of("step"):
-            if step.module is not module or _is_made_in(loop, step.optimizer(call)):
-                return
-    added = _hoisted(scaler, loop)
-    yield rule.at(
-        module,
-        scaler.call,
-        "the scaler is recreated each epoch: its scale restarts at the initial value",
-        (module.place(loop, "the epochs"),),
-        [added],
-    )
-
-
-def _is_made_in(loop: LoopNode, optimizer: ast.expr | None) -> bool:
-    root = (attribute_chain(optimizer) or [""])[0] if optimizer is not None else ""
-    return not root or any(
-        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == root for node in ast.walk(loop)
-    )
-
-
-def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
-    module, document = scaler.module, scaler.module.document
-    statement = module.statement_of(scaler.call)
-    direct = isinstance(statement, ast.Assign) and statement.value is scaler.call and statement in loop.body
-    names = {node.id for node in ast.walk(scaler.call) if isinstance(node, ast.Name)}
-    stored = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    alone = document.line(document.span(statement).end_row)[document.span(statement).end_column - 1 :].strip()
-    if alone and not alone.startswith("#"):
-        return None
-    bound = all(is_bound_at(module, name, loop) for name in names)
-    if not bound or names & stored:
-        return None
-    if not direct or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
-        return None
-    edits = (
-        scaler.module.insert(loop, _with_comments(document, statement)),
-        scaler.module.remove(statement),
-    )
-    return Fix.unsafe("hoist", "create the scaler once, before the epochs", *edits)
-
-
-def _with_comments(document: Document, statement: ast.stmt) -> str:
-    """The line of a statement to its end, and the comment lines right above it; nothing indented."""
-    span = document.span(statement)
-    lines = [document.line(span.row)[span.column - 1 :].rstrip()]
-    row = span.row - 1
-    while document.line(row).strip().startswith("#"):
-        lines.insert(0, document.line(row).strip())
-        row -= 1
-    return "\n".join(lines)
+# --- made after the load ----------------------------------------------------------------------------------------------
 
 
 def _made_after_load(scaler: Scaler) -> Iterator[Finding]:

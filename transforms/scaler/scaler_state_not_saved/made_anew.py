@@ -1,0 +1,110 @@
+"""A scaler that is created again and again while its optimizer lives on: each epoch, or each training step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Draft, Fix
+from ....codemod.python.bound import is_bound_at
+from ....codemod.python.callers import callers_of
+from ....codemod.python.names import FunctionNode, attribute_chain
+from ....codemod.python.paths import LoopNode, function_of, loop_names, loops
+from ....codemod.source.documents import Document
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler_steps import steps_of
+from ....codemod.torch.scalers import Scaler
+
+OUTLIVES = ("escaped", "stored", "returned", "attribute", "module-name", "parameter", "shared-name", "other-file")
+"""Ways by which a scaler leaves the function that creates it."""
+
+
+def step_function(scaler: Scaler) -> FunctionNode | None:
+    """The function that creates the scaler, takes one step with it and forgets it; None where it lives longer."""
+    module = scaler.module
+    function = function_of(module, scaler.call)
+    if not isinstance(function, FunctionNode) or scaler.routes.intersection(OUTLIVES):
+        return None
+    for use in scaler.uses:
+        if use.module is not module or function_of(module, use.node) is not function:
+            return None
+    scaled = [use.node for use in scaler.uses_of("scale")]
+    return None if any(loops(module, node) for node in (*scaled, scaler.call)) else function
+
+
+def made_each_step(project: Project, scaler: Scaler, function: FunctionNode) -> Iterator[Draft]:
+    """A scaler of a function that takes one step, called in a loop: its scale never adapts."""
+    module = scaler.module
+    for site in callers_of(project, module, function).sites:
+        around = loops(site.module, site.call)
+        if around and not any(
+            _is_made_in(function, step.optimizer(call)) for step in steps_of(scaler) for call in step.of("step")
+        ):
+            yield Draft.at(
+                module,
+                scaler.call,
+                "the scaler is recreated in each training step: it starts at the initial scale every time, so steps "
+                "that overflow are skipped again and again and the scale never adapts",
+                (site.module.place(site.call, "called in a loop"),),
+            )
+            return
+
+
+def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
+    """A scaler made in the body of the epoch loop, while the optimizer outlives it."""
+    module = scaler.module
+    around = [loop for loop in loops(module, scaler.call) if any("epoch" in name.lower() for name in loop_names(loop))]
+    if not around or not any(around[0] in module.ancestors(use.node) for use in scaler.uses_of("scale")):
+        return
+    loop = around[0]
+    for step in steps_of(scaler):
+        for call in step.of("step"):
+            if step.module is not module or _is_made_in(loop, step.optimizer(call)):
+                return
+    added = _hoisted(scaler, loop)
+    yield Draft.at(
+        module,
+        scaler.call,
+        "the scaler is recreated each epoch: its scale restarts at the initial value",
+        (module.place(loop, "the epochs"),),
+        [added],
+    )
+
+
+def _is_made_in(body: LoopNode | FunctionNode, optimizer: ast.expr | None) -> bool:
+    root = (attribute_chain(optimizer) or [""])[0] if optimizer is not None else ""
+    return not root or any(
+        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == root for node in ast.walk(body)
+    )
+
+
+def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
+    module, document = scaler.module, scaler.module.document
+    statement = module.statement_of(scaler.call)
+    direct = isinstance(statement, ast.Assign) and statement.value is scaler.call and statement in loop.body
+    names = {node.id for node in ast.walk(scaler.call) if isinstance(node, ast.Name)}
+    stored = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    alone = document.line(document.span(statement).end_row)[document.span(statement).end_column - 1 :].strip()
+    if alone and not alone.startswith("#"):
+        return None
+    bound = all(is_bound_at(module, name, loop) for name in names)
+    if not bound or names & stored:
+        return None
+    if not direct or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
+        return None
+    edits = (
+        scaler.module.insert(loop, _with_comments(document, statement)),
+        scaler.module.remove(statement),
+    )
+    return Fix.unsafe("hoist", "create the scaler once, before the epochs", *edits)
+
+
+def _with_comments(document: Document, statement: ast.stmt) -> str:
+    """The line of a statement to its end, and the comment lines right above it; nothing indented."""
+    span = document.span(statement)
+    lines = [document.line(span.row)[span.column - 1 :].rstrip()]
+    row = span.row - 1
+    while document.line(row).strip().startswith("#"):
+        lines.insert(0, document.line(row).strip())
+        row -= 1
+    return "\n".join(lines)
