@@ -149,7 +149,7 @@ def is_only_possible(meeting: Meeting) -> bool:
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
         return atom.made is Made.FOLLOWED or named_wide or _is_float32_unless_given(meeting)
-    return atom.role in (Role.WEIGHTS, Role.PARAMETER)
+    return atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
 
 
 def _is_float32_unless_given(meeting: Meeting) -> bool:
