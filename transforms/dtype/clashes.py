@@ -144,12 +144,12 @@ def is_only_possible(meeting: Meeting) -> bool:
     prepared model returns is float32 for certain.
     """
     atom = meeting.meant.atom
-    if meeting.mix == "raises-destination" or meeting.odd.atom.role is Role.OUTPUT:
+    if meeting.odd.atom.role is Role.OUTPUT:
         return False
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
         return atom.made is Made.FOLLOWED or named_wide or _is_float32_unless_given(meeting)
-    return atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
+    return meeting.mix != "raises-destination" and atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
 
 
 def _is_float32_unless_given(meeting: Meeting) -> bool:
