@@ -126,7 +126,7 @@ def _other_evaluation(call: ModelCall, inside: list[ModelCall]) -> Sign | None:
             fits = (
                 _is_function_of_file(call) and _is_function_of_file(other) and _header(other.region, call) is not None
             )
-        if fits and not _is_cast_branch(call):
+        if fits and not _is_cast_branch(call) and _mode(other) == _mode(call):
             return Sign(
                 call,
                 f"{call.name} is evaluated inside autocast elsewhere and outside here: the results differ",
@@ -135,6 +135,24 @@ def _other_evaluation(call: ModelCall, inside: list[ModelCall]) -> Sign | None:
                 _header(other.region, call),
             )
     return None
+
+
+def _mode(call: ModelCall) -> str:
+    """``train`` or ``eval``: what was called last on the model above the call, in its function; "" where nothing was.
+
+    Features that are collected without gradients while the model is in training mode are no evaluation.
+    """
+    calls = [node for method in ("train", "eval") for node in call.module.calls_by_name.get(method, [])]
+    before = [
+        node
+        for node in calls
+        if isinstance(node.func, ast.Attribute)
+        and ast.unparse(node.func.value) == call.name
+        and function_scope(call.module, node) is call.function
+        and position(node) < position(call.call)
+    ]
+    last = max(before, key=position, default=None)
+    return last.func.attr if last is not None and isinstance(last.func, ast.Attribute) else ""
 
 
 def _is_function_of_file(call: ModelCall) -> bool:
