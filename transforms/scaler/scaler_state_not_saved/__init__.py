@@ -17,8 +17,8 @@ documentation saves model, optimizer and scaler together). A new GradScaler does
 scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has one
 (older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `load`
 [unsafe]: a state that is saved and never read back is loaded in the same way. `hoist` [unsafe]: a scaler made in the
-body of the epoch loop is made before it. Everything else is reported: also a scaler that a function creates for the one
-step that it takes, where a loop calls it: such a scaler never adapts at all.
+body of the epoch loop is made before it. Everything else is reported, also a scaler that a function creates for the
+one step or epoch that it trains, where a loop calls it with an optimizer that lives on.
 
 ## Not flagged
 
@@ -40,7 +40,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
 from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
-from .made_anew import made_each_epoch, made_each_step, step_function
+from .made_anew import made_each_call, made_each_epoch, own_function, takes_one_step
 from .save_scaler_state import fix, loading_fix
 
 LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method", "argument")
@@ -53,10 +53,12 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         if regime_of(project, scaler).serves_bf16_alone:
             continue
-        step = step_function(scaler)
-        if step is not None:
-            yield from (rule.found(*draft) for draft in made_each_step(project, scaler, step))
-            continue
+        own = own_function(scaler)
+        anew = made_each_call(project, scaler, own) if own is not None else None
+        if anew is not None:
+            yield rule.found(*anew)
+        if anew is not None or (own is not None and takes_one_step(scaler)):
+            continue  # there is no state that could be kept
         yield from (rule.found(*draft) for draft in made_each_epoch(scaler))
         yield from _made_after_load(scaler)
         yield from not_loaded(project, scaler)

@@ -124,8 +124,13 @@ def _of_optimizer(program: Reached, module: ModuleNames, names: Collection[str])
         for call in module.calls_by_name.get(method, []):
             owner = _owner(call)
             is_meant = owner.rpartition(".")[2] in names and bool(call.args) == (kind == "load")
-            if is_meant and program.holds(module, call):
+            if is_meant and not _is_in_wrapper(module, call) and program.holds(module, call):
                 yield Transfer(kind, module, owner, call, False)
+
+
+def _is_in_wrapper(module: ModuleNames, call: ast.Call) -> bool:
+    """``def state_dict(self): return {"fast": self.optimizer.state_dict()}``: an optimizer around another one."""
+    return getattr(function_of(module, call), "name", "") in ("state_dict", "load_state_dict")
 
 
 def speaks_of_scaler_state(_: Project, module: ModuleNames) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix
 from ....codemod.python.bound import is_bound_at
-from ....codemod.python.callers import callers_of
+from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import FunctionNode, attribute_chain
 from ....codemod.python.paths import LoopNode, function_of, loop_names, loops
 from ....codemod.source.documents import Document
@@ -19,41 +19,60 @@ OUTLIVES = ("escaped", "stored", "returned", "attribute", "module-name", "parame
 """Ways by which a scaler leaves the function that creates it."""
 
 
-def step_function(scaler: Scaler) -> FunctionNode | None:
-    """The function that creates the scaler, takes one step with it and forgets it; None where it lives longer."""
+MADE_EACH_EPOCH = "the scaler is recreated each epoch: its scale restarts at the initial value"
+MADE_EACH_STEP = (
+    "the scaler is recreated in each training step: it starts at the initial scale every time, so steps that overflow "
+    "are skipped again and again and the scale never adapts"
+)
+
+
+def own_function(scaler: Scaler) -> FunctionNode | None:
+    """The function that creates the scaler, steps with it and forgets it; None where the scaler lives longer."""
     module = scaler.module
     function = function_of(module, scaler.call)
-    if not isinstance(function, FunctionNode) or scaler.routes.intersection(OUTLIVES):
+    if not isinstance(function, FunctionNode) or scaler.routes.intersection(OUTLIVES) or loops(module, scaler.call):
         return None
     for use in scaler.uses:
         if use.module is not module or function_of(module, use.node) is not function:
             return None
-    scaled = [use.node for use in scaler.uses_of("scale")]
-    return None if any(loops(module, node) for node in (*scaled, scaler.call)) else function
+    return function
 
 
-def made_each_step(project: Project, scaler: Scaler, function: FunctionNode) -> Iterator[Draft]:
-    """A scaler of a function that takes one step, called in a loop: its scale never adapts."""
+def takes_one_step(scaler: Scaler) -> bool:
+    """Whether the loss is scaled once in its function, not in a loop."""
+    return not any(loops(use.module, use.node) for use in scaler.uses_of("scale"))
+
+
+def made_each_call(project: Project, scaler: Scaler, function: FunctionNode) -> Draft | None:
+    """A scaler of a function that trains for a step or an epoch, called in a loop with an optimizer that lives on."""
     module = scaler.module
+    optimizers = [step.optimizer(call) for step in steps_of(scaler) for call in step.of("step")]
+    if not optimizers or any(_is_made_in(function, item) for item in optimizers):
+        return None
+    each_step = takes_one_step(scaler)
     for site in callers_of(project, module, function).sites:
         around = loops(site.module, site.call)
-        if around and not any(
-            _is_made_in(function, step.optimizer(call)) for step in steps_of(scaler) for call in step.of("step")
-        ):
-            yield Draft.at(
-                module,
-                scaler.call,
-                "the scaler is recreated in each training step: it starts at the initial scale every time, so steps "
-                "that overflow are skipped again and again and the scale never adapts",
-                (site.module.place(site.call, "called in a loop"),),
-            )
-            return
+        counts = around and (each_step or _counts_epochs(around[0]))
+        if counts and not any(_is_made_around(site, around[0], item) for item in optimizers):
+            message = MADE_EACH_STEP if each_step else MADE_EACH_EPOCH
+            return Draft.at(module, scaler.call, message, (site.module.place(site.call, "called in a loop"),))
+    return None
+
+
+def _counts_epochs(loop: LoopNode) -> bool:
+    return any("epoch" in name.lower() for name in loop_names(loop))
+
+
+def _is_made_around(site: CallSite, loop: LoopNode, optimizer: ast.expr | None) -> bool:
+    """Whether the loop around a call makes the optimizer that the call passes."""
+    given = site.target.arguments(site.call).get(optimizer.id) if isinstance(optimizer, ast.Name) else optimizer
+    return _is_made_in(loop, given)
 
 
 def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
     """A scaler made in the body of the epoch loop, while the optimizer outlives it."""
     module = scaler.module
-    around = [loop for loop in loops(module, scaler.call) if any("epoch" in name.lower() for name in loop_names(loop))]
+    around = [loop for loop in loops(module, scaler.call) if _counts_epochs(loop)]
     if not around or not any(around[0] in module.ancestors(use.node) for use in scaler.uses_of("scale")):
         return
     loop = around[0]
@@ -65,7 +84,7 @@ def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
     yield Draft.at(
         module,
         scaler.call,
-        "the scaler is recreated each epoch: its scale restarts at the initial value",
+        MADE_EACH_EPOCH,
         (module.place(loop, "the epochs"),),
         [added],
     )
