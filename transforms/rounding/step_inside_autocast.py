@@ -1,165 +1,183 @@
-"""The backward pass, or the optimizer's step, runs inside the autocast region
+"""The optimizer steps inside an autocast region that goes on with the old weights
 
 ## What goes wrong
 
-Nothing raises. PyTorch's documentation advises against backward passes under autocast: backward operations run in the
-dtype of the forward ones by themselves, and what else runs there is lowered too: the backward of an
-`autograd.Function` without `custom_bwd`, gradient hooks, the products of a second-order optimizer, an average of
-weights. Measured with PyTorch 2.13 on a CPU: the gradient of a Function that multiplies two float32 matrices in its
-backward is off by 0.0 outside of a bfloat16 region, and by 0.4 % of its size inside of it. In pytorch/pytorch#120376
-a loop wholly inside a region learned visibly worse than the same loop with its forward pass alone in it.
+Nothing raises, and the model does not learn. Measured with PyTorch 2.13 on a CPU in bfloat16: a linear model that is
+trained for 20 steps goes from a loss of 15.72 to 0.15 with a region for each step, and stays at 15.72 with one region
+around the loop: it is asked twenty times what it gave at the start.
 
 ## Why
 
-A region is meant for the forward pass and the loss (torch.amp documentation: "Backward passes under autocast are not
-recommended").
+autocast keeps the 16-bit copy that it makes of a float32 weight until the outermost region is left, so that a weight
+that is used twice is cast once. A step changes the weight and not the copy. What runs the model again in the same
+region, the next iteration of a loop or the second loss of a GAN, reads the copy (`cache_enabled`; torch.amp
+documentation: a region is for the forward pass and the loss).
 
 ## Fix
 
-`outside` [unsafe]: the statements from the backward pass on move behind the `with`, where nothing but the step
-follows in it. Unsafe, since what autocast lowered there by mistake is then computed in the dtype of its operands.
+`no-cache` [unsafe]: `cache_enabled=False` (PyTorch 1.10) casts each weight each time that it is used: slower where a
+weight is used more than once, and right wherever the steps stand. The better repair is a region for each forward pass,
+opened inside the loop and closed before the backward pass; it is not written, since it changes the shape of the loop.
 
 ## Not flagged
 
-Regions that are off (`enabled=False`) or of float32; a region closed before the backward pass; `torch.autograd.grad`
-for a gradient penalty, whose result the loss needs; what a trainer (Lightning, DeepSpeed's engine) runs by itself.
+A region that holds one forward pass and its step: PyTorch advises against the backward pass in a region, and nothing is
+lost by it. Regions that are off (`enabled=False`), of float32 or with `cache_enabled=False`; code that calls
+`torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold no forward pass after a step.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ...codemod.model import Finding, Fix, Rule, Span
-from ...codemod.purpose.entered import regions_around
+from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.files import purpose_of
+from ...codemod.purpose.steps import entered
+from ...codemod.python.functions import called_function
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ...codemod.python.paths import LoopNode, ScopeNodes, exclusive, loops, position
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast, is_float32_island
+from ...codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
 
-ENGINES = ("engine", "deepspeed", "ds_model", "model_engine")
-"""Objects whose ``backward`` is a library's own."""
-STEPPING = (
-    *("backward", "step", "zero_grad", "unscale_", "update", "scale", "item", "detach", "clip_grad_norm_"),
-    *("clip_grad_value_", "parameters", "append", "format", "print", "update_ema", "ema_update", "set_postfix"),
-)
-"""What may stand behind a backward pass and is no forward pass."""
+STEPPERS = ("optim", "opt", "scaler")
+"""How the names of objects begin, or end after an underscore, whose `step` changes weights; not of schedulers."""
+MAX_HOPS = 2
+"""How many calls below the region a step is looked for: a trainer's `train_epoch` that calls `train_step`."""
+
+Body = ast.With | ast.AsyncWith | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stale:
+    """A step after which the same region runs the model again."""
+
+    step: Place
+    again: Place
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for document in project.checked_documents(("autocast",), (".backward(",)):
+    for document in project.checked_documents(("autocast",)):
         module = names_of(project, document)
-        seen: set[ast.AST] = set()
-        for call in [] if purpose_of(document.path).is_left_alone else module.calls_by_name.get("backward", []):
-            region = _region(project, module, call) if _runs_autograd(call) else None
-            if region is not None and region.node not in seen:
-                seen.add(region.node)
-                yield _finding(module, call, region)
+        if purpose_of(document.path).is_left_alone:
+            continue
+        for region in autocasts_in(project, module):
+            stale = next(_stale_in(project, region), None) if _keeps_copies(project, region) else None
+            if stale is not None:
+                yield _finding(region, stale)
 
 
-def _runs_autograd(call: ast.Call) -> bool:
-    """``loss.backward()``, ``scaler.scale(loss).backward()``, ``accelerator.backward(loss)``."""
-    chain = attribute_chain(call.func) or []
-    return isinstance(call.func, ast.Attribute) and not any(word in part for part in chain[:-1] for word in ENGINES)
-
-
-def _region(project: Project, module: ModuleNames, call: ast.Call) -> Autocast | None:
-    """The innermost region around the call, where it lowers something."""
-    region = next(regions_around(project, module, call), None)
-    if region is None or is_float32_island(project, region) or region.form not in ("with", "decorator", "value"):
-        return None
-    return region
-
-
-def _finding(module: ModuleNames, call: ast.Call, region: Autocast) -> Finding:
-    block = _block_of(module, call, region)
-    others = _steps_inside(module, call, block) if block is not None else []
-    also = f", and so do {', '.join(others)}" if others else ""
+def _finding(region: Autocast, stale: Stale) -> Finding:
     message = (
-        f"the backward pass runs inside the autocast region{also}: a region is for the forward pass and the loss, and"
-        " lowers whatever else is computed in it"
+        "the optimizer steps inside this autocast region, which then runs the model again: autocast still has the "
+        "16-bit copies of the old weights, so what follows does not see the step"
     )
-    evidence = (region.module.place(region.node, "the region is opened here"),)
-    fix = _moved(module, block, call) if block is not None else None
-    return rule.at(module, call, message, evidence, [fix])
+    fix = None
+    if region.call is not None and region.form in ("with", "decorator") and region.understood:
+        edit = region.module.set_argument(region.call, "cache_enabled", "False")
+        text = "cast the weights each time they are used (PyTorch 1.10); a region for each forward pass is faster"
+        fix = Fix.unsafe("no-cache", text, edit)
+    return rule.at(region.module, region.node, message, (stale.step, stale.again), [fix])
 
 
-def _block_of(module: ModuleNames, call: ast.Call, region: Autocast) -> ast.With | None:
-    """The ``with`` around the call that enters the region."""
-    for parent in module.ancestors(call):
-        if isinstance(parent, FunctionNode):
-            return None
-        if isinstance(parent, ast.With) and any(region.node in ast.walk(item.context_expr) for item in parent.items):
-            return parent
-    return None
-
-
-def _steps_inside(module: ModuleNames, call: ast.Call, block: ast.With) -> list[str]:
-    """The clipping and the step of an optimizer that stand in the block too, as they are written."""
-    inner = [item for item in ast.walk(block) if isinstance(item, ast.Call) and item is not call]
-    names = [".".join(attribute_chain(item.func) or []) for item in inner]
-    wanted = [name for name in names if _is_step(name)]
-    return list(dict.fromkeys(wanted))
-
-
-def _is_step(name: str) -> bool:
-    owner, _, last = name.rpartition(".")
-    return last.startswith("clip_grad") or (
-        last == "step" and any(word in owner.lower() for word in ("optim", "scaler", "opt"))
-    )
-
-
-# --- the fix ----------------------------------------------------------------------------------------------------------
-
-
-def _moved(module: ModuleNames, block: ast.With, call: ast.Call) -> Fix | None:
-    """The statements from the backward pass on, moved behind the block."""
-    first = next((index for index, item in enumerate(block.body) if item is _child(module, call, block)), 0)
-    moved = block.body[first:]
-    if first == 0 or len(block.items) != 1 or not all(_is_stepping(item) for item in moved):
-        return None
-    text = _text(module, moved)
-    if text is None:
-        return None
-    edits = [*(module.remove(item) for item in moved), module.insert(block, text, "after")]
-    message = "the backward pass and the step move behind the region; what autocast lowered in them keeps its dtype"
-    return Fix.unsafe("outside", message, *edits)
-
-
-def _child(module: ModuleNames, node: ast.AST, block: ast.With) -> ast.AST:
-    while module.parents[node] is not block:
-        node = module.parents[node]
-    return node
-
-
-def _is_stepping(statement: ast.stmt) -> bool:
-    """Whether all that a statement calls belongs to a step, and it binds nothing that is made of a forward pass."""
-    if not isinstance(statement, ast.Expr | ast.If | ast.AugAssign | ast.Assign):
+def _keeps_copies(project: Project, region: Autocast) -> bool:
+    """Whether the region lowers something and keeps what it has cast."""
+    if is_float32_island(project, region) or is_without_gradients(region.module, region.node):
         return False
-    calls = [item for item in ast.walk(statement) if isinstance(item, ast.Call)]
-    blocks = (ast.With, ast.For, ast.While, ast.Continue, ast.Break, ast.Return)
-    leaves = any(isinstance(item, blocks) for item in ast.walk(statement))
-    return not leaves and all(_last_name(item) in STEPPING for item in calls)
+    given = region.call.keywords if region.call is not None else []
+    cached = not any(item.arg == "cache_enabled" for item in given)
+    return cached and "clear_autocast_cache" not in region.module.calls_by_name
 
 
-def _last_name(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+def _stale_in(project: Project, region: Autocast) -> Iterator[Stale]:
+    module = region.module
+    for item in entered(region):
+        yield from _stale(project, module, item.block, 0)
+    function = module.parents.get(region.node)
+    if region.form == "decorator" and isinstance(function, FunctionNode):
+        yield from _stale(project, module, function, 0)
 
 
-def _text(module: ModuleNames, moved: Sequence[ast.stmt]) -> str | None:
-    """The lines of the statements without their indentation; None where something else stands on these lines."""
-    first, last = module.span(moved[0]), module.span(moved[-1])
-    lines = module.source(Span(first.row, 1, last.end_row, last.end_column)).splitlines()
-    margin = lines[0][: first.column - 1]
-    if margin.strip() or any(line.strip() and not line.startswith(margin) for line in lines) or _holds_long_text(moved):
+def _stale(project: Project, module: ModuleNames, body: Body, hops: int) -> Iterator[Stale]:
+    """The steps below ``body`` that something in it follows with a forward pass."""
+    calls = sorted(_own_calls(body), key=position)
+    backwards = [call for call in calls if _is_backward(call)]
+    for call in calls:
+        below = _training_function(project, module, call) if hops < MAX_HOPS else None
+        if below is not None:
+            yield from _stale(project, *below, hops + 1)
+        if below is None and not _is_step(call):
+            continue
+        loop = next((loop for loop in _loops_inside(module, call, body) if below or _holds(loop, backwards)), None)
+        again: ast.AST | None = loop
+        if loop is None and below is None:
+            again = next((item for item in backwards if _is_later(module, call, item)), None)
+        if again is not None:
+            said = "here the next iteration runs the model" if loop is not None else "here a later loss uses the model"
+            yield Stale(module.place(call, "the step stands in the region"), module.place(again, said))
+
+
+def _own_calls(body: Body) -> Iterator[ast.Call]:
+    """The calls of a block or function, without those of functions that are defined in it."""
+    waiting: list[ast.AST] = list(body.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ScopeNodes):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _is_backward(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
+
+
+def _is_step(call: ast.Call) -> bool:
+    """``optimizer.step()``, ``self.opt_d.step()``, ``scaler.step(optimizer)``."""
+    chain = attribute_chain(call.func) or []
+    if len(chain) < 2 or chain[-1] != "step":
+        return False
+    words = [word for name in chain[:-1] for word in name.lower().split("_")]
+    return any(word.startswith(STEPPERS) for word in words) and not any("sched" in word for word in words)
+
+
+def _training_function(
+    project: Project, module: ModuleNames, call: ast.Call
+) -> tuple[ModuleNames, ast.FunctionDef | ast.AsyncFunctionDef] | None:
+    """The function of the project that ``call`` runs, where that takes a training step."""
+    target = called_function(project, module, call)
+    if target is None or not isinstance(target.node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
-    return "\n".join(line[len(margin) :] for line in lines)
+    if "clear_autocast_cache" in target.module.calls_by_name:
+        return None
+    calls = list(_own_calls(target.node))
+    steps = any(map(_is_step, calls)) and any(map(_is_backward, calls))
+    return (target.module, target.node) if steps else None
 
 
-def _holds_long_text(moved: Sequence[ast.stmt]) -> bool:
-    """Whether a string goes over several lines, whose indentation is part of it."""
-    inner = (node for item in moved for node in ast.walk(item) if isinstance(node, ast.Constant | ast.JoinedStr))
-    return any(node.end_lineno != node.lineno for node in inner)
+def _loops_inside(module: ModuleNames, node: ast.AST, body: Body) -> Iterator[LoopNode]:
+    """The loops between ``body`` and ``node``."""
+    return (loop for loop in loops(module, node) if body in module.ancestors(loop))
+
+
+def _holds(loop: LoopNode, calls: list[ast.Call]) -> bool:
+    inside = set(ast.walk(loop))
+    return any(call in inside for call in calls)
+
+
+def _is_later(module: ModuleNames, step: ast.Call, backward: ast.Call) -> bool:
+    """Whether the loss of ``backward`` is computed behind ``step``, on the same way through the code."""
+    if position(backward) < position(step) or exclusive(module, step, backward):
+        return False
+    names = {node.id for node in ast.walk(backward) if isinstance(node, ast.Name)}
+    bindings = [item for name in names for item in module.scope_of(backward).lookup(name)]
+    return any(
+        isinstance(item.value, ast.Call | ast.BinOp | ast.UnaryOp)
+        and position(step) < position(item.value) < position(backward)
+        for item in bindings
+    )
 
 
 rule = Rule.of("PF806", check)
