@@ -314,6 +314,11 @@ class Rule:
         """The first line of the manual."""
         return self.docs.partition("\n")[0]
 
+    @property
+    def is_opt_in(self) -> bool:
+        """Whether the rule runs only where it is selected: its manual has a section that says why."""
+        return "\n## Off by default\n" in self.docs
+
     def at(
         self,
         source: Pointable[Where],

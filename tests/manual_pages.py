@@ -25,7 +25,11 @@ class RuleRow:
 def rules_table(rules: Iterable[Rule]) -> list[RuleRow]:
     """The rules by code."""
     ordered = sorted(rules, key=lambda rule: rule.code)
-    return [RuleRow(rule.code, rule.name, rule.title.rstrip("."), fixes_of(rule)) for rule in ordered]
+    return [RuleRow(rule.code, rule.name, _title(rule), fixes_of(rule)) for rule in ordered]
+
+
+def _title(rule: Rule) -> str:
+    return rule.title.rstrip(".") + (" (off by default)" if rule.is_opt_in else "")
 
 
 def manual_page(rule: Rule, example: str | None = None) -> str:

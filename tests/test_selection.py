@@ -123,3 +123,13 @@ def test_right_settings_are_accepted() -> None:
 def test_unknown_words_in_settings_are_told_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"precfix\.toml: select"):
         validate_settings(Settings(path=tmp_path / "precfix.toml", select=("PF9",)), RULES)
+
+
+def test_a_rule_that_is_off_by_default_runs_only_where_a_selector_means_it() -> None:
+    quiet = Rule("PF603", "half-on-cpu", "Title.\n\n## Off by default\n\nWhy.\n", lambda _: ())
+    assert not Selection().takes(quiet)
+    assert not Selection.of(Settings(extend_select=("PF1",))).takes(quiet)
+    for selector in ("PF603", "PF6", "half-on-cpu"):
+        assert Selection.of(Settings(extend_select=(selector,))).takes(quiet)
+        assert Selection.of(Settings(), [selector]).takes(quiet)
+    assert not Selection.of(Settings(), ["PF6"], ["PF603"]).takes(quiet)

@@ -21,11 +21,18 @@ def list_rules(chosen: RulesFormat, color: bool | None) -> int:
         print(_as_json(known))
     else:
         width = max(36, *(len(rule.name) for rule in known))
-        lines = [((rule.code, "rule"), (f"  {rule.name:<{width}}  ", "place"), (rule.title, "text")) for rule in known]
+        lines = [
+            ((rule.code, "rule"), (f"  {rule.name:<{width}}  ", "place"), (f"{rule.title}{_off(rule)}", "text"))
+            for rule in known
+        ]
         show(lines, sys.stdout, color=color)
     for problem in problems:
         print(f"precfix: {problem.path}: {problem.reason}", file=sys.stderr)
     return INTERNAL if problems else 0
+
+
+def _off(rule: Rule) -> str:
+    return " [off by default]" if rule.is_opt_in else ""
 
 
 def _as_json(known: Sequence[Rule]) -> str:
@@ -39,6 +46,7 @@ def _described(rule: Rule) -> dict[str, object]:
         "code": rule.code,
         "name": rule.name,
         "title": rule.title,
+        "default": not rule.is_opt_in,
         "fixes": [{"name": name, "applicability": level} for name, level in fixes_of(rule)],
         "url": rule.url or None,
     }

@@ -31,7 +31,7 @@ class Selection:
     """Which rules run. The more exact selector decides (``ignore PF1, select PF101``: PF101 runs), then ``ignore``."""
 
     select: tuple[str, ...] | None = None
-    """None: all rules."""
+    """None: all rules but those that are off by default."""
     ignore: tuple[str, ...] = ()
 
     @classmethod
@@ -41,7 +41,7 @@ class Selection:
             return cls(tuple(select), tuple(ignore))
         chosen = settings.select
         if chosen is None and settings.extend_select:
-            chosen = ("",)  # every rule, and these more exactly
+            chosen = ("",)  # every rule that is on by default, and these more exactly
         kept = None if chosen is None else (*chosen, *settings.extend_select)
         return cls(kept, (*settings.ignore, *settings.extend_ignore, *ignore))
 
@@ -49,8 +49,8 @@ class Selection:
         """Whether the rule runs."""
         ignored = _weight(self.ignore, rule)
         if self.select is None:
-            return not ignored
-        wanted = any(_means(each, rule) for each in self.select)
+            return not ignored and not rule.is_opt_in
+        wanted = any(_means(each, rule) for each in self.select if each or not rule.is_opt_in)
         return wanted and (not ignored or _weight(self.select, rule) > ignored)
 
 
