@@ -4,8 +4,8 @@
 
 `module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
 'mix_precision'`, `'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no
-error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, and
-`train(args.bf16, args.fp16)` runs the other precision.
+error at all: `--fp16 False` switches fp16 on, `action="store_true", default=True` cannot be switched off, a comparison
+with `"bloat16"` never holds, and `train(args.bf16, args.fp16)` runs the other precision.
 
 ## Why
 
@@ -21,8 +21,11 @@ or the project's own options do not have) or where the new value means the same.
 
 `spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file, an
 attribute of an object that may allow missing names (the right one is read of it in the same file), a string for a
-truth value, `type=bool` (the project's own `str2bool` where the file has one, else a function that reads `false`, `no`,
-`off` and `0` as False; `--fp16 True` on existing command lines keeps working).
+truth value, `type=bool` or no type beside `default=False` (the project's own `str2bool` where the file has one, else a
+function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
+
+`optional` [unsafe]: `argparse.BooleanOptionalAction` (Python 3.9) for a switch that is always on; `--no-amp` then
+switches it off.
 
 `swap` [unsafe]: the two arguments change places.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ....codemod.model import Draft, Fix
 from ....codemod.proof.needs import RAISES, Known
@@ -21,42 +22,93 @@ NO_WORD = '("", "0", "false", "no", "off")'
 SWITCHES = ("fp16", "bf16", "tf32", "fp16_full_eval", "bf16_full_eval")
 PARSERS_THAT_READ_BOOLS = ("jsonargparse", "tap", "click", "typer", "absl", "fire", "simple_parsing")
 """With these a ``bool`` is read from its name."""
+BOOLEANS = ("type=bool", "type = bool", *(f"default{gap}={gap}{value}" for gap in ("", " ") for value in (True, False)))
+"""How files spell what makes a truth value of an option, in one of its arguments."""
 SWITCH_ACTIONS = ("store_true", "store_false")
 
 
 def wrong_truth_values(project: Project) -> Iterator[Draft]:
     """Every place where a precision is switched by a value that is not read as it is written."""
-    yield from _bool_as_type(project)
+    yield from _switches(project)
     yield from _strings(project)
     yield from _booleans_for_accelerate(project)
 
 
-# --- add_argument("--fp16", type=bool) --------------------------------------------------------------------------------
+# --- add_argument("--fp16", type=bool), default=False without a type, store_true with default=True -------------------
 
 
-def _bool_as_type(project: Project) -> Iterator[Draft]:
-    for document in project.checked_documents(
-        (*FLAG_WORDS, "precision"), ("add_argument",), ("type=bool", "type = bool")
-    ):
+def _switches(project: Project) -> Iterator[Draft]:
+    for document in project.checked_documents((*FLAG_WORDS, "precision"), ("add_argument",), BOOLEANS):
         module = names_of(project, document)
         for call in module.calls_by_name.get("add_argument", []):
-            given = {item.arg: item.value for item in call.keywords}
             flag = _precision_flag(call)
-            kind = given.get("type")
-            if flag is None or not isinstance(kind, ast.Name) or kind.id != "bool" or "action" in given:
+            wrong = _wrong_switch(module, call, flag) if flag is not None else None
+            if wrong is None or is_test(document.path) or not _is_argparse(project, module, call):
                 continue
-            if not module.scope_of(kind).lookup("bool") and _is_argparse(project, module, call):
-                yield _bool_slip(module, call, kind, flag)
+            if flag is not None and not (wrong.always and _has_opposite(module, call, flag)):
+                yield (
+                    _always_draft(module, call, wrong, flag) if wrong.always else _text_draft(module, call, wrong, flag)
+                )
 
 
-def _bool_slip(module: ModuleNames, call: ast.Call, kind: ast.Name, flag: str) -> Draft:
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """What is wrong with the declaration of a switch."""
+
+    place: ast.expr
+    shown: str
+    """What Python does with the value, for a message."""
+    always: bool = False
+    """The switch has its value whether it is given or not."""
+
+
+def _wrong_switch(module: ModuleNames, call: ast.Call, flag: str) -> _Wrong | None:
+    given = {item.arg: item.value for item in call.keywords}
+    kind, default, action = given.get("type"), given.get("default"), given.get("action")
+    value = default.value if isinstance(default, ast.Constant) else None
+    if isinstance(kind, ast.Name) and kind.id == "bool" and action is None:
+        return None if module.scope_of(kind).lookup("bool") else _Wrong(kind, 'bool("False")')
+    if default is None or not isinstance(value, bool) or not flag.startswith("-") or None in given:
+        return None
+    if isinstance(action, ast.Constant) and action.value == f"store_{str(value).lower()}":
+        return _Wrong(default, "", always=True)
+    if {"type", "action", "nargs", "choices"}.isdisjoint(given):
+        return _Wrong(default, 'the string "False"')
+    return None
+
+
+def _has_opposite(module: ModuleNames, call: ast.Call, flag: str) -> bool:
+    """Whether something else can give the attribute another value: ``--no_amp``, ``dest="amp"``, ``args.amp = ...``."""
+    name = flag.lstrip("-").replace("-", "_")
+    dest = next((item.value for item in call.keywords if item.arg == "dest"), None)
+    name = dest.value if isinstance(dest, ast.Constant) and isinstance(dest.value, str) else name
+    others = [item for item in module.calls_by_name.get("add_argument", []) if item is not call]
+    given = [item for other in others for item in (*other.args, *(each.value for each in other.keywords))]
+    texts = [item.value for item in given if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return name in module.attribute_stores or any(text.replace("-", "_").endswith(name) for text in texts)
+
+
+def _text_draft(module: ModuleNames, call: ast.Call, wrong: _Wrong, flag: str) -> Draft:
     name = next((word for word in ("str2bool", "str_to_bool", "strtobool") if module.module_scope.lookup(word)), None)
     text = name if name is not None else f"lambda text: text.lower() not in {NO_WORD}"
     operation = module.set_argument(call, "type", text)
     changes = f"read the words false, no, off and 0 as False; {flag} False switches it off"
     fix = Fix.unsafe(SPELLING, changes, operation)
-    message = f'argparse reads {flag} False as True: bool("False") is True because any non-empty string is truthy'
-    return Draft.at(module, kind, message, fixes=[fix])
+    message = f"argparse reads {flag} False as True: {wrong.shown} is True because any non-empty string is truthy"
+    return Draft.at(module, wrong.place, message, fixes=[fix])
+
+
+def _always_draft(module: ModuleNames, call: ast.Call, wrong: _Wrong, flag: str) -> Draft:
+    """``action="store_true", default=True``."""
+    value = "on" if isinstance(wrong.place, ast.Constant) and wrong.place.value else "off"
+    message = f"{flag} is always {value}: its default is what the switch stores, so the run has no way to change it"
+    bound = {item.qualified for item in module.module_scope.lookup("argparse")}
+    fixes = []
+    if value == "on" and bound == {"argparse"}:
+        edit = module.set_argument(call, "action", "argparse.BooleanOptionalAction")
+        text = f"let {flag.replace('--', '--no-', 1)} switch it off (Python 3.9)"
+        fixes = [Fix.unsafe("optional", text, edit)]
+    return Draft.at(module, call, message, fixes=fixes)
 
 
 def _precision_flag(call: ast.Call) -> str | None:
