@@ -18,6 +18,7 @@ from .expressions import bind_loop_target, evaluate
 from .first_rounds import in_order
 from .frame import Frame, Operand, asks_for_precision, joined_names, made_in_one, place_of
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
+from .leaving import leaving
 from .meetings import clash_of_write, dtype_of, is_compared, record
 from .promotion import promote
 from .recasts import replaced, walked
@@ -176,7 +177,8 @@ def _augmented(frame: Frame, node: ast.stmt) -> None:
 
 def _return(frame: Frame, node: ast.stmt) -> None:
     assert isinstance(node, ast.Return)
-    frame.returned.append(evaluate(frame, node.value) if node.value is not None else NUMBER_VALUE)
+    value = evaluate(frame, node.value) if node.value is not None else NUMBER_VALUE
+    frame.returned.append(leaving(frame, node.value, value) if node.value is not None else value)
     frame.stopped = True
 
 
