@@ -100,7 +100,7 @@ def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterat
     lora = not given.complete or (adapted is not None and not is_none(adapted))
     own = initial_load(project, made_by[0].module, made_by[0].call, model)
     runs = [_run(own, (), precision, module, call)] if own is not None else []
-    for run in runs or _loaded(project, module, model, precision, call):
+    for run in runs or loads_of_model(project, module, model, precision, call):
         yield replace(run, adapted=run.adapted or lora)
 
 
@@ -112,7 +112,7 @@ def _precision(project: Project, made: Creation) -> Precision | None:
     return precision if precision is not None and not precision.is_changed_in(seen) else None
 
 
-def _loaded(
+def loads_of_model(
     project: Project, module: ModuleNames, model: ast.expr, precision: Precision, trainer: ast.Call
 ) -> Iterator[TrainedLoad]:
     for made in creations_of(project, module, model):
@@ -231,7 +231,7 @@ def _of_accelerators(project: Project, module: ModuleNames) -> Iterator[TrainedL
         precision = precision_of(project, scope)
         for argument in call.args if precision.compute is not Compute.UNKNOWN else ():
             if isinstance(argument, ast.Name | ast.Attribute):
-                yield from _loaded(project, module, argument, precision, call)
+                yield from loads_of_model(project, module, argument, precision, call)
 
 
 # --- sentence-transformers' older loop --------------------------------------------------------------------------------
@@ -244,6 +244,6 @@ def _of_fit(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]:
         call = precision.call
         if scope.path == module.document.path and precision.compute is Compute.FP16:
             model = call.func.value if isinstance(call.func, ast.Attribute) else None
-            for run in _loaded(project, module, model, precision, call) if model is not None else ():
+            for run in loads_of_model(project, module, model, precision, call) if model is not None else ():
                 if run.load.sentence:
                     yield run

@@ -38,7 +38,8 @@ Two of the cases have names of their own: `hf-fp16-weights-fp16-amp`, a float16 
 
 Models that are not trained in the same program; float32 weights, `torch_dtype="auto"`, a dtype chosen at run time;
 float16 under adapters that train in float32 with `fp16=True`; 8-bit weights; weights that are cast or frozen on the
-way; DeepSpeed and FSDP, which cast weights themselves; precision that the command line decides; tests.
+way; DeepSpeed and FSDP, which cast weights themselves; precision that a command line decides and no launch line of the
+project gives (`HfArgumentParser` beside a script with `--fp16` is followed); tests.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ....codemod.model import Draft, Fix, Place, Span
 from ....codemod.proof.needs import RAISES
@@ -14,6 +15,7 @@ from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
+from ....codemod.trainers.reading.launched_loads import launched_loads
 from ....codemod.trainers.reading.loads import Load, dtypes_of
 from ....codemod.trainers.reading.precision import Compute, Precision
 from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
@@ -28,7 +30,7 @@ WANTED = {Compute.BF16: BF16, Compute.FP16: FP16}
 
 def load_clashes(project: Project) -> Iterator[Draft]:
     seen: set[tuple[str, Span]] = set()
-    for run in trained_loads(project):
+    for run in (*trained_loads(project), *launched_loads(project)):
         found = _of_run(project, run)
         where = (found.place.path, found.place.span) if found is not None else None
         if found is not None and where not in seen:
@@ -137,13 +139,8 @@ def _full_weights(run: TrainedLoad, node: ast.expr) -> tuple[Fix, ...]:
 
 
 def _evidence(run: TrainedLoad) -> tuple[Place, ...]:
-    precision = run.precision
-    node = precision.node if precision.node is not None else precision.call
-    places = [
-        precision.module.place(node, f"the trainer computes in {precision.compute.value}"),
-        run.module.place(run.trainer, "the model is passed to the trainer here"),
-    ]
-    return tuple(places)
+    computes = replace(run.precision.place, message=f"the trainer computes in {run.precision.compute.value}")
+    return (computes, run.module.place(run.trainer, "the model is passed to the trainer here"))
 
 
 # --- Unsloth ----------------------------------------------------------------------------------------------------------

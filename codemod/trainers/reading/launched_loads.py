@@ -1,0 +1,100 @@
+"""Models that a trainer trains in the precision that a launch line gives: ``--fp16`` read by ``HfArgumentParser``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...purpose.files import is_test
+from ...python.creations import creations_of
+from ...python.keywords import keywords_of
+from ...python.names import ModuleNames, is_none, names_of
+from ...source.project import Project
+from ...torch.dtype_values import scenarios_of
+from ...torch.dtypes import Dtype, as_dtype
+from .loads import Load
+from .precision import Compute, Precision, precision_of
+from .runs import Run, runs_of
+from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model
+
+FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}
+"""The attribute of the trainer's arguments that is true where it computes in a type."""
+PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
+"""Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
+
+
+def launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
+    """Every model whose load is seen and whose trainer's precision a launch line of its program decides."""
+    return project.fact(_launched_loads)
+
+
+def _launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
+    found: list[TrainedLoad] = []
+    for document in project.python_documents(("HfArgumentParser", "TrlParser"), ("Trainer",)):
+        precisions = [] if is_test(document.path) else list(_precisions(project, document.path))
+        module = names_of(project, document)
+        calls = [call for name, each in module.calls_by_name.items() if name.endswith("Trainer") for call in each]
+        for call in calls if precisions else ():
+            found += _of_trainer(project, module, call, precisions)
+    return tuple(found)
+
+
+def _precisions(project: Project, path: str) -> Iterator[Precision]:
+    """What the launch lines of the programs that use a file ask for, where nothing else of the run says otherwise."""
+    for run in runs_of(project):
+        winner = run.winner if run.command is not None and path in run.modules else None
+        if winner is None or winner.scope.kind != "command" or winner.scope.framework.id not in OF_TRAINERS:
+            continue
+        precision = precision_of(project, winner.scope)
+        if not precision.partitioned and not _is_sharded(run):
+            yield precision
+
+
+def _is_sharded(run: Run) -> bool:
+    """Whether DeepSpeed or FSDP has a part in the run: they cast the weights themselves."""
+    words = run.command.words if run.command is not None else ()
+    return any("deepspeed" in word or "fsdp" in word for word in words) or any(
+        member.scope.framework.id == "deepspeed" for member in run.members
+    )
+
+
+def _of_trainer(
+    project: Project, module: ModuleNames, call: ast.Call, precisions: list[Precision]
+) -> Iterator[TrainedLoad]:
+    given = keywords_of(module, call)
+    plain = [item for item in call.args if not isinstance(item, ast.Starred)]
+    model = given.values.get("model", plain[0] if plain else None)
+    arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
+    if model is None or arguments is None or not _is_parsed(project, module, arguments):
+        return
+    adapted = given.values.get("peft_config")
+    lora = not given.complete or (adapted is not None and not is_none(adapted))
+    for precision in precisions:
+        for run in loads_of_model(project, module, model, precision, call):
+            load = replace(run.load, dtypes=_dtypes_in_run(project, run.load, precision.compute))
+            yield replace(run, load=load, adapted=run.adapted or lora)
+
+
+def _dtypes_in_run(project: Project, load: Load, compute: Compute) -> frozenset[Dtype]:
+    """What the load takes where the flag is on that the launch line gives: ``float16 if args.fp16 else float32``."""
+    flag = FLAGS.get(compute)
+    if flag is None or load.node is None or len(load.dtypes) < 2:
+        return load.dtypes
+    kept: set[Dtype] = set()
+    for scenario in scenarios_of(project, load.module, load.node):
+        value = as_dtype(scenario.value)
+        said = {(item.text.rpartition(".")[2], item.equal) for item in scenario.given if item.values == (True,)}
+        if not isinstance(value, Dtype):
+            return load.dtypes
+        if (flag, False) not in said and not any((other, True) in said for other in FLAGS.values() if other != flag):
+            kept.add(value)
+    return frozenset(kept)
+
+
+def _is_parsed(project: Project, module: ModuleNames, arguments: ast.expr) -> bool:
+    """Whether the program's parser made the arguments."""
+    found = creations_of(project, module, arguments)
+    return bool(found) and all(
+        isinstance(item.call.func, ast.Attribute) and item.call.func.attr in PARSING for item in found
+    )
