@@ -71,12 +71,14 @@ def _quantization(project: Project, module: ModuleNames, call: ast.Call) -> Iter
     if last != QUANTIZATION or not _is_of_libraries(project, module, call.func):
         return
     given = {item.arg for item in call.keywords}
+    eight = "load_in_8bit" in given and "load_in_4bit" not in given
     for item in call.keywords:
         name = item.arg or ""
         if not name or name in ACCEPTED or ABOUT_COMPUTING.isdisjoint(name.lower().split("_")):
             continue
         stays = "" if COMPUTE in given or None in given else f"; {COMPUTE} stays float32"
-        fixes = [_renamed(module, call, item, COMPUTE)] if stays and "compute" in name else []
+        fixes = [_renamed(module, call, item, COMPUTE)] if stays and "compute" in name and not eight else []
+        stays = "; 8-bit weights compute in the dtype of their input" if eight else stays
         yield rule.at(module, item, f"{QUANTIZATION} ignores the unknown keyword {name}{stays}", fixes=fixes)
 
 
