@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from ..python.functions import FunctionTarget, called_function, class_of
-from ..python.names import FunctionNode, ModuleNames, attribute_chain, parameters_of
+from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, root_name
 from ..source.project import Project
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import MODEL_NAMES, MODEL_PARAMETERS
@@ -79,6 +79,7 @@ class Outlooks:
             _unlike_models(self._analysis.project, function),
             lambda seen, call: self._applies(seen, module, owner, call),
             lambda call: self._builds(module, call),
+            lambda call: is_of_torch(module, call),
         )
         project = self._analysis.project
         seen.regions = bool(autocasts_by_node(project, module))
@@ -120,6 +121,17 @@ class Outlooks:
             return True
         part = self._analysis.attributes(owner).get(chain[1])
         return part is not None and part.kind is Kind.MODULE
+
+
+def is_of_torch(module: ModuleNames, call: ast.Call) -> bool:
+    """``torch.matmul(q, k)``, ``nn.functional.softmax(x)``: no function of the project, whatever it is called."""
+    name = root_name(call.func)
+    bindings = module.scope_of(call).lookup(name) if name else ()
+    return bool(bindings) and all(_is_import_of_torch(item) for item in bindings)
+
+
+def _is_import_of_torch(binding: Binding) -> bool:
+    return binding.kind == "import" and (binding.qualified or "").partition(".")[0] == "torch"
 
 
 def _is_of_super(func: ast.expr) -> bool:

@@ -34,6 +34,8 @@ class Outlook:
     """Whether a call of something that is no operation can apply weights to its arguments."""
     builds: Callable[[ast.Call], bool]
     """Whether a call of a class makes a module."""
+    is_of_torch: Callable[[ast.Call], bool]
+    """Whether a call names a function of torch: none of the project's, whatever it is called."""
     regions: bool = False
     """Whether the file opens autocast regions."""
     names: Names = field(default_factory=dict)

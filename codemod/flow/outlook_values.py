@@ -203,7 +203,7 @@ def _call(seen: Outlook, node: ast.expr) -> int:
         add(seen, func.value, given)
         return receiver if name == "pop" else 0
     held = _result(seen, node, name, receiver, given)
-    return held | WIDE if name in seen.sources.givers else held
+    return held | WIDE if name in seen.sources.givers and not seen.is_of_torch(node) else held
 
 
 def _result(seen: Outlook, node: ast.Call, name: str, receiver: int, given: int) -> int:

@@ -21,7 +21,7 @@ from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES, PARTS
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .lattice import Kind, Made, Value
-from .outlook import Outlooks
+from .outlook import Outlooks, is_of_torch
 from .outlook_state import Sources
 from .stored import stored_mask
 
@@ -229,7 +229,8 @@ def _position(item: tuple[ModuleNames, Holder]) -> tuple[str, int]:
 
 
 def _calls(module: ModuleNames, names: set[str]) -> list[ast.Call]:
-    return [call for name in names & module.calls_by_name.keys() for call in module.calls_by_name[name]]
+    found = (call for name in names & module.calls_by_name.keys() for call in module.calls_by_name[name])
+    return [call for call in found if not is_of_torch(module, call)]
 
 
 def _readers(search: _Search, module: ModuleNames, found: set[Holder]) -> set[Holder]:

@@ -195,7 +195,7 @@ def _starts(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
             seen.add(importer)
             if path.endswith("__init__.py"):
                 waiting.append(importer)  # names are passed on there; nothing runs
-            elif module in project.memo(_definitions_reached, (importer,)).modules:
+            elif project.memo(_definitions_reached, (importer,)).enters(module):
                 waiting.append(importer)
                 found.append(importer)
     return tuple(found)

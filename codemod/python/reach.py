@@ -9,8 +9,6 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 from ..source.child_fields import within
 from ..source.project import Project
@@ -20,17 +18,23 @@ MAX_PARTS, MAX_MODULES = 300, 40
 """How many definitions are followed, in how many files, before the rest is left out: the nearest come first."""
 
 
-@dataclass(frozen=True, eq=False)
 class Reached:
-    """The definitions that some code uses, that code itself included."""
+    """The definitions that some code uses, that code itself included; searched as far as somebody asks."""
 
-    parts: dict[ast.AST, ModuleNames]
-    """A module, class, function, or the value of a module's constant, with the module it stands in."""
+    def __init__(self, project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> None:
+        """Use `reached`."""
+        self._project = project
+        self._waiting = deque(starts)
+        self._parts: dict[ast.AST, ModuleNames] = {}
+        self._modules: dict[ModuleNames, None] = {}
+        self._positions: set[tuple[str, type, int, int]] = set()
 
     @property
-    def modules(self) -> tuple[ModuleNames, ...]:
-        """The modules that hold the parts."""
-        return tuple(dict.fromkeys(self.parts.values()))
+    def parts(self) -> dict[ast.AST, ModuleNames]:
+        """A module, class, function, or the value of a module's constant, with the module it stands in."""
+        while self._goes_on():
+            pass
+        return self._parts
 
     @property
     def classes(self) -> tuple[tuple[ModuleNames, ast.ClassDef], ...]:
@@ -38,13 +42,41 @@ class Reached:
         found = {node: module for part, module in self.parts.items() for node in ast.walk(part) if _is_class(node)}
         return tuple((module, node) for node, module in found.items() if isinstance(node, ast.ClassDef))
 
+    @property
+    def modules(self) -> tuple[ModuleNames, ...]:
+        """The modules that hold the parts."""
+        return tuple(dict.fromkeys(self.parts.values()))
+
+    def enters(self, module: ModuleNames) -> bool:
+        """Whether a part stands in ``module``."""
+        while module not in self._modules:
+            if not self._goes_on():
+                return False
+        return True
+
     def holds(self, module: ModuleNames, node: ast.AST) -> bool:
         """Whether ``node`` is inside one of the parts; its module may have been parsed a second time."""
-        return any(_position(module, part) in self._positions for part in (node, *module.ancestors(node)))
+        asked = {_position(module, part) for part in (node, *module.ancestors(node))}
+        while asked.isdisjoint(self._positions):
+            if not self._goes_on():
+                return False
+        return True
 
-    @cached_property
-    def _positions(self) -> frozenset[tuple[str, type, int, int]]:
-        return frozenset(_position(module, part) for part, module in self.parts.items())
+    def _goes_on(self) -> bool:
+        """Take one more part; False where there is none, or there are too many."""
+        while self._waiting and len(self._parts) < MAX_PARTS:
+            module, node = self._waiting[0]
+            if node in self._parts or (module not in self._modules and len(self._modules) >= MAX_MODULES):
+                self._waiting.popleft()
+                continue
+            used = self._project.memo(_used, (module, node))
+            self._waiting.popleft()
+            self._waiting.extend(used)
+            self._parts[node] = module
+            self._modules[module] = None
+            self._positions.add(_position(module, node))
+            return True
+        return False
 
 
 def _position(module: ModuleNames, node: ast.AST) -> tuple[str, type, int, int]:
@@ -58,17 +90,7 @@ def _is_class(node: ast.AST) -> bool:
 
 def reached(project: Project, starts: Iterable[tuple[ModuleNames, ast.AST]]) -> Reached:
     """What ``starts`` (nodes with their modules) use, over any number of steps."""
-    parts: dict[ast.AST, ModuleNames] = {}
-    modules: set[ModuleNames] = set()
-    waiting = deque(starts)
-    while waiting and len(parts) < MAX_PARTS:
-        module, node = waiting.popleft()
-        if node in parts or (module not in modules and len(modules) >= MAX_MODULES):
-            continue
-        parts[node] = module
-        modules.add(module)
-        waiting.extend(project.memo(_used, (module, node)))
-    return Reached(parts)
+    return Reached(project, starts)
 
 
 def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[ModuleNames, ast.AST]]:

@@ -43,16 +43,19 @@ def _filter(literal: Sequence[str], variable: Sequence[str]) -> Callable[[str], 
 
     Keys of dictionaries stand in quotes or before ``=``, variables of a module at the start of a line.
     """
-    keys = [words for mark in literal if (words := words_of_mark(mark))]
+    keys = {frozenset(words) for mark in literal if (words := words_of_mark(mark))}
     starts = [[part.partition(": ")[0].partition(".")[0] for part in mark.split(" + ")] for mark in variable]
-    names = [[f"\n{name}" for name in listed] for listed in starts if all(name.isidentifier() for name in listed)]
+    names = {frozenset(listed) for listed in starts if all(name.isidentifier() for name in listed)}
 
     def may_hold(text: str) -> bool:
         lines = f"\n{text}"
-        if any(all(name in lines for name in listed) for listed in names):
+        begins = {name for name in frozenset().union(*names) if f"\n{name}" in lines}
+        if any(listed <= begins for listed in names):
             return True
-        halves = any(_is_key(word, text) for word in ("bf16", "bfloat16", "fp16", "amp"))
-        return halves and any(all(_is_key(word, text) for word in words) for words in keys)
+        if not any(_is_key(word, text) for word in ("bf16", "bfloat16", "fp16", "amp")):
+            return False
+        held = {word for word in frozenset().union(*keys) if _is_key(word, text)}
+        return any(listed <= held for listed in keys)
 
     return may_hold
 

@@ -64,8 +64,11 @@ def stands_at(path: str, pattern: str) -> bool:
 
 def stands_inside(document: Document, row: int) -> bool:
     """Whether a row of a shell script is indented: inside a condition, a loop or a function."""
-    rows = document.text.splitlines()
-    return document.path.endswith((".sh", ".bash")) and 0 < row <= len(rows) and rows[row - 1][:1].isspace()
+    return document.path.endswith((".sh", ".bash")) and row in document.fact(_indented_rows)
+
+
+def _indented_rows(document: Document) -> frozenset[int]:
+    return frozenset(row for row, line in enumerate(document.text.splitlines(), 1) if line[:1].isspace())
 
 
 def plain_flag(flag: str) -> str:
