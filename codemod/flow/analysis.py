@@ -196,7 +196,7 @@ class FlowAnalysis:
 
     def qualified(self, module: ModuleNames, node: ast.expr) -> str | None:
         """`names.resolve`, remembered for each import."""
-        chain = attribute_chain(node)
+        chain = attribute_chain(node) if module.may_be_imported(node) else None
         if chain is None:
             return None
         bindings = module.scope_of(node).lookup(chain[0])

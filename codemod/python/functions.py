@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..source.project import Project
 from .bindings import self_stores
 from .limits import MAX_BASES
-from .names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of
+from .names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, definition_of, parameters_of, root_name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +154,8 @@ def bases_of(owner: Scope | None) -> list[ast.expr]:
 
 def class_of(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, Scope] | None:
     """The project's class that an expression names, with its module; None for others."""
-    chain = attribute_chain(node)
+    may_be_class = module.may_be_imported(node) or root_name(node) in module.class_names
+    chain = attribute_chain(node) if may_be_class else None
     if chain is None:
         return None
     known, key = project.fact(_Named).classes, (module.scope_of(node), ".".join(chain))

@@ -73,12 +73,27 @@ class ModuleNames(Indexed):
             node = self.parents[node]
         return node
 
+    @cached_property
+    def _imported(self) -> frozenset[str]:
+        """The names that an import binds anywhere in the module."""
+        bindings = (item for scope in self.scopes.values() for group in scope.bindings.values() for item in group)
+        return frozenset(item.name for item in bindings if item.kind == "import")
+
+    @cached_property
+    def class_names(self) -> frozenset[str]:
+        """The names of all classes that the module defines, in whichever scope."""
+        return frozenset(node.name for node in self.scopes if isinstance(node, ast.ClassDef))
+
+    def may_be_imported(self, node: ast.AST) -> bool:
+        """Whether a chain begins with a name that some import binds: most do not, and nothing else is looked at."""
+        return root_name(node) in self._imported or bool(self.star_imports)
+
     def qualified(self, node: ast.AST) -> str | None:
         """Dotted name of a Name or Attribute chain with import aliases resolved; None when it is not an import.
 
         A name that is bound here by anything else than imports (a local class, a parameter) has no qualified name.
         """
-        chain = attribute_chain(node)
+        chain = attribute_chain(node) if self.may_be_imported(node) else None
         if chain is None:
             return None
         root = self._import_of(chain[0], self.scope_of(node))
