@@ -153,7 +153,8 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
 
 
 def _start(run: RunReport) -> Place:
-    return Place(run.path, Span(run.row, 1, run.row, 1), "change it by hand: no automatic edit is known for this run")
+    said = OFF if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
+    return Place(run.path, Span(run.row, 1, run.row, 1), said)
 
 
 def _said(finding: Finding) -> str:

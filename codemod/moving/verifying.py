@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
-from ..outcome import Report, RunReport, Target
+from ..outcome import Report, RunEntry, RunReport, Target
 from ..purpose.files import purpose_of
 from ..purpose.training import only_infers, training_modules
 from ..source.documents import Document
@@ -16,6 +16,7 @@ from ..source.project import Project
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
+from ..trainers.reading.followed import ENABLED
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
@@ -81,11 +82,21 @@ def _judged(
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
     failures: tuple[Place, ...] = ()
-    if applied and not apart:
+    if applied and not apart and not _stays_off(pair):
         failures = (*_failures(pair, report, left, raised, options), *(() if options.unsafe_fixes else behind))
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart)
+
+
+def _stays_off(pair: Pair) -> bool:
+    """Whether a run has mixed precision switched off, whatever moves in code that it shares with others."""
+    return pair.before.regime == FP32 and pair.regime == FP32 and any(_is_off(entry) for entry in pair.entries)
+
+
+def _is_off(entry: RunEntry) -> bool:
+    """Whether a region that the run reaches is there for runs that switch it on."""
+    return entry.declaration.framework == TORCH and entry.declaration.condition.startswith(ENABLED)
 
 
 def _touches(pair: Pair, fix: Fix) -> bool:

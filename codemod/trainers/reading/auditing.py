@@ -10,6 +10,7 @@ from ...outcome import Declaration, RunEntry, RunReport
 from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
+from .followed import NOT_GIVEN
 from .handed import Handed
 from .run_code import is_used
 from .run_regimes import is_started, regime_of_code, regime_of_run
@@ -47,7 +48,7 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
         by_path.setdefault(item.path, []).append(item)
     made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
     stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}
-    rest = (item for items in by_path.values() for item in items)
+    rest = (item for items in by_path.values() for item in items if item.value != NOT_GIVEN)
     alone = _of_code([item for item in rest if (item.path, item.span.row) not in stated], said)
     pairs: list[tuple[Run | None, RunReport]] = [*made, *((None, told) for told in alone)]
     listed = [(run, told) for run, told in pairs if told.entries]
@@ -101,7 +102,7 @@ def _report(
     own = [item for item in _code_of(project, run, code) if not _is_stated(item, stated)]
     decided = [entry.declaration for entry in entries]
     standing = standing_of(run, own) if winner is None else {}
-    entries += [_code_entry(item, said, standing.get(item, "")) for item in own]
+    entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
         regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ...outcome import Declaration
 from ...source.project import Project
 from .configs import opened
+from .followed import ENABLED
 from .loaded_files import is_passed_only, loaders_of
 from .program_files import file_named, words_of_script
 from .runs import Run
@@ -29,6 +30,23 @@ def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
     return next(iter(strongest)) if len(strongest) == 1 else ""
 
 
+def is_switched_off(run: Run, items: Sequence[Declaration]) -> bool:
+    """Whether all regions of a launched run have a switch, and what counts of it in this run says no."""
+    if run.command is None:
+        return False  # nobody is seen to start it without
+    regions = [item for item in items if item.framework == "torch" and item.role == "compute" and not item.feeds]
+    switches = [item for item in items if _is_switch(item)]
+    for condition in {item.condition for item in regions}:
+        given = next(iter(_strongest(run, [item for item in switches if item.condition == condition])), [])
+        if not given or any(item.regime != "fp32" for item in given):
+            return False
+    return bool(regions)
+
+
+def _is_switch(item: Declaration) -> bool:
+    return bool(item.feeds) and item.condition.startswith(ENABLED)
+
+
 def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str]:
     """Of each followed setting whether it wins in the run, or by which place it is overridden."""
     first, *weaker = _by_strength(run, items) or [[]]
@@ -41,7 +59,10 @@ def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str
 
 def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
     """The command line's settings, those of files, and defaults, as far as there are any."""
-    followed = [item for item in items if item.feeds and item.regime]
+    return _strongest(run, [item for item in items if item.feeds and item.regime and not _is_switch(item)])
+
+
+def _strongest(run: Run, followed: Sequence[Declaration]) -> list[list[Declaration]]:
     given = [item for item in followed if item.role != "option"]
     groups = (
         [item for item in given if item.path == run.place.path],
