@@ -10,7 +10,7 @@ from typing import TypeAlias
 from .. import engine
 from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
-from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
+from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype

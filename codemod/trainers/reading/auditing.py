@@ -10,8 +10,9 @@ from ...outcome import Declaration, RunEntry, RunReport
 from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
+from .declarations import scopes_of
 from .followed import NOT_GIVEN
-from .handed import Handed
+from .handed import Handed, handed_to
 from .run_code import is_used
 from .run_regimes import is_started, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
@@ -44,7 +45,7 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     followed = code_declarations(project)
     known = {(item.path, item.span.row, item.key) for item in followed}
     further = (item for item in stated_in_texts(project) if (item.path, item.span.row, item.key) not in known)
-    for item in (*followed, *further):
+    for item in (*followed, *further, *_likenesses(project)):
         by_path.setdefault(item.path, []).append(item)
     made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
     stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}
@@ -58,6 +59,19 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     for run, told in listed:
         (started if is_started(project, run, told.path, told.regime) else others).append(told)
     return Ledger(tuple(declarations), tuple(started), tuple(others))
+
+
+def _likenesses(project: Project) -> Iterator[Declaration]:
+    """Entries of files that look like what a call reads, and belong to none of the runs."""
+    seen = set()
+    for scope in scopes_of(project):
+        for item in handed_to(project, scope) if scope.kind in ("call", "mapping") else ():
+            source, setting = item.source, item.setting
+            if source.is_guessed and (source.path, source.span) not in seen:
+                seen.add((source.path, source.span))
+                feeds = f"feeds {scope.path}:{setting.place.span.row}; no program is seen to load the file"
+                where = (source.path, source.span, scope.framework.id, source.key)
+                yield Declaration(*where, setting.key.role, item.value, feeds=feeds)
 
 
 def _place(item: Declaration) -> tuple[str, object, str]:
@@ -152,6 +166,8 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     if item not in member.effective_handed:
         first = member.effective_handed[0].source
         status, note = "overridden", f"by {first.path}:{first.span.row}"
+    elif source.is_guessed:
+        note = f"may feed {call.path}:{call.span.row}; no program is seen to load the file"
     elif member is winner and item.regime is not None:
         status = "wins"
     elif member in weaker:

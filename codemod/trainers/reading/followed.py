@@ -55,14 +55,14 @@ def followed_declarations(project: Project) -> tuple[Declaration, ...]:
 
 
 def _acting(project: Project) -> tuple[Acting, ...]:
-    return (*_regions(project), *_loads(project), *_casts(project))
+    return (*_regions(project), *_loads(project), *(cast for _, cast in casts_of_models(project)))
 
 
 def _followed(project: Project) -> tuple[Declaration, ...]:
     found: dict[tuple[str, object], Declaration] = {}
     for item in _switched(project):
         found.setdefault((item.path, item.span), item)
-    for acting in project.fact(_acting):
+    for acting in sorted(project.fact(_acting), key=_serves_no_training):
         for knob in acting.knobs:
             for item in _declared(acting, knob, knob.sources(project)):
                 found.setdefault((item.path, item.span), item)
@@ -88,8 +88,16 @@ def _loads(project: Project) -> Iterator[Acting]:
                         yield Acting(module, keyword.value, name, "weights", knobs)
 
 
-def _casts(project: Project) -> Iterator[Acting]:
-    """``model.to(device, dtype=dtype)``"""
+def casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
+    """``model.to(device, dtype=dtype)``, where something else says the dtype."""
+    return project.fact(_casts_of_models)
+
+
+def _casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
+    return tuple(_casts(project))
+
+
+def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
     for document in project.python_documents(("dtype",), ("to",)):
         module = names_of(project, document)
         for call in module.calls_by_name.get("to", ()):
@@ -98,7 +106,7 @@ def _casts(project: Project) -> Iterator[Acting]:
             for node in (*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)):
                 if isinstance(node, ast.Name | ast.Attribute) and "dtype" in ast.unparse(node):
                     knobs = knobs_of(project, module, scenarios_of(project, module, node), node)
-                    yield Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs)
+                    yield call, Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs)
 
 
 def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
@@ -114,6 +122,10 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
         yield Declaration(
             *(source.path, source.span, "torch", source.key, role, value, regime), feeds=_way(acting, knob, source)
         )
+
+
+def _serves_no_training(acting: Acting) -> bool:
+    return purpose_of(acting.module.document.path).is_left_alone
 
 
 def _switched(project: Project) -> Iterator[Declaration]:

@@ -11,6 +11,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
+from .instructions import instructed_files
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
 
 MAX_MODULES = 40
@@ -98,6 +99,8 @@ def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
                 path = file_named(project, config.document.path, word)
                 if path is not None and script is not None and path != script:
                     yield path, project.memo(_program, script)
+    for script, path in instructed_files(project):
+        yield path, project.memo(_program, script)
 
 
 def _program(project: Project, script: str) -> frozenset[str]:

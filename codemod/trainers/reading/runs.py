@@ -22,10 +22,11 @@ from ..framework import FAMILIES
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Handed, handed_to
+from .hydra_files import composed, mains_of
 from .loaded_files import is_passed_only
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
-from .scopes import Scope, TextOrigin
+from .scopes import Scope, Setting, TextOrigin
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
@@ -229,7 +230,7 @@ class _Resolver:
     def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
         """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
         near = launch.path if launch is not None else ""
-        found = handed_to(self._project, scope)
+        found = _without_likenesses(handed_to(self._project, scope))
         handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
         if launch is None:
             return tuple(handed)
@@ -250,9 +251,22 @@ class _Resolver:
             for scope in self._by_path.get(path, []):
                 if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
                     yield Member(scope, _rank(scope), how, self._handed(scope, launch))
+            yield from self._composed_members(module, launch)
             for file, options in self._named_in(module):
                 if launch is None or not launch.gives(options):
                     yield from self._file_members(file, f"named in {path}")
+
+    def _composed_members(self, module: ModuleNames, launch: _Launch | None) -> Iterator[Member]:
+        """The files that Hydra composes for the run; what a stronger one says again counts there alone."""
+        said: set[tuple[str, str]] = set()
+        for main in mains_of(self._project, module) if self._states_in_files else ():
+            for path in composed(self._project, main, launch.words if launch is not None else ()):
+                for member in self._file_members(path, f"composed by {module.document.path}"):
+                    scope = member.scope
+                    leading = {(scope.framework.id, item.key.name) for item in scope.settings if item.key.means}
+                    if not leading or not leading <= said:
+                        said |= leading
+                        yield member
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         """The script and the project's modules that it imports, near ones first."""
@@ -299,6 +313,15 @@ class _Resolver:
         return Run(title, place, tuple(ordered), command, paths)
 
 
+def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
+    """Without files that only look like what the code reads, where another one is read, or several look so."""
+    of_files = [item for item in handed if item.source.kind == "entry"]
+    guessed: dict[Setting, int] = {}
+    for item in of_files:
+        guessed[item.setting] = guessed.get(item.setting, 0) + 1
+    return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
+
+
 def _options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
     """The names of the option whose default a string is: ``add_argument("--config", default="small.yaml")``."""
     owner = module.parents.get(node)
@@ -310,7 +333,8 @@ def _options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
 def _files_named_by(scope: Scope) -> list[str]:
     """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
     entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
-    values = (entry.value for entry in entries if isinstance(entry.value, str))
+    plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
+    values = (entry.value for entry in plain if isinstance(entry.value, str))
     return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 
 

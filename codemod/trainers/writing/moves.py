@@ -20,7 +20,7 @@ from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import looks_alike_only, reader_is_known
 from ..reading.links import sources
-from ..reading.program_files import file_named
+from ..reading.program_files import file_named, script_of
 from ..reading.recognition import plain_flag
 from ..reading.scopes import FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
@@ -213,6 +213,9 @@ def _unproved(project: Project, scope: Scope, plan: Plan) -> str:
     """Why the edits of a place may not be right for every run."""
     if not reader_is_known(project, scope):
         return f"nothing here is known to read {_what(scope)}"
+    script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
+    if script is not None and next(iter(project.python_documents_at([script])), None) is None:
+        return f"{script}, which the line starts, cannot be read"
     missing = _file_not_here(project, scope)
     if missing:
         return f"{missing}, which the line names, is not seen here and may state another precision"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Edit, EditRefused, Place
-from ....codemod.purpose.targets import compute_dtype
 from ....codemod.proof.needs import Need
 from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import only_infers, reached_modules, training_modules
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of
@@ -18,6 +18,7 @@ from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype
 from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.followed import casts_of_models
 from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
@@ -65,6 +66,9 @@ def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
         for argument in _arguments_of(module):
             if module in trained or argument.quantized or _is_in_model(project, argument):
                 yield argument
+    for call, cast in casts_of_models(project):
+        if cast.module in trained and cast.knobs:
+            yield DtypeArgument(cast.module, call, "the dtype of the cast", cast.node, False)
 
 
 def _trained(project: Project) -> set[ModuleNames]:

@@ -15,6 +15,7 @@ from ....codemod.trainers.writing.moves import Move
 from .loaded_weights import DtypeArgument, dtype_arguments
 from .machine_dtypes import edits_at_sources, either_half, half_of
 from .training_autocasts import fixed_in_model_code
+from .weights_trained import looks_frozen
 
 TARGET = "portable"
 

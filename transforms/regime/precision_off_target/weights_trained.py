@@ -16,7 +16,7 @@ FLOAT32_ADAPTERS = "0.12"
 
 
 def looks_frozen(project: Project, module: ModuleNames, load: ast.Call) -> bool:
-    """Whether adapters are trained in place of the loaded weights, or the code speaks of freezing; imports do not count."""
+    """Whether adapters are trained in place of the loaded weights, or code (no import alone) speaks of freezing."""
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs:
         return all(run.adapted or run.frozen or run.load.quantized for run in runs)
