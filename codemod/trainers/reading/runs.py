@@ -9,7 +9,7 @@ the launcher's flags, environment variables, the launcher's own file. Source: ac
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...formats.text import CommandLine
@@ -162,7 +162,7 @@ class _Resolver:
 
     def runs(self) -> Iterator[Run]:
         shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
-        inside = (item for item in config_files(self._project, COMMANDS, (FileKind.YAML,)) if item.kind == "shell")
+        inside = (item for item in config_files(self._project, COMMANDS, (FileKind.YAML,)) if item.number is not None)
         for config in (*shell, *inside):
             if config.is_shell:
                 yield from self._launched(config)
@@ -191,6 +191,8 @@ class _Resolver:
                 continue
             members = [Member(scope, _rank(scope), "the command line") for scope in flags]
             members += [Member(scope, 2, "variables of the same file") for scope in around]
+            written = {word.rpartition("=")[2].rpartition("/")[2] for word in command.words}
+            members += [Member(scope, _rank(scope), "written there") for scope in self._written(path, written)]
             for file in files:
                 members += self._file_members(file, f"named by the command line in {path}")
             if script is not None:
@@ -201,6 +203,14 @@ class _Resolver:
                 place = Place(path, Span(row, column, row, column), "the launch line")
                 modules = self._modules(script) if script is not None else []
                 yield self._run(_shown(command), place, members, command, modules)
+
+    def _written(self, path: str, names: Container[str]) -> Iterator[Scope]:
+        """What stands in files that a script or a notebook writes itself, by their names."""
+        for scope in self._by_path.get(path, []):
+            config = scope.origin.config if isinstance(scope.origin, TextOrigin) else None
+            if scope.kind == "file" and config is not None and config.name != path:
+                if config.name.rpartition("/")[2] in names:
+                    yield scope
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
         named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
