@@ -78,7 +78,7 @@ def _words(text: str, entry: Entry) -> tuple[int, int, bool] | None:
 
 
 def _turned(text: str, parts: Sequence[tuple[int, int, bool]]) -> InnerCommand | None:
-    """``args:`` above ``command:``: the command is put over what stands before its arguments, if that is long enough."""
+    """``args:`` above ``command:``: the command is put over what stands before its arguments, if there is room."""
     at = next(number for number, (one, other) in enumerate(pairwise(parts), 1) if one > other)
     command, arguments = parts[:at], parts[at:]
     if command != sorted(command) or arguments != sorted(arguments) or arguments[-1] > command[0]:

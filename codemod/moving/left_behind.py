@@ -17,6 +17,7 @@ from .pairs import Pair
 def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     """The places of a run, in its new texts, that do not fit what it computes in now."""
     yield from _other_weights(pair, target)
+    yield from _other_arguments(pair, target)
     if compute_dtype(target.regime) == BF16:
         yield from _scalers(after, pair)
 
@@ -29,6 +30,20 @@ def _other_weights(pair: Pair, target: Target) -> Iterator[Place]:
     for item in found if wanted in HALVES else ():
         if dtype_of(item) in {*HALVES} - {wanted}:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
+
+
+def _other_arguments(pair: Pair, target: Target) -> Iterator[Place]:
+    """Entries of dictionaries that give a setting which the run has moved its old 16-bit value."""
+    wanted = compute_dtype(target.regime)
+    moved = {_last(entry.declaration.key) for entry in pair.entries if entry.status == "wins"}
+    told = (entry.declaration for entry in pair.entries if entry.declaration.role == "entry" and not entry.note)
+    for item in told if wanted in HALVES else ():
+        if _last(item.key) in moved and dtype_of(item) in {*HALVES} - {wanted}:
+            yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2].lstrip("-")
 
 
 def _scalers(after: Project, pair: Pair) -> Iterator[Place]:

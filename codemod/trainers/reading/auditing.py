@@ -14,9 +14,10 @@ from .declarations import scopes_of
 from .followed import NOT_GIVEN
 from .handed import Handed, handed_to
 from .run_code import is_used
+from .run_members import Member, Run
 from .run_regimes import is_started, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
-from .runs import Member, Run, all_runs_of
+from .runs import all_runs_of
 from .scopes import Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
@@ -89,7 +90,7 @@ def _report(
     code: Mapping[str, Sequence[Declaration]],
     said: Mapping[tuple[str, int], Sequence[Finding]],
 ) -> RunReport:
-    weaker = dict(run.overridden())
+    weaker = dict(run.superseded())
     winner = run.winner
     entries = []
     effective: dict[str, str] = {}
@@ -136,7 +137,9 @@ def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration
     """What the launch script says beside the command, and what the code says that the run uses."""
     yield from settings_of(project, run, code)
     for path in run.modules:
-        yield from (item for item in code.get(path, ()) if is_used(project, run.modules[0], path, item.span.row))
+        told = code.get(path, ())
+        named = path in run.configured
+        yield from (item for item in told if named or is_used(project, run.modules[0], path, item.span.row))
 
 
 def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iterator[Declaration]:

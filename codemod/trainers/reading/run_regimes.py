@@ -14,8 +14,8 @@ from ...python.names import names_of
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .followed import NOT_GIVEN
+from .run_members import Run
 from .run_settings import is_switched_off, regime_of_settings
-from .runs import Run
 from .scopes import Scope, TextOrigin
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}

@@ -10,7 +10,7 @@ from .configs import opened
 from .followed import ENABLED
 from .loaded_files import is_passed_only, loaders_of
 from .program_files import file_named, words_of_script
-from .runs import Run
+from .run_members import Run
 
 
 def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
@@ -31,11 +31,12 @@ def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
 
 
 def is_switched_off(run: Run, items: Sequence[Declaration]) -> bool:
-    """Whether all regions of a launched run have a switch, and what counts of it in this run says no."""
-    if run.command is None:
-        return False  # nobody is seen to start it without
+    """Whether all regions of a run have a switch, and what counts of it in this run says no.
+
+    The default of an option says nothing where no launch line is seen: people pass what a read-me tells them.
+    """
     regions = [item for item in items if item.framework == "torch" and item.role == "compute" and not item.feeds]
-    switches = [item for item in items if _is_switch(item)]
+    switches = [item for item in items if _is_switch(item) and (run.command is not None or item.role != "option")]
     for condition in {item.condition for item in regions}:
         given = next(iter(_strongest(run, [item for item in switches if item.condition == condition])), [])
         if not given or any(item.regime != "fp32" for item in given):
