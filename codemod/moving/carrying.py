@@ -10,7 +10,8 @@ from typing import TypeAlias
 from .. import engine
 from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
-from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
+from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
+from ..purpose.files import purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
@@ -190,10 +191,19 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
     if each.pair.regime == UNKNOWN and any(entry.declaration.regime == target.regime for entry in entries):
         return []  # what is at the target already stands beside what is meant to differ
     found = [entry.declaration for entry in entries if _asks_for_another(entry, target)]
+    if not found and each.pair.regime == UNKNOWN and not purpose_of(each.pair.before.path).is_left_alone:
+        found = [entry.declaration for entry in entries if _names_another(entry.declaration, target)]
     return [
         Place(item.path, item.span, f"{item.key} is {item.value}: {OFF if item.regime == FP32 else BY_HAND}")
         for item in found
     ]
+
+
+def _names_another(item: Declaration, target: Target) -> bool:
+    """Whether somebody sets something of the run to another 16-bit dtype, whatever the code makes of it."""
+    wanted, value = compute_dtype(target.regime), dtype_of(item)
+    is_set = item.role in ("entry", "flag", "variable") or (item.role in ("option", "fallback") and not item.feeds)
+    return is_set and wanted is not None and value in HALVES and value != wanted
 
 
 def _asks_for_another(entry: RunEntry, target: Target) -> bool:

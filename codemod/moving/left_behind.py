@@ -11,6 +11,7 @@ from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import BF16, HALVES, Constant, as_dtype
 from ..torch.scalers import scalers
+from ..trainers.reading.stated_casts import names_model
 from .pairs import Pair
 
 
@@ -27,6 +28,7 @@ def _other_weights(pair: Pair, target: Target) -> Iterator[Place]:
     wanted = compute_dtype(target.regime)
     told = [entry.declaration for entry in pair.entries if entry.declaration.role == "weights"]
     found = [item for item in told if " " not in item.value and not item.condition]  # not ``x if args.bf16 else None``
+    found = [item for item in found if not item.key.endswith("()") or names_model(item.key.rpartition(".")[0])]
     for item in found if wanted in HALVES else ():
         if dtype_of(item) in {*HALVES} - {wanted}:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")

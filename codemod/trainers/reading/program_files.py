@@ -51,10 +51,14 @@ def file_named(project: Project, near: str, word: str) -> str | None:
     files = project.fact(_files_by_name)
     name = posixpath.normpath(word)
     listed = files.get(name.rpartition("/")[2], ())
-    for base in (posixpath.dirname(near), ""):
+    base = posixpath.dirname(near)
+    while True:  # scripts in a folder of their own are started from one above
         path = posixpath.normpath(posixpath.join(base, word))
         if path in listed:
             return path
+        if not base:
+            break
+        base = posixpath.dirname(base)
     endings = [path for path in listed if path.endswith(f"/{name}")]
     is_plain = "/" in word or word.endswith(".py")  # ``cd src && python train.py``
     return endings[0] if len(endings) == 1 and is_plain else None

@@ -12,6 +12,9 @@ from .loaded_files import is_passed_only, loaders_of
 from .program_files import file_named, words_of_script
 from .run_members import Run
 
+TEXT = "text"
+"""The framework of entries of which only the name says what they are about."""
+
 
 def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
     """What is followed from the code of a run to its launch line and to configuration files."""
@@ -20,8 +23,10 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
         yield from (item for item in code.get(launch, ()) if not item.feeds or _is_of_line(project, run, item))
     modules = frozenset(run.modules)
     for path, items in code.items():
-        if path != launch and path not in modules and _loads(project, run, modules, path):
-            yield from (item for item in items if item.feeds)
+        fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
+        if fed and _loads(project, run, modules, path):
+            is_named = _names(project, run, path) or not is_passed_only(project, path)
+            yield from (item for item in fed if is_named or item.framework != TEXT)
 
 
 def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
@@ -98,7 +103,12 @@ def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bo
     loaders = loaders_of(project, path)
     if loaders.isdisjoint(modules):
         return False
-    named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
-    if any(file_named(project, run.place.path, word) == path for word in named if "." in word):
+    if _names(project, run, path):
         return True
     return not is_passed_only(project, path) or not modules <= loaders
+
+
+def _names(project: Project, run: Run, path: str) -> bool:
+    """Whether the run's command line names the file."""
+    named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
+    return any(file_named(project, run.place.path, word) == path for word in named if "." in word)
