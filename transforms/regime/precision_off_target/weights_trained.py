@@ -19,10 +19,18 @@ def looks_frozen(project: Project, module: ModuleNames, load: ast.Call) -> bool:
     """Whether adapters are trained in place of the loaded weights, or code (no import alone) speaks of freezing."""
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs:
-        return all(run.adapted or run.frozen or run.load.quantized for run in runs)
+        return all(run.adapted or run.load.quantized or (run.frozen and not _trains_parts(module)) for run in runs)
     switched = (item for call in module.calls_by_name.get("requires_grad_", []) for item in call.args)
     off = any(isinstance(item, ast.Constant) and item.value is False for item in switched)
     return off or mentions(module.tree, FROZEN) or mentions(module.tree, tuple(word.title() for word in FROZEN))
+
+
+def _trains_parts(module: ModuleNames) -> bool:
+    """``parameter.requires_grad = True``: what was frozen before is trained in part."""
+    stored = module.attribute_stores.get("requires_grad", ())
+    holders = (module.parents.get(node) for node in stored)
+    values = (holder.value for holder in holders if isinstance(holder, ast.Assign))
+    return any(isinstance(value, ast.Constant) and value.value is True for value in values)
 
 
 def only_adapters(project: Project, module: ModuleNames, load: ast.Call) -> Need:
