@@ -118,7 +118,7 @@ class _Resolver:
             for file in files:
                 members += self._file_members(file, f"named by the command line in {path}")
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
-            members += (member for each in configs for member in self._built_on(each))
+            members += self._built_on(configs)
             launch = _Launch(path, command.words, frozenset(files))
             if script is not None:
                 members += self._script_members(script, f"run by {path}", launch)
@@ -188,14 +188,24 @@ class _Resolver:
                 if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
                     yield Member(scope, _rank(scope), how, handed=self._handed(scope, launch))
             words = launch.words if launch is not None else ()
-            for each in composed_files(self._project, module, words) if self._states_in_files else ():
-                yield from self._built_on(each)
+            if self._states_in_files:
+                yield from self._built_on(composed_files(self._project, module, words))
             for file, options in self._named_in(module):
                 if launch is None or not launch.gives(options):
                     yield from self._file_members(file, f"named in {path}")
 
-    def _built_on(self, file: RunFile) -> Iterator[Member]:
-        """The scopes of a file that others build on, or that builds on others."""
+    def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
+        """The scopes of files that build on each other; what a stronger one says again counts there alone."""
+        said: set[tuple[str, str]] = set()
+        for file in files:
+            for member in self._of_file(file):
+                scope = member.scope
+                leading = {(scope.framework.id, item.key.name) for item in scope.settings if item.key.means}
+                if not leading or not leading <= said:
+                    said |= leading
+                    yield member
+
+    def _of_file(self, file: RunFile) -> Iterator[Member]:
         for member in self._file_members(file.path, file.link):
             yield replace(member, depth=file.depth)
         for scope in self._by_path.get(file.path, []):

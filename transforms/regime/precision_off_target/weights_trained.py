@@ -35,7 +35,34 @@ def _trains_parts(module: ModuleNames) -> bool:
 
 def only_adapters(project: Project, module: ModuleNames, load: ast.Call) -> Need:
     """What has to be known for float16 weights to be safe under a GradScaler: all that is trained is float32."""
+    if _is_frozen(module, load):
+        return Known(True, "")
     runs = [run for run in trained_loads(project) if run.load.call is load]
     if runs and all(run.adapted for run in runs):
         return Release("peft", FLOAT32_ADAPTERS, module.document.path, "float32 adapters on float16 weights")
     return Known(False, "nothing proves that these weights are not what the optimizer steps")
+
+
+def _is_frozen(module: ModuleNames, load: ast.Call) -> bool:
+    """``vae.requires_grad_(False)``, and no adapters on it but those that are cast to float32."""
+    name = _name_of(module, load)
+    if not name or _trains_parts(module):
+        return False
+    if any(_receiver(call) == name for call in module.calls_by_name.get("add_adapter", [])):
+        return "cast_training_params" in module.calls_by_name
+    calls = [call for call in module.calls_by_name.get("requires_grad_", []) if _receiver(call) == name]
+    values = [item.value for call in calls for item in call.args if isinstance(item, ast.Constant)]
+    return bool(calls) and len(values) == len(calls) and not any(values)
+
+
+def _name_of(module: ModuleNames, load: ast.Call) -> str:
+    """The variable that a cast is called on, or that holds what is loaded."""
+    if isinstance(load.func, ast.Attribute) and load.func.attr == "to" and not isinstance(load.func.value, ast.Call):
+        return ast.unparse(load.func.value)
+    statement = module.statement_of(load)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+
+
+def _receiver(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
