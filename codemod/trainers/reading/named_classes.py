@@ -10,6 +10,7 @@ from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import ConfigFile, Entry, config_files
+from .hydra_files import extended_by
 from .loaded_files import loaders_of
 from .source import Source, entry_source
 
@@ -47,4 +48,13 @@ def _places(project: Project) -> Mapping[tuple[str, str], list[tuple[ConfigFile,
                 path = project.python_path(holder)
                 if path is not None:
                     found.setdefault((path, name), []).append((config, entry))
+    for listed in found.values():
+        tops = {config.document.path: entry for config, entry in listed if len(entry.key) == 1}
+        listed += [(config, tops[base]) for config, base in project.fact(_extending) if base in tops]
     return found
+
+
+def _extending(project: Project) -> list[tuple[ConfigFile, str]]:
+    """Each configuration that extends others by a defaults list, with each of these."""
+    configs = (item for item in config_files(project, ("defaults",), (FileKind.YAML,)) if not item.is_shell)
+    return [(config, base) for config in configs for base in extended_by(project, config.document.path)]

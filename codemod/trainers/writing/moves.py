@@ -230,9 +230,16 @@ def _file_not_here(project: Project, scope: Scope) -> str:
         flag, equals, value = word.partition("=")
         value = value if equals else after
         is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and value.endswith(".json")
-        if is_named and file_named(project, scope.path, value) is None:
+        if is_named and file_named(project, scope.path, value) is None and not _is_written(project, scope, value):
             return value
     return ""
+
+
+def _is_written(project: Project, scope: Scope, name: str) -> bool:
+    """Whether the script or notebook of a command line writes a file of this name itself."""
+    origins = (other.origin for other in scopes_of(project) if other.path == scope.path)
+    written = {item.config.name.rpartition("/")[2] for item in origins if isinstance(item, TextOrigin)}
+    return name.rpartition("/")[2] in written
 
 
 def _follows(scope: Scope) -> bool:

@@ -11,6 +11,7 @@ from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
 from ....codemod.purpose.words import Purpose
 from ....codemod.python.names import names_of
+from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.trainers.reading.runs import runs_of
@@ -27,7 +28,7 @@ def reserved(project: Project, move: Move) -> Move:
         return move
     if any(purpose_of(edit.path) is Purpose.RETIRED for edit in move.edits):
         return move.only_reported(OLD, aside=True)
-    in_cells = move.command is None and any(edit.path.endswith(".ipynb") for edit in move.edits)
+    in_cells = any(edit.path.endswith(".ipynb") for edit in move.edits) and _is_python(project, move)
     if in_cells and project.fact(_trains_in_scripts):
         return move.only_reported(COPY, aside=True)
     kernel = _kernel_of(project, (edit.path for edit in move.edits))
@@ -38,6 +39,13 @@ def reserved(project: Project, move: Move) -> Move:
         return move
     unproved = " and ".join(part for part in (move.unproved, f"the run may use kernels: {maybe.message}") if part)
     return replace(move, unproved=unproved, evidence=(*move.evidence, maybe))
+
+
+def _is_python(project: Project, move: Move) -> bool:
+    """Whether a place in a notebook is code, and not a command line or a file that a cell writes."""
+    document = project.document(move.path)
+    line = document.line(move.span.row).lstrip(" \t\f") if document is not None else ""
+    return move.command is None and not line.startswith((MASK, CONTINUED))
 
 
 def _scripts_of(project: Project, move: Move) -> Iterator[str]:

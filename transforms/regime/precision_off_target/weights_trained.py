@@ -27,9 +27,7 @@ def looks_frozen(project: Project, module: ModuleNames, load: ast.Call) -> bool:
 
 def _trains_parts(module: ModuleNames) -> bool:
     """``parameter.requires_grad = True``: what was frozen before is trained in part."""
-    stored = module.attribute_stores.get("requires_grad", ())
-    holders = (module.parents.get(node) for node in stored)
-    values = (holder.value for holder in holders if isinstance(holder, ast.Assign))
+    values = (value for _, value, _ in module.attribute_stores.get("requires_grad", ()))
     return any(isinstance(value, ast.Constant) and value.value is True for value in values)
 
 
