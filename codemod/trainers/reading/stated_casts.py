@@ -87,7 +87,7 @@ def is_model(node: ast.expr) -> bool:
             return False
         node = called.value
     chain = attribute_chain(node)
-    return bool(chain) and names_model(chain[-1])
+    return names_model(chain[-1]) if chain else False
 
 
 def names_model(text: str) -> bool:

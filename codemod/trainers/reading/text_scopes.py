@@ -56,9 +56,11 @@ def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
 
 
 def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
-    own = _marks_of_tree(config)
-    extended = [config_at(project, path) for path in extended_by(project, config.name)] if "defaults" in own else []
-    marks = {mark: value for base in extended if base is not None for mark, value in _marks_of_tree(base).items()} | own
+    stated = _marks_of_tree(config)
+    extended = [config_at(project, path) for path in extended_by(project, config.name)] if "defaults" in stated else []
+    marks = {
+        mark: value for base in extended if base is not None for mark, value in _marks_of_tree(base).items()
+    } | stated
     reading = _reading(project, "file")
     framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
     if framework is not None:
