@@ -53,9 +53,11 @@ def planted(changes: Callable[[Edit], Edit]) -> list[Rule]:
     return [replace(honest, check=check)]
 
 
-def moved(tmp_path: Path, rules: list[Rule], files: dict[str, str]) -> tuple[Report, dict[str, RunMove]]:
-    project = open_tree(tmp_path, files).with_frameworks(load_frameworks()).with_target(TARGET.regime)
-    report = move(project, rules, TARGET, Options(), all_rules())
+def moved(
+    tmp_path: Path, rules: list[Rule], files: dict[str, str], regime: str = TARGET.regime, *, unsafe: bool = False
+) -> tuple[Report, dict[str, RunMove]]:
+    project = open_tree(tmp_path, files).with_frameworks(load_frameworks()).with_target(regime)
+    report = move(project, rules, Target(regime, "a test"), Options(unsafe_fixes=unsafe), all_rules())
     assert not report.failed_rules
     return report, {each.path: each for each in report.moves}
 
@@ -107,12 +109,42 @@ def test_a_run_whose_deepspeed_file_is_not_there_does_not_move_by_itself(tmp_pat
     )
 
 
-def test_weights_that_stay_in_the_other_type_are_said(tmp_path: Path) -> None:
+def test_a_run_whose_weights_would_stay_in_the_other_type_moves_only_when_asked(tmp_path: Path) -> None:
     cast = CODE.replace(", torch_dtype=torch.float16)", ")\n    dtype = torch.float16\n    model.to(dtype=dtype)")
-    report, runs = moved(tmp_path, planted(lambda edit: edit), {**TWO_RUNS, "one.py": cast})
+    files = {**TWO_RUNS, "one.py": cast}
+    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    assert paths_changed(report) == {"two.py", "two.sh"}
+    assert (runs["one.sh"].state, runs["two.sh"].state) == (MoveState.WITHDRAWN, MoveState.MOVED)
+    assert "model.to() stays float16: move it by hand" in [place.message for place in runs["one.sh"].why]
+    report, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
     assert "one.sh" in paths_changed(report)
-    assert (runs["one.sh"].state, runs["two.sh"].state) == (MoveState.PARTLY, MoveState.MOVED)
+    assert runs["one.sh"].state is MoveState.PARTLY
     assert [place.message for place in runs["one.sh"].why] == ["model.to() stays float16: move it by hand"]
+
+
+def test_what_other_rules_change_does_not_take_a_run_away_from_its_target(tmp_path: Path) -> None:
+    code = """
+        import argparse
+        import torch
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--dtype", default="bfloat16")
+        args = parser.parse_args()
+        model = torch.nn.Linear(2, 2).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.cuda.amp.GradScaler(enabled=args.dtype in ("float16", "bfloat16"))
+        with torch.cuda.amp.autocast():
+            loss = model(torch.ones(2, 2).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    """
+    rules = [rule for rule in all_rules() if rule.code in ("PF001", "PF302")]
+    files = {"train.py": code, "requirements.txt": "torch>=2.4\n"}
+    report, runs = moved(tmp_path, rules, files, "fp16-mixed", unsafe=True)
+    assert [item.code for item in report.findings] == ["PF302"], "it passes the option to the region"
+    assert not report.changes
+    assert runs["train.py"].after == "fp16-mixed"
 
 
 def test_a_cast_that_the_switch_makes_goes_with_it(tmp_path: Path) -> None:

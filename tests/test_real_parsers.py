@@ -28,6 +28,7 @@ PROGRAMS = {
     "click": "click",
     "fire": "fire",
     "hydra": "hydra",
+    "hydra-groups": "hydra",
     "jsonargparse": "jsonargparse",
     "ml-collections": "ml_collections",
     "omegaconf": "omegaconf",

@@ -36,9 +36,11 @@ def commands_in(text: str, config: ConfigText) -> Iterator[InnerCommand]:
     groups = [[entry] for entry in config.entries if _is_command(entry)]
     groups += _lists(config.entries, {entry.key[:-1] for (entry,) in groups})
     for entries in sorted(groups, key=lambda listed: listed[0].start)[:MAX_COMMANDS]:
-        parts = [_words(text, entry) for entry in entries]
-        if all(part is not None for part in parts):
-            yield _only(text, [part for part in parts if part is not None])
+        parts = [part for part in (_words(text, entry) for entry in entries) if part is not None]
+        if len(parts) == len(entries):
+            found = _only(text, parts) if parts == sorted(parts) else _turned(text, parts)
+            if found is not None:
+                yield found
 
 
 def _is_command(entry: Entry) -> bool:
@@ -60,8 +62,7 @@ def _lists(entries: Sequence[Entry], holding: set[tuple[str | int, ...]]) -> Ite
             found.setdefault((entry.document, inside[:-1]), []).append(entry)
     for listed in found.values():
         words = sorted(listed, key=lambda entry: (LISTS.index(str(entry.key[-2])), entry.start))
-        in_order = all(one.start < other.start for one, other in pairwise(words))
-        if in_order and any(_is_program(str(entry.value)) for entry in words):
+        if any(_is_program(str(entry.value)) for entry in words):
             yield words
 
 
@@ -74,6 +75,20 @@ def _words(text: str, entry: Entry) -> tuple[int, int, bool] | None:
         quote, inside = text[entry.start], text[entry.start + 1 : entry.end - 1]
         return None if "\\" in inside or quote in inside else (entry.start + 1, entry.end - 1, False)
     return entry.start, entry.end, False
+
+
+def _turned(text: str, parts: Sequence[tuple[int, int, bool]]) -> InnerCommand | None:
+    """``args:`` above ``command:``: the command is put over what stands before its arguments, if there is room."""
+    at = next(number for number, (one, other) in enumerate(pairwise(parts), 1) if one > other)
+    command, arguments = parts[:at], parts[at:]
+    if command != sorted(command) or arguments != sorted(arguments) or arguments[-1] > command[0]:
+        return None
+    front = " ".join(_NEWLINE.sub(" ", text[first:last]) for first, last, _ in command) + " "
+    start = arguments[0][0] - len(front)
+    inner = _only(text, arguments)
+    if start < 0:
+        return None
+    return InnerCommand(f"{text[:start]}{front}{inner.text[arguments[0][0] :]}", start, inner.end)
 
 
 def _only(text: str, parts: Sequence[tuple[int, int, bool]]) -> InnerCommand:

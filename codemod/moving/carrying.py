@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -11,10 +11,12 @@ from .. import engine
 from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
+from ..purpose.files import purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
-from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Constant, Dtype, as_dtype
+from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
 from ..trainers.writing.transactions import STAYS
+from .left_behind import dtype_of
 from .pairs import UNKNOWN
 from .verifying import FP32, MOVE, Verdict, has_arrived, verdicts
 
@@ -51,6 +53,7 @@ def move(
         return report
     judged = verdicts(project, report, known, options)
     held: dict[str, tuple[Place, ...]] = {}
+    frozen: set[str] = set()
     for number in range(MAX_TRIES if withdraws else 0):
         failing = _failing(judged)
         if not failing:
@@ -58,7 +61,8 @@ def move(
         if number == MAX_TRIES - 1:
             failing = {path: _why(judged) for fix in _all_moves(report) for path in _paths(fix)}
         held = {**failing, **held}
-        report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, options)))
+        frozen |= _changed_by_others(judged)
+        report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
         judged = verdicts(project, report, known, options)
     rows = ((each, _row(each, target, held)) for each in judged)
     return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
@@ -74,10 +78,16 @@ def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:
     """The files whose moves have to be withdrawn, each with the reason."""
     found: dict[str, tuple[Place, ...]] = {}
     for each in judged:
-        for fix in each.applied if each.failures else ():
+        for fix in (each.applied or each.others) if each.failures else ():
             for path in _paths(fix):
                 found.setdefault(path, each.failures)
     return found
+
+
+def _changed_by_others(judged: Iterable[Verdict]) -> set[str]:
+    """The files in which not the move but the fixes of other rules change what a run computes in."""
+    failing = (each for each in judged if each.failures and not each.applied)
+    return {path for each in failing for fix in each.others for path in _paths(fix)}
 
 
 def _why(judged: Iterable[Verdict]) -> tuple[Place, ...]:
@@ -92,11 +102,12 @@ def _paths(fix: Fix) -> set[str]:
     return {edit.path for edit in fix.edits}
 
 
-def _refusing(held: Mapping[str, object], options: Options) -> Decide:
-    """Refuses the moves of files that were withdrawn; asks for the others whoever is asked anyway."""
+def _refusing(held: Mapping[str, object], frozen: Set[str], options: Options) -> Decide:
+    """Refuses the moves of files that were withdrawn, and all of ``frozen``; asks for the others whoever is asked."""
 
     def decide(project: Project, finding: Finding, fix: Fix) -> Fix | None:
-        if finding.code == MOVE and not held.keys().isdisjoint(_paths(fix)):
+        refused = held.keys() if finding.code == MOVE else frozen
+        if not refused.isdisjoint(_paths(fix)):
             return None
         return fix if options.decide is None else options.decide(project, finding, fix)
 
@@ -133,9 +144,8 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
     withdrawn = [place for path, places in held.items() if path in each.pair.paths for place in places]
     stated = _stated(each, target)
     state = _state(each, target, bool(withdrawn), bool(stated))
-    weights = _other_weights(each, target) if state is MoveState.MOVED else []
-    if weights:
-        return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, MoveState.PARTLY, tuple(weights))
+    if state is MoveState.MOVED and each.behind:
+        return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, MoveState.PARTLY, each.behind)
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
         left = [Place(item.path, item.span, _said(item)) for item in sorted(each.left, key=_is_held)]
@@ -144,7 +154,8 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
 
 
 def _start(run: RunReport) -> Place:
-    return Place(run.path, Span(run.row, 1, run.row, 1), "change it by hand: no automatic edit is known for this run")
+    said = OFF if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
+    return Place(run.path, Span(run.row, 1, run.row, 1), said)
 
 
 def _said(finding: Finding) -> str:
@@ -180,19 +191,19 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
     if each.pair.regime == UNKNOWN and any(entry.declaration.regime == target.regime for entry in entries):
         return []  # what is at the target already stands beside what is meant to differ
     found = [entry.declaration for entry in entries if _asks_for_another(entry, target)]
+    if not found and each.pair.regime == UNKNOWN and not purpose_of(each.pair.before.path).is_left_alone:
+        found = [entry.declaration for entry in entries if _names_another(entry.declaration, target)]
     return [
         Place(item.path, item.span, f"{item.key} is {item.value}: {OFF if item.regime == FP32 else BY_HAND}")
         for item in found
     ]
 
 
-def _other_weights(each: Verdict, target: Target) -> list[Place]:
-    """Weights that are still cast to the other 16-bit dtype, which a run of mixed precision then computes with."""
-    wanted = compute_dtype(target.regime)
-    told = [entry.declaration for entry in each.pair.entries if entry.declaration.role == "weights"]
-    found = [item for item in told if " " not in item.value and not item.condition]  # not ``x if args.bf16 else None``
-    others = (item for item in found if wanted in HALVES and _dtype_of(item) in {*HALVES} - {wanted})
-    return [Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand") for item in others]
+def _names_another(item: Declaration, target: Target) -> bool:
+    """Whether somebody sets something of the run to another 16-bit dtype, whatever the code makes of it."""
+    wanted, value = compute_dtype(target.regime), dtype_of(item)
+    is_set = item.role in ("entry", "flag", "variable") or (item.role in ("option", "fallback") and not item.feeds)
+    return is_set and wanted is not None and value in HALVES and value != wanted
 
 
 def _asks_for_another(entry: RunEntry, target: Target) -> bool:
@@ -200,10 +211,5 @@ def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     item, wanted = entry.declaration, compute_dtype(target.regime)
     if item.regime:
         return item.regime != target.regime and entry.status != "overridden"
-    value = _dtype_of(item)
+    value = dtype_of(item)
     return item.role in ("compute", "weights") and wanted is not None and value in HALVES and value != wanted
-
-
-def _dtype_of(item: Declaration) -> Constant:
-    """The dtype that a value names, as code or a file writes it."""
-    return as_dtype(item.value.strip("\"'"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
-from ..outcome import Report, RunReport, Target
+from ..outcome import Report, RunEntry, RunReport, Target
 from ..purpose.files import purpose_of
 from ..purpose.training import only_infers, training_modules
 from ..source.documents import Document
@@ -16,9 +16,11 @@ from ..source.project import Project
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
+from ..trainers.reading.followed import ENABLED
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
+from .left_behind import left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 
 MOVE = "PF001"
@@ -40,8 +42,12 @@ class Verdict:
     """The fixes that moved something of it."""
     left: tuple[Finding, ...]
     """What the move still finds in it."""
+    others: tuple[Fix, ...] = ()
+    """Fixes of other rules in files of the run."""
+    behind: tuple[Place, ...] = ()
+    """What stays as it was although the run has moved: weights of the other 16-bit dtype, a scaler that may be on."""
     failures: tuple[Place, ...] = ()
-    """Why its edits have to be taken back; empty where it has arrived, or nothing of it was moved."""
+    """Why its edits have to be taken back; empty where it has arrived, or nothing of it was changed."""
     is_apart: bool = False
     """Whether it trains nothing."""
 
@@ -54,7 +60,7 @@ def verdicts(project: Project, report: Report, rules: Sequence[Rule], options: O
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
     stated = ledger_of(project)
     runs = pairs_of(stated, ledger_of(after) if after is not project else stated)
-    return [_judged(project, pair, report, raised, options) for pair in runs]
+    return [_judged(project, after, pair, report, raised, options) for pair in runs]
 
 
 def changed(project: Project, report: Report) -> Project:
@@ -67,12 +73,34 @@ def changed(project: Project, report: Report) -> Project:
     return project.with_texts(texts) if texts else project
 
 
-def _judged(project: Project, pair: Pair, report: Report, raised: Sequence[Finding], options: Options) -> Verdict:
+def _judged(
+    project: Project, after: Project, pair: Pair, report: Report, raised: Sequence[Finding], options: Options
+) -> Verdict:
     applied = tuple(fix for finding, fix in report.applied if finding.code == MOVE and _moves(pair, finding, fix))
+    others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and _touches(pair, fix))
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
     apart = _is_apart(project, pair.before)
-    failures = tuple(_failures(pair, report, left, raised, options)) if applied and not apart else ()
-    return Verdict(pair, applied, left, failures, apart)
+    behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
+    failures: tuple[Place, ...] = ()
+    if applied and not apart and not _stays_off(pair):
+        failures = (*_failures(pair, report, left, raised, options), *(() if options.unsafe_fixes else behind))
+    elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
+        failures = tuple(_off_target(pair.after or pair.before, report.target))
+    return Verdict(pair, applied, left, others, behind, failures, apart)
+
+
+def _stays_off(pair: Pair) -> bool:
+    """Whether a run has mixed precision switched off, whatever moves in code that it shares with others."""
+    return pair.before.regime == FP32 and pair.regime == FP32 and any(_is_off(entry) for entry in pair.entries)
+
+
+def _is_off(entry: RunEntry) -> bool:
+    """Whether a region that the run reaches is there for runs that switch it on."""
+    return entry.declaration.framework == TORCH and entry.declaration.condition.startswith(ENABLED)
+
+
+def _touches(pair: Pair, fix: Fix) -> bool:
+    return not pair.paths.isdisjoint(edit.path for edit in fix.edits)
 
 
 def _moves(pair: Pair, finding: Finding, fix: Fix) -> bool:

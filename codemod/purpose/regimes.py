@@ -13,7 +13,7 @@ from ..python.bindings import default_at
 from ..python.conditions import conditions_in, excludes
 from ..python.names import ModuleNames
 from ..source.project import Project
-from ..torch.dtypes import BF16, FP16, UNKNOWN, Given, as_dtype
+from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, Given, as_dtype
 from ..torch.scalers import Scaler
 from .regions import MAX_REGIONS, Region, bf16_givens, entry_givens, regions_of
 
@@ -61,7 +61,9 @@ def _regime(project: Project, scaler: Scaler) -> Regime:
     if BF16 not in values:
         return Regime("unknown" if not values or UNKNOWN in values else "never-bf16", regions)
     if values == {BF16}:
-        return Regime("always-bf16", regions, active_under_bf16(project, scaler, regions))
+        is_active = active_under_bf16(project, scaler, regions)
+        is_asked = is_active is None and _is_asked_for_bf16_too(project, scaler)
+        return Regime("always-bf16", regions, True if is_asked else is_active)
     if _mixes(project, regions):
         return Regime("unknown", regions)
     return Regime("run-time", regions, active_under_bf16(project, scaler, regions))
@@ -204,6 +206,18 @@ def _own_bf16_condition(project: Project, scaler: Scaler) -> ast.expr | None:
             if item.equal and (named == {BF16} or switch):
                 return test
     return None
+
+
+def _is_asked_for_bf16_too(project: Project, scaler: Scaler) -> bool:
+    """Whether the scaler is made for either 16-bit dtype: ``enabled=args.dtype in ("float16", "bfloat16")``."""
+    conditions = conditions_in(project, scaler.module)
+    asked = [
+        {as_dtype(value) for value in item.values}
+        for _, test, holds in conditions_of(project, scaler)
+        for item in conditions.given(test, holds)
+        if item.equal
+    ]
+    return any(BF16 in named and named <= {*HALVES} for named in asked)
 
 
 def switches_bf16_on(text: str) -> bool:

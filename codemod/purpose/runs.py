@@ -20,8 +20,8 @@ from ..torch.autocast import Autocast, autocasts, dtype_scenarios, is_float32_is
 from ..torch.dtypes import BF16, FP16, Dtype
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.precision import HALVES, precision_of
-from ..trainers.reading.runs import Member
-from ..trainers.reading.runs import Run as Launch
+from ..trainers.reading.run_members import Member
+from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
 from .files import is_test, purpose_of
 from .imports import imported_modules, importers_of, reached_from

@@ -37,6 +37,12 @@ PYTHON_CELL_MAGICS = frozenset(
 SHELL_CELL = re.compile(r"(?:[ \t]*\r?\n)*%%(?:!|(?:bash|sh|shell|sx|system|script[ \t]+(?:/\S*/)?(?:ba|z)?sh)(?!\S))")
 """How a cell begins that is a shell script as a whole."""
 
+WRITTEN_CELL = re.compile(
+    r"(?:[ \t]*\r?\n)*%%(?:writefile|file)[ \t]+(?:-a[ \t]+|--append[ \t]+)?"
+    r"(?P<name>[^\s\"']+\.(?:sh|bash|slurm|ya?ml|json|toml|env))[ \t]*(?:\r?\n|$)"
+)
+"""How a cell begins that writes a file of settings, or a script that starts programs."""
+
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _BLANK = " \t\f"
 
@@ -88,7 +94,7 @@ def mask_cell(text: str) -> str | None:
 
     What comes back need not be valid Python: the caller parses it.
     """
-    if SHELL_CELL.match(text):
+    if SHELL_CELL.match(text) or WRITTEN_CELL.match(text):
         return _mask_whole(text)
     first = text.lstrip()
     if first.startswith("%%") and _word(first[2:]) not in PYTHON_CELL_MAGICS:
@@ -145,8 +151,8 @@ def _unmask_line(line: str) -> str:
 
 
 def shell_start(rest: str) -> int | None:
-    """Where in a masked line's text ``!command``, ``%env`` or a shell cell begins; None for other magics."""
-    if rest.startswith("!") or SHELL_CELL.match(rest):
+    """Where in a masked line's text ``!command``, ``%env``, a shell cell or a written file begins; None for others."""
+    if rest.startswith("!") or SHELL_CELL.match(rest) or WRITTEN_CELL.match(rest):
         return 0
     if rest.startswith("%") and _word(rest[1:]) in ("env", "set_env", "sx", "system"):
         return 0

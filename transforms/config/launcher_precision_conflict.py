@@ -34,7 +34,8 @@ from collections.abc import Iterable, Iterator
 
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.source.project import Project
-from ...codemod.trainers.reading.runs import Member, Run, runs_of
+from ...codemod.trainers.reading.run_members import Member, Run
+from ...codemod.trainers.reading.runs import runs_of
 from ...codemod.trainers.writing.edits import change_of
 from ...codemod.trainers.writing.findings import FIX, findings_of
 

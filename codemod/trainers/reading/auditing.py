@@ -10,11 +10,14 @@ from ...outcome import Declaration, RunEntry, RunReport
 from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
-from .handed import Handed
+from .declarations import scopes_of
+from .followed import NOT_GIVEN
+from .handed import Handed, handed_to
 from .run_code import is_used
+from .run_members import Member, Run
 from .run_regimes import is_started, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
-from .runs import Member, Run, all_runs_of
+from .runs import all_runs_of
 from .scopes import Scope, Setting, TextOrigin
 from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
@@ -43,11 +46,11 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     followed = code_declarations(project)
     known = {(item.path, item.span.row, item.key) for item in followed}
     further = (item for item in stated_in_texts(project) if (item.path, item.span.row, item.key) not in known)
-    for item in (*followed, *further):
+    for item in (*followed, *further, *_likenesses(project)):
         by_path.setdefault(item.path, []).append(item)
     made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
     stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}
-    rest = (item for items in by_path.values() for item in items)
+    rest = (item for items in by_path.values() for item in items if item.value != NOT_GIVEN)
     alone = _of_code([item for item in rest if (item.path, item.span.row) not in stated], said)
     pairs: list[tuple[Run | None, RunReport]] = [*made, *((None, told) for told in alone)]
     listed = [(run, told) for run, told in pairs if told.entries]
@@ -57,6 +60,19 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     for run, told in listed:
         (started if is_started(project, run, told.path, told.regime) else others).append(told)
     return Ledger(tuple(declarations), tuple(started), tuple(others))
+
+
+def _likenesses(project: Project) -> Iterator[Declaration]:
+    """Entries of files that look like what a call reads, and belong to none of the runs."""
+    seen = set()
+    for scope in scopes_of(project):
+        for item in handed_to(project, scope) if scope.kind in ("call", "mapping") else ():
+            source, setting = item.source, item.setting
+            if source.is_guessed and (source.path, source.span) not in seen:
+                seen.add((source.path, source.span))
+                feeds = f"feeds {scope.path}:{setting.place.span.row}; no program is seen to load the file"
+                where = (source.path, source.span, scope.framework.id, source.key)
+                yield Declaration(*where, setting.key.role, item.value, feeds=feeds)
 
 
 def _place(item: Declaration) -> tuple[str, object, str]:
@@ -74,7 +90,7 @@ def _report(
     code: Mapping[str, Sequence[Declaration]],
     said: Mapping[tuple[str, int], Sequence[Finding]],
 ) -> RunReport:
-    weaker = dict(run.overridden())
+    weaker = dict(run.superseded())
     winner = run.winner
     entries = []
     effective: dict[str, str] = {}
@@ -101,7 +117,7 @@ def _report(
     own = [item for item in _code_of(project, run, code) if not _is_stated(item, stated)]
     decided = [entry.declaration for entry in entries]
     standing = standing_of(run, own) if winner is None else {}
-    entries += [_code_entry(item, said, standing.get(item, "")) for item in own]
+    entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
         regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
@@ -121,7 +137,9 @@ def _code_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration
     """What the launch script says beside the command, and what the code says that the run uses."""
     yield from settings_of(project, run, code)
     for path in run.modules:
-        yield from (item for item in code.get(path, ()) if is_used(project, run.modules[0], path, item.span.row))
+        told = code.get(path, ())
+        named = path in run.configured
+        yield from (item for item in told if named or is_used(project, run.modules[0], path, item.span.row))
 
 
 def _passed_on(scope: Scope, setting: Setting, handed: Sequence[Handed]) -> Iterator[Declaration]:
@@ -151,6 +169,8 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     if item not in member.effective_handed:
         first = member.effective_handed[0].source
         status, note = "overridden", f"by {first.path}:{first.span.row}"
+    elif source.is_guessed:
+        note = f"may feed {call.path}:{call.span.row}; no program is seen to load the file"
     elif member is winner and item.regime is not None:
         status = "wins"
     elif member in weaker:

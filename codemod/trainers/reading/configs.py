@@ -14,7 +14,7 @@ from ...formats.text import ConfigText, ConfigUnreadable, Entry, Heredoc
 from ...formats.yaml_commands import commands_in
 from ...model import Edit, Place, ReplaceText, Span
 from ...source.documents import Document, FileKind
-from ...source.magics import CONTINUED, MASK
+from ...source.magics import CONTINUED, MASK, WRITTEN_CELL
 from ...source.notebook_cells import Magic
 from ...source.project import Project
 
@@ -151,17 +151,21 @@ def _heredoc(document: Document, doc: Heredoc) -> Iterator[ConfigFile]:
 
 
 def _notebook_lines(document: Document) -> Iterator[ConfigFile]:
-    """The commands of a notebook, each with the lines that continue it."""
+    """The commands of a notebook, each with the lines that continue it, and the files that its cells write."""
     plain = _unmasked(document.text)
     for lines in _commands(document):
         first, last = lines[0], lines[-1]
         start = document.offset(first.row, first.column)
         end = document.offset(last.row, last.column) + len(last.text)
+        written = WRITTEN_CELL.match(first.text)
+        kind = (kind_of(written["name"]) if written else None) or "notebook"
+        name = written["name"] if written else document.path
+        start = start if written is None else min(start + len(first.text), end)
         try:
-            text = open_within(plain, start, end, "notebook")
+            text = open_within(plain, start, end, kind)
         except ConfigUnreadable:
             continue
-        yield ConfigFile(document, text, document.path, "notebook", (start, end, True))
+        yield ConfigFile(document, text, name, kind, (start, end, True))
 
 
 def _commands(document: Document) -> Iterator[Sequence[Magic]]:

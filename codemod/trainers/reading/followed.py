@@ -19,6 +19,7 @@ from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from .knobs import Knob, knobs_of
+from .links import sources
 from .source import Source
 from .stated_casts import is_model
 
@@ -27,6 +28,10 @@ GIVEN = frozenset(("argument", "flag", "variable", "entry"))
 """Kinds of places that win over the defaults of the code."""
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
+ENABLED = "enabled="
+"""How the condition of a region begins, and of what switches it."""
+NOT_GIVEN = "not given"
+"""The value of a switch that a launch line leaves out: no place, but it decides the run."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,12 +55,14 @@ def followed_declarations(project: Project) -> tuple[Declaration, ...]:
 
 
 def _acting(project: Project) -> tuple[Acting, ...]:
-    return (*_regions(project), *_loads(project), *_casts(project))
+    return (*_regions(project), *_loads(project), *(cast for _, cast in casts_of_models(project)))
 
 
 def _followed(project: Project) -> tuple[Declaration, ...]:
     found: dict[tuple[str, object], Declaration] = {}
-    for acting in project.fact(_acting):
+    for item in _switched(project):
+        found.setdefault((item.path, item.span), item)
+    for acting in sorted(project.fact(_acting), key=_serves_no_training):
         for knob in acting.knobs:
             for item in _declared(acting, knob, knob.sources(project)):
                 found.setdefault((item.path, item.span), item)
@@ -81,8 +88,16 @@ def _loads(project: Project) -> Iterator[Acting]:
                         yield Acting(module, keyword.value, name, "weights", knobs)
 
 
-def _casts(project: Project) -> Iterator[Acting]:
-    """``model.to(device, dtype=dtype)``"""
+def casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
+    """``model.to(device, dtype=dtype)``, where something else says the dtype."""
+    return project.fact(_casts_of_models)
+
+
+def _casts_of_models(project: Project) -> tuple[tuple[ast.Call, Acting], ...]:
+    return tuple(_casts(project))
+
+
+def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
     for document in project.python_documents(("dtype",), ("to",)):
         module = names_of(project, document)
         for call in module.calls_by_name.get("to", ()):
@@ -91,7 +106,7 @@ def _casts(project: Project) -> Iterator[Acting]:
             for node in (*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)):
                 if isinstance(node, ast.Name | ast.Attribute) and "dtype" in ast.unparse(node):
                     knobs = knobs_of(project, module, scenarios_of(project, module, node), node)
-                    yield Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs)
+                    yield call, Acting(module, node, f"{ast.unparse(call.func)}()", "weights", knobs)
 
 
 def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
@@ -107,6 +122,33 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
         yield Declaration(
             *(source.path, source.span, "torch", source.key, role, value, regime), feeds=_way(acting, knob, source)
         )
+
+
+def _serves_no_training(acting: Acting) -> bool:
+    return purpose_of(acting.module.document.path).is_left_alone
+
+
+def _switched(project: Project) -> Iterator[Declaration]:
+    """What switches regions on and off: ``--amp`` of a launch line, where ``autocast(enabled=args.amp)`` reads it."""
+    for region in autocasts(project):
+        node = region.enabled_node
+        if not isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            continue
+        values = {scenario.value for scenario in dtype_scenarios(project, region)}
+        dtype = next(iter(values)) if len(values) == 1 else None
+        on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
+        text = ast.unparse(node)
+        feeds = f"feeds {text}, autocast ({region.module.path}:{region.module.document.span(region.node).row})"
+        for source in sources(project, region.module, node):
+            if isinstance(source.value, bool) and source.kind in SPOKEN and not source.is_guessed:
+                is_absent = source.kind == "flag" and source.entry is None
+                yield Declaration(
+                    *(source.path, source.span, "torch", source.key, "compute" if source.kind in GIVEN else "option"),
+                    NOT_GIVEN if is_absent else str(source.value).lower(),
+                    on if source.value else "fp32",
+                    f"{ENABLED}{text}",
+                    feeds,
+                )
 
 
 def _way(acting: Acting, knob: Knob, source: Source) -> str:

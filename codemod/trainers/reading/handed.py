@@ -27,6 +27,10 @@ class Handed:
 
 def handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     """Where the settings of a call that are no literals have their values from."""
+    return project.memo(_handed_to, scope)
+
+
+def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     found: list[Handed] = []
     for setting in scope.settings:
         argument = scope.argument(setting)

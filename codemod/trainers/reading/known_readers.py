@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...python.names import ModuleNames, names_of
+from ...python.names import ModuleNames, attribute_chain, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
 from .program_files import LAUNCHING, interfaces_reading
 from .recognition import is_file_named, runs_program
-from .runs import UNNAMED, Run, runs_of
+from .run_members import Run
+from .runs import UNNAMED, runs_of
 from .scopes import Scope
 
 PARSERS = ("HfArgumentParser", "TrlParser", "LightningCLI", "add_config_arguments", "add_argparse_args")
@@ -113,8 +114,16 @@ def _is_parsed(project: Project, scope: Scope) -> bool:
     modules = list(_modules_behind(project, scope))
     if any(name in module.calls_by_name for module in modules for name in PARSERS) or _is_configured(modules):
         return True
+    if any(_extends_parser(module) for module in modules):
+        return True
     names = {setting.name.lstrip("-").replace("-", "_") for setting in scope.settings}
     return bool(modules) and all(declared_options(project, modules[0], name) for name in names)
+
+
+def _extends_parser(module: ModuleNames) -> bool:
+    """``class TrainCLI(LightningCLI)``, which somebody makes."""
+    classes = [node for node in module.scopes if isinstance(node, ast.ClassDef)]
+    return any((attribute_chain(base) or [""])[-1] in PARSERS for node in classes for base in node.bases)
 
 
 def _modules_behind(project: Project, scope: Scope) -> Iterator[ModuleNames]:
@@ -124,6 +133,8 @@ def _modules_behind(project: Project, scope: Scope) -> Iterator[ModuleNames]:
 
 
 def _is_configured(modules: list[ModuleNames]) -> bool:
-    """Whether Hydra reads the command line: it takes every key of its files as an option."""
+    """Whether Hydra reads the command line, or mmengine with its action: each key of a file is an option there."""
+    if any("DictAction" in module.name_loads for module in modules):
+        return True
     bindings = (item for module in modules for found in module.module_scope.bindings.values() for item in found)
     return any((item.qualified or "").partition(".")[0] == "hydra" for item in bindings)

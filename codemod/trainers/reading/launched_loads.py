@@ -15,7 +15,8 @@ from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import Dtype, as_dtype
 from .loads import Load
 from .precision import Compute, Precision, precision_of
-from .runs import Run, runs_of
+from .run_members import Run
+from .runs import runs_of
 from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model
 
 FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}

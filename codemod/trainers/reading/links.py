@@ -19,6 +19,7 @@ from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from .command_options import declared_options, values_given
 from .launch_flags import programs_of
+from .named_classes import arguments_named
 from .setting_reads import Read, entries_read, read_of
 from .source import Source, literal_source, tested_source
 from .word_pairs import pairs_given
@@ -95,13 +96,14 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
 
 
 def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) -> Iterator[Source]:
-    """Nothing; but click fills the parameters of a command from its options."""
+    """Nothing; but click fills parameters from options, and configurations those of what they name by its path."""
     function = module.parents.get(module.parents.get(node, node)) if isinstance(node, ast.arg) else None
     if (
         why in (Gap.CALLERS, Gap.MORE_CALLERS)
         and isinstance(node, ast.arg)
         and isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
     ):
+        yield from arguments_named(question.project, module, function, node.arg)
         for option in declared_options(question.project, module, node.arg, function):
             yield from values_given(question.project, option)
             yield from _parsed_from_files(question.project, option)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from collections.abc import Iterator, Mapping
 
 from ...purpose.imports import reached_from
@@ -11,6 +10,8 @@ from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import config_files
+from .hydra_files import mains_of
+from .instructions import instructed_files
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
 
 MAX_MODULES = 40
@@ -72,16 +73,8 @@ def _named_in(project: Project, module: ModuleNames) -> Iterator[str]:
 
 def _composed_by(project: Project, module: ModuleNames) -> Iterator[str]:
     """Every file in the folder that ``@hydra.main(config_path="conf", config_name="config")`` composes from."""
-    if "hydra" not in module.imported_packages:
-        return
-    for call in module.calls:
-        given = {item.arg: item.value.value for item in call.keywords if isinstance(item.value, ast.Constant)}
-        if given.keys().isdisjoint(HYDRA):
-            continue
-        folder = given.get("config_path")
-        if isinstance(folder, str):
-            root = posixpath.normpath(posixpath.join(posixpath.dirname(module.document.path), folder))
-            yield from (path for path in project.paths if _is_below(path, root))
+    for main in mains_of(project, module):
+        yield from (path for path in project.paths if _is_below(path, main.root))
 
 
 def _is_below(path: str, root: str) -> bool:
@@ -98,6 +91,8 @@ def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
                 path = file_named(project, config.document.path, word)
                 if path is not None and script is not None and path != script:
                     yield path, project.memo(_program, script)
+    for script, path in instructed_files(project):
+        yield path, project.memo(_program, script)
 
 
 def _program(project: Project, script: str) -> frozenset[str]:

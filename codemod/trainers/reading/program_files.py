@@ -44,17 +44,48 @@ def file_named(project: Project, near: str, word: str) -> str | None:
     base, _, inner = word.partition("/")
     if base.startswith("$") and "/" in inner:  # ${ROOT}/tools/train.py: the folder of a checkout
         word = inner
-    if not word or "$" in word or word.startswith("/"):
+    if not word or "$" in word:
         return None
+    if word.startswith("/"):
+        return _of_checkout(project, word)
     files = project.fact(_files_by_name)
     name = posixpath.normpath(word)
     listed = files.get(name.rpartition("/")[2], ())
-    for base in (posixpath.dirname(near), ""):
+    base = posixpath.dirname(near)
+    while True:  # scripts in a folder of their own are started from one above
         path = posixpath.normpath(posixpath.join(base, word))
         if path in listed:
             return path
+        if not base:
+            break
+        base = posixpath.dirname(base)
     endings = [path for path in listed if path.endswith(f"/{name}")]
-    return endings[0] if len(endings) == 1 and "/" in word else None
+    is_plain = "/" in word or word.endswith(".py")  # ``cd src && python train.py``
+    return endings[0] if len(endings) == 1 and is_plain else None
+
+
+def _of_checkout(project: Project, word: str) -> str | None:
+    """``/home/me/project/conf/ds.json``: the folders before the project's own are those of somebody's machine.
+
+    A name alone may be another file's, unless the script of a command line lies in the same folder.
+    """
+    listed = project.fact(_files_by_name).get(word.rpartition("/")[2], ())
+    parts = posixpath.normpath(word).strip("/").split("/")
+    found = next((path for path in ("/".join(parts[at:]) for at in range(1, len(parts))) if path in listed), None)
+    if found is None or "/" in found or found.endswith(".py"):
+        return found
+    return found if posixpath.dirname(word) in project.fact(_checkouts) else None
+
+
+def _checkouts(project: Project) -> frozenset[str]:
+    """The folders of other machines in which command lines start the project's scripts."""
+    found: set[str] = set()
+    for config in config_files(project, LAUNCHING, (FileKind.SHELL, FileKind.ENV)):
+        for command in config.text.commands if config.is_shell else ():
+            path = _of_checkout(project, command.script) if command.script.startswith("/") else None
+            if path is not None and command.script.endswith(f"/{path}"):
+                found.add(command.script[: -len(path) - 1])
+    return frozenset(found)
 
 
 def _files_by_name(project: Project) -> Mapping[str, Sequence[str]]:

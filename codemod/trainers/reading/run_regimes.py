@@ -13,8 +13,9 @@ from ...purpose.files import is_test
 from ...python.names import names_of
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
-from .run_settings import regime_of_settings
-from .runs import Run
+from .followed import NOT_GIVEN
+from .run_members import Run
+from .run_settings import is_switched_off, regime_of_settings
 from .scopes import Scope, TextOrigin
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
@@ -41,6 +42,9 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
 
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
+    if is_switched_off(run, items):
+        return "fp32"
+    items = [item for item in items if item.value != NOT_GIVEN]
     steered = regime_of_settings(run, items)
     fixed = {item.regime for item in items if item.role == "compute" and item.regime and not item.feeds}
     if steered:

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ...outcome import Declaration
 from ...source.project import Project
 from .configs import opened
+from .followed import ENABLED
 from .loaded_files import is_passed_only, loaders_of
 from .program_files import file_named, words_of_script
-from .runs import Run
+from .run_members import Run
+
+TEXT = "text"
+"""The framework of entries of which only the name says what they are about."""
 
 
 def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declaration]]) -> Iterator[Declaration]:
@@ -19,14 +23,34 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
         yield from (item for item in code.get(launch, ()) if not item.feeds or _is_of_line(project, run, item))
     modules = frozenset(run.modules)
     for path, items in code.items():
-        if path != launch and path not in modules and _loads(project, run, modules, path):
-            yield from (item for item in items if item.feeds)
+        fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
+        if fed and _loads(project, run, modules, path):
+            is_named = _names(project, run, path) or not is_passed_only(project, path)
+            yield from (item for item in fed if is_named or item.framework != TEXT)
 
 
 def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
     """What the strongest of the followed settings say together; empty where they say nothing, or several things."""
     strongest = {item.regime for item in next(iter(_by_strength(run, items)), ())}
     return next(iter(strongest)) if len(strongest) == 1 else ""
+
+
+def is_switched_off(run: Run, items: Sequence[Declaration]) -> bool:
+    """Whether all regions of a run have a switch, and what counts of it in this run says no.
+
+    The default of an option says nothing where no launch line is seen: people pass what a read-me tells them.
+    """
+    regions = [item for item in items if item.framework == "torch" and item.role == "compute" and not item.feeds]
+    switches = [item for item in items if _is_switch(item) and (run.command is not None or item.role != "option")]
+    for condition in {item.condition for item in regions}:
+        given = next(iter(_strongest(run, [item for item in switches if item.condition == condition])), [])
+        if not given or any(item.regime != "fp32" for item in given):
+            return False
+    return bool(regions)
+
+
+def _is_switch(item: Declaration) -> bool:
+    return bool(item.feeds) and item.condition.startswith(ENABLED)
 
 
 def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str]:
@@ -41,7 +65,10 @@ def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str
 
 def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
     """The command line's settings, those of files, and defaults, as far as there are any."""
-    followed = [item for item in items if item.feeds and item.regime]
+    return _strongest(run, [item for item in items if item.feeds and item.regime and not _is_switch(item)])
+
+
+def _strongest(run: Run, followed: Sequence[Declaration]) -> list[list[Declaration]]:
     given = [item for item in followed if item.role != "option"]
     groups = (
         [item for item in given if item.path == run.place.path],
@@ -76,7 +103,12 @@ def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bo
     loaders = loaders_of(project, path)
     if loaders.isdisjoint(modules):
         return False
-    named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
-    if any(file_named(project, run.place.path, word) == path for word in named if "." in word):
+    if _names(project, run, path):
         return True
     return not is_passed_only(project, path) or not modules <= loaders
+
+
+def _names(project: Project, run: Run, path: str) -> bool:
+    """Whether the run's command line names the file."""
+    named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
+    return any(file_named(project, run.place.path, word) == path for word in named if "." in word)

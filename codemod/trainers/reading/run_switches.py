@@ -14,7 +14,8 @@ from ...python.names import ModuleNames, names_of, resolve
 from ...python.options import Option, options_in
 from ...source.project import Project
 from .handed import Handed
-from .runs import Member, Run, runs_of
+from .run_members import Member, Run
+from .runs import runs_of
 from .scopes import FALSE, TRUE
 from .source import Source, literal_source
 

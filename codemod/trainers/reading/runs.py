@@ -9,8 +9,8 @@ the launcher's flags, environment variables, the launcher's own file. Source: ac
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
@@ -18,99 +18,26 @@ from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
-from ..framework import FAMILIES
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
-from .scopes import Scope, TextOrigin
+from .run_files import RunFile, composed_files, modules_named, python_configs
+from .run_members import Member, Run
+from .scopes import CodeOrigin, Scope, Setting, TextOrigin
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
 UNNAMED = "no launch line names it"
 """The link of a scope to a run that is made of nothing else."""
-SCRIPT = 6
-"""The rank of calls and dictionaries of the script."""
+OF_FILES = 4
+"""The rank of configurations that the script reads."""
+MAX_NAME = 300
+"""Characters of a string that can name a file."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Member:
-    """One scope of a run."""
-
-    scope: Scope
-    rank: int
-    """6 call or dictionary in the script · 5 its flags · 4 its configuration file · 3 launcher's flags · 2 environment
-    · 1 launcher's file."""
-    link: str
-    """How it belongs to the run, in words."""
-    handed: tuple[Handed, ...] = ()
-    """For calls: the places that its settings have their values from, in this run."""
-
-    @property
-    def regime(self) -> str | None:
-        """The one regime it asks for; for values from elsewhere, what is given in this run."""
-        if not self.handed:
-            return self.scope.regime
-        regimes = {item.regime for item in self.effective_handed if item.regime is not None}
-        regimes |= {regime for regime, setting in self.scope.regimes.items() if setting is not None}
-        if len(regimes) > 1:
-            regimes.discard("fp32")
-        return regimes.pop() if len(regimes) == 1 else None
-
-    @property
-    def effective_handed(self) -> tuple[Handed, ...]:
-        """Of several places for one setting those that count: flags, then files, then defaults."""
-        best: dict[str, list[Handed]] = {}
-        for item in sorted(self.handed, key=lambda item: STRENGTH.get(item.source.kind, len(STRENGTH))):
-            listed = best.setdefault(item.setting.name, [])
-            if not listed or listed[0].source.kind == item.source.kind:
-                listed.append(item)
-        return tuple(item for listed in best.values() for item in listed)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One way the project is started."""
-
-    title: str
-    place: Place
-    members: tuple[Member, ...]
-    """The strongest first."""
-    command: CommandLine | None
-    """What starts it; None for a script or a file that no command line names."""
-    modules: tuple[str, ...] = ()
-    """The Python files that run: the script, and what it imports of the project."""
-
-    @property
-    def winner(self) -> Member | None:
-        """The member whose regime counts; None when none states one."""
-        stating = [member for member in self.members if member.regime is not None]
-        offered = self._offered
-        return next((member for member in stating if member not in offered), stating[0] if stating else None)
-
-    @property
-    def _offered(self) -> tuple[Member, ...]:
-        """Calls of one framework with different precisions: code that has both to choose from decides neither."""
-        calls = [member for member in self.members if member.rank == SCRIPT and member.regime is not None]
-        asked: dict[str, set[str]] = {}
-        for member in calls:
-            asked.setdefault(member.scope.framework.title, set()).add(FAMILIES[member.regime or ""])
-        return tuple(member for member in calls if len(asked[member.scope.framework.title] - {"fp32"}) > 1)
-
-    def overridden(self) -> Iterator[tuple[Member, Member]]:
-        """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""
-        winner = self.winner
-        offered = self._offered
-        for member in self.members if winner is not None and winner not in offered else ():
-            regime = member.regime
-            if winner is None or member in offered or regime is None or member.rank == winner.rank:
-                continue
-            if FAMILIES[regime] != FAMILIES[winner.regime or regime] and FAMILIES[regime] != "fp32":
-                yield member, winner
 
 
 def runs_of(project: Project) -> tuple[Run, ...]:
@@ -129,10 +56,6 @@ def all_runs_of(project: Project) -> tuple[Run, ...]:
 
 def _all_runs(project: Project) -> tuple[Run, ...]:
     return tuple(_Resolver(project).runs())
-
-
-STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
-"""Kinds of sources, the strongest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +84,7 @@ class _Resolver:
 
     def runs(self) -> Iterator[Run]:
         shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
-        inside = (item for item in config_files(self._project, COMMANDS, (FileKind.YAML,)) if item.kind == "shell")
+        inside = (item for item in config_files(self._project, COMMANDS, (FileKind.YAML,)) if item.number is not None)
         for config in (*shell, *inside):
             if config.is_shell:
                 yield from self._launched(config)
@@ -190,16 +113,30 @@ class _Resolver:
                 continue
             members = [Member(scope, _rank(scope), "the command line") for scope in flags]
             members += [Member(scope, 2, "variables of the same file") for scope in around]
+            written = {word.rpartition("=")[2].rpartition("/")[2] for word in command.words}
+            members += [Member(scope, _rank(scope), "written there") for scope in self._written(path, written)]
             for file in files:
                 members += self._file_members(file, f"named by the command line in {path}")
+            configs = list(python_configs(self._project, path, command, script)) if script is not None else []
+            members += self._built_on(configs)
+            launch = _Launch(path, command.words, frozenset(files))
             if script is not None:
-                launch = _Launch(path, command.words, frozenset(files))
                 members += self._script_members(script, f"run by {path}", launch)
+            configured = self._configured(script, command.words, files)
+            members += self._members_of(configured, launch)
             if members or script is not None:
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
-                modules = self._modules(script) if script is not None else []
-                yield self._run(_shown(command), place, members, command, modules)
+                modules = (*(self._modules(script) if script is not None else ()), *configured)
+                yield self._run(_shown(command), place, members, command, modules, configured)
+
+    def _written(self, path: str, names: Container[str]) -> Iterator[Scope]:
+        """What stands in files that a script or a notebook writes itself, by their names."""
+        for scope in self._by_path.get(path, []):
+            config = scope.origin.config if isinstance(scope.origin, TextOrigin) else None
+            is_written = scope.kind == "file" and config is not None and config.name != path
+            if is_written and config is not None and config.name.rpartition("/")[2] in names:
+                yield scope
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
         named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
@@ -229,7 +166,7 @@ class _Resolver:
     def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
         """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
         near = launch.path if launch is not None else ""
-        found = handed_to(self._project, scope)
+        found = _without_likenesses(handed_to(self._project, scope))
         handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
         if launch is None:
             return tuple(handed)
@@ -249,10 +186,46 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
-                    yield Member(scope, _rank(scope), how, self._handed(scope, launch))
+                    yield Member(scope, _rank(scope), how, handed=self._handed(scope, launch))
+            words = launch.words if launch is not None else ()
+            if self._states_in_files:
+                yield from self._built_on(composed_files(self._project, module, words))
             for file, options in self._named_in(module):
                 if launch is None or not launch.gives(options):
                     yield from self._file_members(file, f"named in {path}")
+
+    def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
+        """The scopes of files that build on each other; what a stronger one says again counts there alone."""
+        said: set[tuple[str, str]] = set()
+        for file in files:
+            for member in self._of_file(file):
+                scope = member.scope
+                leading = {(scope.framework.id, item.key.name) for item in scope.settings if item.key.means}
+                if not leading or not leading <= said:
+                    said |= leading
+                    yield member
+
+    def _of_file(self, file: RunFile) -> Iterator[Member]:
+        for member in self._file_members(file.path, file.link):
+            yield replace(member, depth=file.depth)
+        for scope in self._by_path.get(file.path, []):
+            if scope.kind == "mapping" and isinstance(scope.origin, CodeOrigin) and scope.origin.node is None:
+                yield Member(scope, OF_FILES, file.link, file.depth)
+
+    def _configured(self, script: str | None, words: Sequence[str], files: Iterable[str]) -> tuple[ModuleNames, ...]:
+        """The modules of the classes that the configurations of a run name by their path."""
+        own = self._modules(script) if script is not None else ()
+        paths = [*files]
+        for module in own:
+            paths += (file.path for file in composed_files(self._project, module, words))
+            paths += self._project.memo(_constant_files, module.document.path) if not paths else ()
+        return tuple(module for module in modules_named(self._project, paths) if module not in own)
+
+    def _members_of(self, modules: Iterable[ModuleNames], launch: _Launch | None) -> Iterator[Member]:
+        for module in modules:
+            for scope in self._by_path.get(module.document.path, []):
+                if scope.kind in ("call", "mapping"):
+                    yield Member(scope, _rank(scope), "named by its path", handed=self._handed(scope, launch))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         """The script and the project's modules that it imports, near ones first."""
@@ -279,8 +252,11 @@ class _Resolver:
 
     def _script(self, path: str) -> Run:
         members = list(self._script_members(path, "in the script"))
+        configured = self._configured(path, (), ())
+        members += self._members_of(configured, None)
         scopes = self._by_path[path]
-        return self._run(path, Place(path, scopes[0].span, path), members, None, self._modules(path))
+        modules = (*self._modules(path), *configured)
+        return self._run(path, Place(path, scopes[0].span, path), members, None, modules, configured)
 
     def _run(
         self,
@@ -289,14 +265,38 @@ class _Resolver:
         members: Sequence[Member],
         command: CommandLine | None = None,
         modules: Sequence[ModuleNames] = (),
+        configured: Sequence[ModuleNames] = (),
     ) -> Run:
         once: dict[Scope, Member] = {}
         for member in members:
             once.setdefault(member.scope, member)
         self._used |= once.keys()
-        ordered = sorted(once.values(), key=lambda member: (-member.rank, member.scope.path, member.scope.span))
-        paths = tuple(module.document.path for module in modules)
-        return Run(title, place, tuple(ordered), command, paths)
+        ordered = sorted(
+            once.values(), key=lambda member: (-member.rank, member.depth, member.scope.path, member.scope.span)
+        )
+        paths = tuple(dict.fromkeys(module.document.path for module in modules))
+        named = frozenset(module.document.path for module in configured)
+        return Run(title, place, tuple(ordered), command, paths, named)
+
+
+def _constant_files(project: Project, path: str) -> tuple[str, ...]:
+    """The YAML and JSON files that a module names."""
+    found: dict[str, None] = {}
+    for document in project.python_documents_at([path]):
+        for node in names_of(project, document).of_type(ast.Constant):
+            if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
+                named = file_named(project, path, node.value)
+                found |= {named: None} if named is not None else {}
+    return tuple(found)
+
+
+def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
+    """Without files that only look like what the code reads, where another one is read, or several look so."""
+    of_files = [item for item in handed if item.source.kind == "entry"]
+    guessed: dict[Setting, int] = {}
+    for item in of_files:
+        guessed[item.setting] = guessed.get(item.setting, 0) + 1
+    return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
 
 
 def _options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
@@ -310,7 +310,8 @@ def _options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
 def _files_named_by(scope: Scope) -> list[str]:
     """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
     entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
-    values = (entry.value for entry in entries if isinstance(entry.value, str))
+    plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
+    values = (entry.value for entry in plain if isinstance(entry.value, str))
     return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 
 

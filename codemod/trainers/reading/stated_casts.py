@@ -87,5 +87,10 @@ def is_model(node: ast.expr) -> bool:
             return False
         node = called.value
     chain = attribute_chain(node)
-    words = words_of(chain[-1]) if chain else ()
-    return bool(words) and words[-1].rstrip("0123456789") in MODELS
+    return names_model(chain[-1]) if chain else False
+
+
+def names_model(text: str) -> bool:
+    """Whether the last word of a name is one for a model or a part of it, or the name is a call."""
+    words = words_of(text)
+    return text.endswith(")") or (bool(words) and words[-1].rstrip("0123456789") in MODELS)

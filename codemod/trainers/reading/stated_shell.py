@@ -11,15 +11,19 @@ from collections.abc import Iterator
 
 from ...formats.text import Entry
 from ...outcome import Declaration
+from ...python.names import names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
+from .loaded_files import loaders_of
 from .program_files import interface_of_line
+from .run_settings import TEXT
+from .setting_reads import names_read
 from .stated_words import is_precision_word, is_switch, speaks
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
-KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML)
+KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
 MODEL_KEYS = ("architectures", "model_type")
 """Keys of the ``config.json`` that lies beside a model's weights."""
 _REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?[-=]([^}$]*))?\}|(\w+))")
@@ -31,6 +35,8 @@ def stated_in_texts(project: Project) -> Iterator[Declaration]:
         if config.is_shell:
             yield from _variables(config)
             yield from _own_flags(project, config)
+        elif not config.is_data:
+            yield from _own_entries(project, config)
     for config in config_files(project, LOAD_KEYS, (FileKind.JSON,)):
         if config.kind == "json":
             yield from _model(config)
@@ -60,6 +66,29 @@ def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
         program = interface_of_line(project, config.document.path, config.text.commands[flag.call])
         if program is not None and flag.name.lstrip("-").replace("-", "_") in program.names:
             yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", str(flag.value))
+
+
+def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
+    """Entries of files that a program loads and reads under this name: ``model_precision: bf16``."""
+    loaders = loaders_of(project, config.document.path)
+    for entry in config.text.entries if loaders else ():
+        if (
+            entry.kind != "pair"
+            or not entry.is_scalar
+            or not speaks(entry.name)
+            or not _states(entry, str(entry.value))
+        ):
+            continue
+        reader = next((path for path in sorted(loaders) if _reads(project, path, entry.name)), None)
+        if reader is not None:
+            key = ".".join(map(str, entry.key))
+            where = (config.document.path, config.span(entry), TEXT, key, "entry", str(entry.value).lower())
+            yield Declaration(*where, feeds=f"read by {reader}")
+
+
+def _reads(project: Project, path: str, name: str) -> bool:
+    """Whether a module reads an attribute, or a literal key, of this name."""
+    return any(name in names_read(project, names_of(project, item)) for item in project.python_documents_at([path]))
 
 
 def _states(flag: Entry, value: str) -> bool:

@@ -13,6 +13,7 @@ from ..framework import Framework, Key
 from ..parsers.interface import Interface
 from .conditional_flags import without_undecided
 from .configs import ConfigFile, Entry, config_files
+from .hydra_files import config_at, extended_by
 from .program_files import interface_of_line, interfaces_beside, interfaces_reading
 from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
 from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
@@ -55,12 +56,18 @@ def _marks_of_silent_files(project: Project) -> tuple[str, ...]:
 
 
 def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
-    marks = {path_of(entry): token_of(entry)[0] for entry in config.text.entries if entry.kind in ("pair", "item")}
+    stated = _marks_of_tree(config)
+    extended = [config_at(project, path) for path in extended_by(project, config.name)] if "defaults" in stated else []
+    marks = {
+        mark: value for base in extended if base is not None for mark, value in _marks_of_tree(base).items()
+    } | stated
     reading = _reading(project, "file")
     framework = _owner(owner_of(reading, config.name, marks), interfaces_reading(project, config.document.path))
     if framework is not None:
         whole = _tree_scope(config, framework, config.text.entries, None, config.name.rpartition("/")[2])
-        yield from _as_read(whole, interfaces_beside(project, config.document.path))
+        if whole.settings or not extended:
+            whole = replace(whole, is_open=whole.is_open or bool(extended))
+            yield from _as_read(whole, interfaces_beside(project, config.document.path))
     others = [item for item in reading if item.recognize.sections and item is not framework]
     taken: list[Entry] = []
     for entry in config.text.entries if others else ():
@@ -70,6 +77,10 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
             if scope is not None:
                 taken.append(entry)
                 yield scope
+
+
+def _marks_of_tree(config: ConfigFile) -> dict[str, str | None]:
+    return {path_of(entry): token_of(entry)[0] for entry in config.text.entries if entry.kind in ("pair", "item")}
 
 
 def _owner(marked: Framework | None, readers: Sequence[Interface]) -> Framework | None:

@@ -16,6 +16,7 @@ from ...torch.machine_tests import asks_machine
 from ..framework import by_machine
 from ..reading.links import sources, unfollowed_argument
 from ..reading.recognition import stands_inside
+from ..reading.runs import runs_of
 from ..reading.scopes import FALSE, NULL, TRUE, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
@@ -46,6 +47,8 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     """
     argument = scope.argument(step.setting)
     found = sources(project, *argument) if argument is not None else ()
+    if found and all(source.value is None for source in found) and _launchers_decide(project, scope):
+        return ()
     if only_fallbacks(found) or (argument is not None and unfollowed_argument(project, *argument) is not None):
         return None
     ignored = unused_defaults(found) | _off_beside_others(found, step)
@@ -71,6 +74,14 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
             except EditRefused:
                 return None
     return tuple(dict.fromkeys(edits)) if stated else None
+
+
+def _launchers_decide(project: Project, scope: Scope) -> bool:
+    """Whether each run of a call that is given None says elsewhere what its trainer takes then."""
+    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    return bool(runs) and all(
+        any(member.regime and member.scope.framework is scope.framework for member in run.members) for run in runs
+    )
 
 
 def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:

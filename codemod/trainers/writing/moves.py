@@ -20,7 +20,7 @@ from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import looks_alike_only, reader_is_known
 from ..reading.links import sources
-from ..reading.program_files import file_named
+from ..reading.program_files import file_named, script_of
 from ..reading.recognition import plain_flag
 from ..reading.scopes import FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
@@ -213,6 +213,9 @@ def _unproved(project: Project, scope: Scope, plan: Plan) -> str:
     """Why the edits of a place may not be right for every run."""
     if not reader_is_known(project, scope):
         return f"nothing here is known to read {_what(scope)}"
+    script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
+    if script is not None and next(iter(project.python_documents_at([script])), None) is None:
+        return f"{script}, which the line starts, cannot be read"
     missing = _file_not_here(project, scope)
     if missing:
         return f"{missing}, which the line names, is not seen here and may state another precision"
@@ -227,9 +230,16 @@ def _file_not_here(project: Project, scope: Scope) -> str:
         flag, equals, value = word.partition("=")
         value = value if equals else after
         is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and value.endswith(".json")
-        if is_named and file_named(project, scope.path, value) is None:
+        if is_named and file_named(project, scope.path, value) is None and not _is_written(project, scope, value):
             return value
     return ""
+
+
+def _is_written(project: Project, scope: Scope, name: str) -> bool:
+    """Whether the script or notebook of a command line writes a file of this name itself."""
+    origins = (other.origin for other in scopes_of(project) if other.path == scope.path)
+    written = {item.config.name.rpartition("/")[2] for item in origins if isinstance(item, TextOrigin)}
+    return name.rpartition("/")[2] in written
 
 
 def _follows(scope: Scope) -> bool:

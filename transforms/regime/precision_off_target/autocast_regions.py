@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ....codemod.model import Edit, EditRefused, Place
 from ....codemod.purpose.steps import function_scope
@@ -18,7 +19,7 @@ from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, 
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.source import Source
-from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
+from ....codemod.trainers.writing.moves import OFF_TODAY, Move, as_far_as_it_counts
 from ....codemod.trainers.writing.unscaled import UNSCALED
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
@@ -94,9 +95,11 @@ def _settings(
 ) -> Iterator[Move]:
     """The default of a class's field is not used where configuration files say what it shall be."""
     found = [source for _, source in given]
+    is_on = any(knob.meaning(source.value) in HALVES for knob, source in given)
     for knob, source in given:
-        for move in _knob_moves(project, region, knob, source, wanted, kernel):
-            yield as_far_as_it_counts(move, source, found)
+        is_off = wanted in HALVES and knob.meaning(source.value) == FP32
+        for move in _knob_moves(project, region, knob, source, wanted, kernel) if not (is_off and is_on) else ():
+            yield as_far_as_it_counts(replace(move, unproved=OFF_TODAY) if is_off else move, source, found)
 
 
 def _knob_moves(

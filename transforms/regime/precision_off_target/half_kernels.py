@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from ....codemod.model import Place
 from ....codemod.purpose.imports import connected_modules, imported_modules
@@ -53,7 +54,8 @@ def _imported_here(project: Project, module: ModuleNames) -> Place | None:
 def _passes_half(text: str) -> bool:
     """Whether a wrapper hands its kernels what autocast computes, or float16; one that casts to float32 does not."""
     named = "torch.half" in text or ".half()" in text or "float16" in text
-    return named or ("custom_fwd" in text and "cast_inputs=torch.float" not in text.replace(" ", ""))
+    casts = "cast_inputs=torch.float" in text.replace(" ", "") or ".float()" in text
+    return named or ("autograd.Function" in text and not casts)
 
 
 def _own_extensions(project: Project) -> frozenset[str]:
@@ -62,10 +64,21 @@ def _own_extensions(project: Project) -> frozenset[str]:
     for document in project.python_documents(BUILDS):
         if _knows_bfloat16(project, document.path):
             continue
-        for call in names_of(project, document).calls_by_name.get("CUDAExtension", []):
+        module = names_of(project, document)
+        for call in (*module.calls_by_name.get("CUDAExtension", []), *_listed_extensions(module)):
             named = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "name")]
             found.update(str(item.value).partition(".")[0] for item in named if isinstance(item, ast.Constant))
     return frozenset(found)
+
+
+def _listed_extensions(module: ModuleNames) -> Iterator[ast.Call]:
+    """``ext_modules=[ext_t("kernels", ...)]``, where the class is a variable."""
+    if "CUDAExtension" not in module.attribute_loads:
+        return
+    for call in module.calls_by_name.get("setup", []):
+        listed = next((item.value for item in call.keywords if item.arg == "ext_modules"), None)
+        if isinstance(listed, ast.List):
+            yield from (item for item in listed.elts if isinstance(item, ast.Call))
 
 
 def _knows_bfloat16(project: Project, setup: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ....codemod.model import Place
 from ....codemod.purpose.files import purpose_of
@@ -10,8 +11,10 @@ from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import training_modules
 from ....codemod.purpose.words import Purpose
 from ....codemod.python.names import names_of
+from ....codemod.source.magics import CONTINUED, MASK
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
+from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 
@@ -25,11 +28,33 @@ def reserved(project: Project, move: Move) -> Move:
         return move
     if any(purpose_of(edit.path) is Purpose.RETIRED for edit in move.edits):
         return move.only_reported(OLD, aside=True)
-    in_cells = move.command is None and any(edit.path.endswith(".ipynb") for edit in move.edits)
+    in_cells = any(edit.path.endswith(".ipynb") for edit in move.edits) and _is_python(project, move)
     if in_cells and project.fact(_trains_in_scripts):
         return move.only_reported(COPY, aside=True)
     kernel = _kernel_of(project, (edit.path for edit in move.edits))
-    return move.only_reported(kernel.message, kernel) if kernel is not None else move
+    if kernel is not None:
+        return move.only_reported(kernel.message, kernel)
+    maybe = _kernel_of(project, _scripts_of(project, move))
+    if maybe is None:
+        return move
+    unproved = " and ".join(part for part in (move.unproved, f"the run may use kernels: {maybe.message}") if part)
+    return replace(move, unproved=unproved, evidence=(*move.evidence, maybe))
+
+
+def _is_python(project: Project, move: Move) -> bool:
+    """Whether a place in a notebook is code, and not a command line or a file that a cell writes."""
+    document = project.document(move.path)
+    line = document.line(move.span.row).lstrip(" \t\f") if document is not None else ""
+    return move.command is None and not line.startswith((MASK, CONTINUED))
+
+
+def _scripts_of(project: Project, move: Move) -> Iterator[str]:
+    """The scripts of the runs that a move of a command line or of a file is about."""
+    runs = runs_of(project) if not all(edit.path.endswith(".py") for edit in move.edits) else ()
+    for run in runs:
+        is_own = move.command is None or (run.command is not None and run.command.start == move.command)
+        if run.modules and is_own and any(member.scope.path == move.path for member in run.members):
+            yield run.modules[0]
 
 
 def _kernel_of(project: Project, paths: Iterable[str]) -> Place | None:

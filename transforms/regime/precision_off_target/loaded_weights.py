@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ....codemod.model import Edit, EditRefused, Place
+from ....codemod.proof.needs import Need
+from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.purpose.training import reached_modules, training_modules
+from ....codemod.purpose.training import only_infers, reached_modules, training_modules
 from ....codemod.python.functions import all_bases
-from ....codemod.python.names import ModuleNames
+from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.followed import casts_of_models
 from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
@@ -23,12 +27,11 @@ from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
 from .spelling import replaced
 from .training_autocasts import fixed_in_model_code
+from .weights_trained import looks_frozen, only_adapters
 
 QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
-FROZEN = ("peft", "lora", "load_in_4bit", "load_in_8bit", "freeze")
-"""Parts of names in a file that say that loaded weights are not what the optimizer steps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +50,7 @@ def moves(project: Project) -> Iterator[Move]:
     wanted = compute_dtype(project.target)
     if wanted is None:
         return
-    trained = set(training_modules(project))
+    trained = _trained(project)
     for argument in dtype_arguments(project):
         if wanted != FP32 or not argument.quantized:
             shared = argument.quantized and argument.module not in trained and not _prepares_training(argument)
@@ -58,11 +61,22 @@ def moves(project: Project) -> Iterator[Move]:
 
 
 def dtype_arguments(project: Project) -> Iterator[DtypeArgument]:
-    trained = set(training_modules(project))
+    trained = _trained(project)
     for module in sorted({*trained, *reached_modules(project)}, key=lambda item: item.document.path):
         for argument in _arguments_of(module):
             if module in trained or argument.quantized or _is_in_model(project, argument):
                 yield argument
+    for call, cast in casts_of_models(project):
+        if cast.module in trained and cast.knobs:
+            yield DtypeArgument(cast.module, call, "the dtype of the cast", cast.node, False)
+
+
+def _trained(project: Project) -> set[ModuleNames]:
+    """The files that run a training step, and those whose trainer moves although their names say evaluation."""
+    paths = {scope.path for scope in scopes_of(project) if scope.kind == "call" and any(scope.regimes)}
+    evaluating = [path for path in sorted(paths) if purpose_of(path).is_left_alone and not purpose_of(path).is_foreign]
+    documents = project.python_documents_at([path for path in evaluating if not only_infers(project, path)])
+    return {*training_modules(project), *(names_of(project, document) for document in documents)}
 
 
 def _prepares_training(argument: DtypeArgument) -> bool:
@@ -95,19 +109,20 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
     if not any(_is_wrong(value, wanted) for value in values) and not _may_be_named(node):
         return
     if isinstance(node, ast.Attribute) and (module.qualified(node) or "") in TORCH_DTYPES:
-        edits = replaced(module, node, wanted)
+        edits = replaced(module, node, _kept_in(project, argument, wanted))
         yield _move(project, argument, wanted, module.document.path, _place(argument), next(iter(values)), edits)
         return
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in ("float16", "bfloat16"):
         for source in sources(project, module, node):
-            yield from _respelled(project, argument, wanted, source, wanted.name)
+            yield from _respelled(project, argument, wanted, source, _kept_in(project, argument, wanted).name)
         return
     knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
     for knob in knobs:
         found = knob.sources(project)
         for source in found:
             if _is_wrong(knob.meaning(source.value), wanted):  # what is kept in float32 stays so
-                for move in _respelled(project, argument, wanted, source, knob.literal(wanted, source.value)):
+                kept = knob.literal(_kept_in(project, argument, wanted), source.value)
+                for move in _respelled(project, argument, wanted, source, kept):
                     yield as_far_as_it_counts(move, source, found)
     if knobs or wanted in values:
         return
@@ -117,7 +132,8 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
         found = sources(project, module, node)
         for source in found:
             if _is_wrong(source.value, wanted):
-                for move in _respelled(project, argument, wanted, source, wanted):
+                kept = _kept_in(project, argument, wanted)
+                for move in _respelled(project, argument, wanted, source, kept):
                     yield as_far_as_it_counts(move, source, found)
 
 
@@ -135,7 +151,7 @@ def _respelled(
 ) -> Iterator[Move]:
     place = source.place(f"{source.key or argument.name} is {source.text or source.value}")
     try:
-        edits: tuple[Edit, ...] = (source.respelled(value),)
+        edits: tuple[Edit, ...] = (source.respelled(value),) if value is not None else ()
     except EditRefused:
         edits = ()
     yield _move(project, argument, wanted, source.path, place, source.value, edits)
@@ -161,17 +177,27 @@ def _move(
     kernel = half_only_kernel(project, argument.module) if wanted == BF16 else None
     if kernel is not None:
         return Move(path, place.span, f"{message}; {kernel.message}", evidence=(*evidence, kernel))
-    if wanted == FP16 and not argument.quantized and not looks_frozen(argument):
+    kept, unproved = _kept_in(project, argument, wanted), ""
+    needs: tuple[Need, ...] = ()
+    if kept != wanted:
         message += "; trained float16 weights cannot be unscaled: keep trainable parameters in float32"
-        return Move(path, place.span, message, evidence=tuple(evidence))
-    effect = f"use {wanted.name}: {_cost(wanted)}"
-    return Move(path, place.span, message, effect, edits, tuple(evidence))
+        unproved = "weights and gradients take twice the memory"
+    elif _is_scaled(argument, wanted):
+        needs = (only_adapters(project, argument.module, argument.call),)
+    effect = f"use {kept.name}: {_cost(kept)}"
+    return Move(path, place.span, message, effect, edits, tuple(evidence), unproved, needs)
 
 
-def looks_frozen(argument: DtypeArgument) -> bool:
-    module = argument.module
-    switched = (item for call in module.calls_by_name.get("requires_grad_", []) for item in call.args)
-    return module.mentions(*FROZEN) or any(isinstance(item, ast.Constant) and item.value is False for item in switched)
+def _is_scaled(argument: DtypeArgument, wanted: Dtype) -> bool:
+    """Whether gradients of the loaded weights would meet a GradScaler."""
+    return wanted == FP16 and not argument.quantized
+
+
+def _kept_in(project: Project, argument: DtypeArgument, wanted: Dtype) -> Dtype:
+    """The dtype in which weights are kept for a run that computes in ``wanted``."""
+    if _is_scaled(argument, wanted) and not looks_frozen(project, argument.module, argument.call):
+        return FP32
+    return wanted
 
 
 def _cost(wanted: Dtype) -> str:

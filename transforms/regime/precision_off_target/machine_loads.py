@@ -12,9 +12,10 @@ from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.machine_tests import asks_machine
 from ....codemod.trainers.writing.machine_choice import question
 from ....codemod.trainers.writing.moves import Move
-from .loaded_weights import DtypeArgument, dtype_arguments, looks_frozen
+from .loaded_weights import DtypeArgument, dtype_arguments
 from .machine_dtypes import edits_at_sources, either_half, half_of
 from .training_autocasts import fixed_in_model_code
+from .weights_trained import looks_frozen
 
 TARGET = "portable"
 
@@ -39,7 +40,7 @@ def _move(project: Project, argument: DtypeArgument, name: str) -> Move:
     message = f"{what} in {name} on every machine; the target is {TARGET}"
     evidence = (argument.module.place(argument.call, f"{argument.name} is given here"),)
     span = document.span(argument.node)
-    if not argument.quantized and not looks_frozen(argument):
+    if not argument.quantized and not looks_frozen(project, argument.module, argument.call):
         message += f"; trained {name} weights are for one kind of machine: keep trainable parameters in float32"
         return Move(document.path, span, message, evidence=evidence)
     try:

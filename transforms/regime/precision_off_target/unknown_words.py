@@ -15,7 +15,8 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, HALVES, Dtype, as_dtype
 from ....codemod.trainers.framework import FAMILIES
-from ....codemod.trainers.reading.runs import Run, runs_of
+from ....codemod.trainers.reading.run_members import Run
+from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.writing.moves import Move
 
 FAMILY = {BF16: "bf16", FP16: "fp16"}

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from ....codemod.purpose.files import purpose_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
-from ....codemod.trainers.reading.runs import Run, runs_of
+from ....codemod.trainers.reading.run_members import Run
+from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.reading.scopes import FALSE, Scope, Setting
 
 LAUNCHERS = ("accelerate", "accelerate-launch")

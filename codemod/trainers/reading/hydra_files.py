@@ -1,0 +1,167 @@
+"""Which files Hydra composes for a program: the primary one, the groups of its defaults list, and what these extend.
+
+``defaults: [trainer: ddp]`` reads ``trainer/ddp.yaml``, which extends ``default.yaml`` beside it where its own list
+says so; ``trainer=ddp_fp16`` on a command line picks another file of the group.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...python.names import ModuleNames
+from ...source.project import Project
+from .configs import ConfigFile, opened
+
+PACKAGE = "hydra"
+NAMES, FOLDERS = ("config_name",), ("config_path", "config_dir")
+"""Keywords with which Hydra is told the primary file (without its ending) and the folder of files to compose."""
+NAME_FLAGS = ("--config-name", "-cn")
+SELF = "_self_"
+MAX_FILES = 200
+"""How many files one program is composed of."""
+
+
+@dataclass(frozen=True, slots=True)
+class HydraMain:
+    """Where a program's files are, and which one is the first."""
+
+    root: str
+    name: str
+
+
+def mains_of(project: Project, module: ModuleNames) -> Iterator[HydraMain]:
+    """What the ``hydra.main(...)`` and ``initialize(...)`` calls of a module compose from."""
+    if PACKAGE not in module.imported_packages:
+        return
+    for call in module.calls:
+        given = {item.arg: item.value for item in call.keywords}
+        folder = next((given[name] for name in FOLDERS if name in given), None)
+        root = _folder(project, module.document.path, _last_text(folder)) if folder is not None else None
+        if root is not None:
+            name = next((_last_text(given[name]) for name in NAMES if name in given), "")
+            yield HydraMain(root, name)
+
+
+def _last_text(node: ast.expr) -> str:
+    """The literal, or the last literal part of a path that is put together: ``f"{root}/configs"``."""
+    texts = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return texts[-1] if texts else ""
+
+
+def _folder(project: Project, near: str, text: str) -> str | None:
+    plain = text.strip("/")
+    for base in (posixpath.dirname(near), ""):
+        root = posixpath.normpath(posixpath.join(base, plain))
+        if plain and not root.startswith("..") and root in project.fact(_folders):
+            return root
+    return None
+
+
+def _folders(project: Project) -> frozenset[str]:
+    found = {"."}
+    for path in project.paths:
+        folder = posixpath.dirname(path)
+        while folder and folder not in found:
+            found.add(folder)
+            folder = posixpath.dirname(folder)
+    return frozenset(found)
+
+
+def composed(project: Project, main: HydraMain, words: Sequence[str] = ()) -> tuple[str, ...]:
+    """The files of a run with these words on its command line, those that say more before those that they extend."""
+    chosen = _chosen(words)
+    name = chosen.pop("", main.name)
+    composing = _Composing(project, main.root, chosen)
+    for _ in range(2):  # what a file overrides is known after the first time
+        composing.files.clear()
+        composing.visit(name)
+    return tuple(reversed(composing.files))
+
+
+def _chosen(words: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        if key in NAME_FLAGS:
+            found[""] = value if equals else "".join(words[number + 1 : number + 2])
+        elif equals and not key.startswith("-"):
+            found[key.lstrip("+").partition("@")[0]] = value.strip("\"'")
+    return found
+
+
+@dataclass(slots=True)
+class _Composing:
+    project: Project
+    root: str
+    chosen: Mapping[str, str]
+    """Groups that the command line picks a file of."""
+    overridden: dict[str, str] = field(default_factory=dict)
+    """Groups that a file overrides: ``override /trainer: ddp``."""
+    files: dict[str, None] = field(default_factory=dict)
+
+    def visit(self, stem: str) -> None:
+        """A file (below the root, without its ending) and all that it names, the weaker ones first."""
+        name = stem if stem.endswith((".yaml", ".yml")) else f"{stem}.yaml"
+        path = posixpath.normpath(f"{self.root}/{name}")
+        config = config_at(self.project, path)
+        if config is None or path in self.files or len(self.files) > MAX_FILES:
+            return
+        group = posixpath.dirname(stem)
+        named: set[str] = set()
+        for inner, choice in _defaults(config):
+            if choice == SELF:
+                self.files[path] = None
+            else:
+                self._follow(group, inner, choice, named)
+        for key, value in self.chosen.items() if not group else ():
+            if key not in named and posixpath.normpath(f"{self.root}/{key}") in self.project.fact(_folders):
+                self.visit(f"{key}/{value}")
+        self.files.setdefault(path)
+
+    def _follow(self, group: str, inner: str, choice: str, named: set[str]) -> None:
+        *words, target = inner.split() or [""]
+        target = target.partition("@")[0]
+        if not target:
+            self.visit(choice.strip("/") if choice.startswith("/") else posixpath.join(group, choice))
+            return
+        whole = target.strip("/") if target.startswith("/") else posixpath.join(group, target)
+        if "override" in words:
+            self.overridden.setdefault(whole, choice)
+            return
+        named.add(whole)
+        self.visit(posixpath.join(whole, self.chosen.get(whole, self.overridden.get(whole, choice))))
+
+
+def _defaults(config: ConfigFile) -> Iterator[tuple[str, str]]:
+    """The items of a defaults list: the group (empty for a file) and the choice."""
+    for entry in config.text.entries:
+        if entry.key[:1] == ("defaults",) and len(entry.key) in (2, 3, 4) and isinstance(entry.value, str):
+            group = entry.key[2] if len(entry.key) > 2 else ""
+            if not entry.container and isinstance(group, str):
+                yield group, entry.value
+
+
+def config_at(project: Project, path: str) -> ConfigFile | None:
+    """The configuration text of a whole file."""
+    document = project.document(path)
+    texts = opened(project, document) if document is not None else ()
+    return texts[0] if texts and not texts[0].is_shell else None
+
+
+def extended_by(project: Project, path: str) -> tuple[str, ...]:
+    """The files beside ``path`` that its own defaults list names, and those that they name."""
+    found: dict[str, None] = {}
+    waiting = [path]
+    while waiting and len(found) < MAX_FILES:
+        current = waiting.pop()
+        config = config_at(project, current)
+        for group, choice in _defaults(config) if config is not None else ():
+            name = choice if choice.endswith((".yaml", ".yml")) else f"{choice}.yaml"
+            base = posixpath.normpath(posixpath.join(posixpath.dirname(current), name))
+            if not group and choice != SELF and base != path and base not in found:
+                found[base] = None
+                waiting.append(base)
+    return tuple(base for base in found if config_at(project, base) is not None)

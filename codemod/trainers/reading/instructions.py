@@ -1,0 +1,40 @@
+"""Launch lines in read-mes: which scripts they start with which files of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...source.documents import FileKind
+from ...source.project import Project
+from .program_files import CONFIG_ENDINGS, file_named, script_of
+
+STARTS = ("python", "python3", "accelerate", "torchrun", "deepspeed")
+"""Words with which instructions start a program."""
+ENDINGS = (*CONFIG_ENDINGS, ".py")
+MAX_WORDS = 400
+"""Words of one line that are looked at."""
+
+
+def instructed_files(project: Project) -> tuple[tuple[str, str], ...]:
+    """Each script with each file that a line of instructions starts it with."""
+    return project.fact(_instructed)
+
+
+def _instructed(project: Project) -> tuple[tuple[str, str], ...]:
+    found: dict[tuple[str, str], None] = {}
+    for document in project.documents(FileKind.TEXT, STARTS):
+        for line in document.text.replace("\\\n", " ").splitlines():
+            words = line.split()[:MAX_WORDS]
+            if any(word.strip("`$") in STARTS for word in words) and any(word.endswith(ENDINGS) for word in words):
+                found |= dict.fromkeys(_of_line(project, document.path, [word.strip("`'\"") for word in words]))
+    return tuple(found)
+
+
+def _of_line(project: Project, near: str, words: list[str]) -> Iterator[tuple[str, str]]:
+    scripts = (script_of(project, near, word) for word in words if "." in word)
+    script = next((path for path in scripts if path is not None), None)
+    for word in words if script is not None else ():
+        value = word.rpartition("=")[2]
+        path = file_named(project, near, value) if value.endswith(ENDINGS) else None
+        if script is not None and path is not None and path != script:
+            yield script, path

@@ -1,0 +1,60 @@
+"""What configurations pass to the classes that they name by a path: ``_target_: runners.Trainer``, ``amp: true``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ...python.names import ModuleNames
+from ...source.documents import FileKind
+from ...source.project import Project
+from .configs import ConfigFile, Entry, config_files
+from .hydra_files import extended_by
+from .loaded_files import loaders_of
+from .source import Source, entry_source
+
+CLASS_KEYS = ("target", "_target_", "class_path")
+"""Keys whose values name a class or a function by its dotted path."""
+UNDER = ("params", "init_args", "kwargs")
+"""Keys under which its arguments stand, where they are not beside the path."""
+
+
+def arguments_named(
+    project: Project, module: ModuleNames, function: ast.FunctionDef | ast.AsyncFunctionDef, parameter: str
+) -> Iterator[Source]:
+    """The entries of configurations that give a parameter of a class's ``__init__``, or of a function, its value."""
+    scope = module.scope_of(function)
+    owner = scope.node if isinstance(scope.node, ast.ClassDef) else None
+    if owner is not None and function.name != "__init__":
+        return
+    name = owner.name if owner is not None else function.name
+    for config, place in project.fact(_places).get((module.document.path, name), ()):
+        is_seen = bool(loaders_of(project, config.document.path))
+        above = place.key[:-1]
+        wanted = {(*above, parameter), *((*above, under, parameter) for under in UNDER)}
+        for entry in config.text.entries:
+            if entry.key in wanted and entry.document == place.document and entry.is_scalar:
+                yield replace(entry_source(config, entry), is_guessed=not is_seen)
+
+
+def _places(project: Project) -> Mapping[tuple[str, str], list[tuple[ConfigFile, Entry]]]:
+    """By file and name where a class or function is named."""
+    found: dict[tuple[str, str], list[tuple[ConfigFile, Entry]]] = {}
+    for config in config_files(project, CLASS_KEYS, (FileKind.YAML, FileKind.JSON)):
+        for entry in config.text.entries if not config.is_shell and not config.is_data else ():
+            if entry.key and entry.key[-1] in CLASS_KEYS and isinstance(entry.value, str) and "." in entry.value:
+                holder, _, name = entry.value.rpartition(".")
+                path = project.python_path(holder)
+                if path is not None:
+                    found.setdefault((path, name), []).append((config, entry))
+    for listed in found.values():
+        tops = {config.document.path: entry for config, entry in listed if len(entry.key) == 1}
+        listed += [(config, tops[base]) for config, base in project.fact(_extending) if base in tops]
+    return found
+
+
+def _extending(project: Project) -> list[tuple[ConfigFile, str]]:
+    """Each configuration that extends others by a defaults list, with each of these."""
+    configs = (item for item in config_files(project, ("defaults",), (FileKind.YAML,)) if not item.is_shell)
+    return [(config, base) for config in configs for base in extended_by(project, config.document.path)]

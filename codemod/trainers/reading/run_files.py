@@ -1,0 +1,108 @@
+"""What a run brings along beside its script and the YAML and JSON files that its command line names.
+
+Python configurations with the files that they build on, what Hydra composes, and the modules in which classes are that
+a configuration names by their dotted path (``_target_: project.runners.Trainer``).
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ...formats.text import CommandLine
+from ...purpose.imports import reached_from
+from ...python.names import ModuleNames, names_of
+from ...source.project import Project
+from .hydra_files import composed, config_at, mains_of
+from .named_classes import CLASS_KEYS
+from .program_files import file_named, words_of_script
+
+BASES = ("_base_", "_BASE_")
+"""Keys and variables that name the files which a configuration builds on."""
+MAX_BASES = 20
+MAX_CLASSES = 200
+MAX_MODULES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """A configuration that a run reads."""
+
+    path: str
+    link: str
+    depth: int = 0
+    """How many files say more than this one, where each builds on the next."""
+
+
+def python_configs(project: Project, near: str, command: CommandLine, script: str | None) -> Iterator[RunFile]:
+    """The Python configurations that a command line passes to its script, each before those that it builds on."""
+    for word in words_of_script(command):
+        value = word.rpartition("=")[2]
+        path = file_named(project, near, value) if value.endswith(".py") else None
+        if path is not None and path not in (script, near):
+            yield RunFile(path, f"named by the command line in {near}")
+            for depth, base in enumerate(_bases_of(project, path), 1):
+                yield RunFile(base, f"{path} builds on it", depth)
+
+
+def _bases_of(project: Project, path: str) -> list[str]:
+    """The files that a Python configuration builds on, directly or through others, near ones first."""
+    found: dict[str, None] = {}
+    waiting = [path]
+    while waiting and len(found) < MAX_BASES:
+        current = waiting.pop(0)
+        for document in project.python_documents_at([current]):
+            for base in _named_bases(project, names_of(project, document)):
+                if base not in found and base != path:
+                    found[base] = None
+                    waiting.append(base)
+    return list(found)
+
+
+def _named_bases(project: Project, module: ModuleNames) -> Iterator[str]:
+    """``_base_ = ["../base.py"]`` and ``with read_base(): from .base import *``."""
+    near = module.document.path
+    for binding in module.module_scope.bindings.get(BASES[0], ()):
+        for node in ast.walk(binding.value) if binding.value is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                base = posixpath.normpath(posixpath.join(posixpath.dirname(near), node.value))
+                if base in project.paths:
+                    yield base
+    for statement in module.tree.body:
+        for inner in statement.body if isinstance(statement, ast.With) else ():
+            if isinstance(inner, ast.ImportFrom) and inner.module:
+                name = f"{'.' * inner.level}{inner.module}"
+                path = project.python_path(name, near)
+                if path is not None:
+                    yield path
+
+
+def composed_files(project: Project, module: ModuleNames, words: Sequence[str]) -> Iterator[RunFile]:
+    """The files that Hydra composes for a program with these words on its command line."""
+    for main in mains_of(project, module):
+        for depth, path in enumerate(composed(project, main, words)):
+            yield RunFile(path, f"composed by {module.document.path}", depth)
+
+
+def modules_named(project: Project, paths: Iterable[str]) -> tuple[ModuleNames, ...]:
+    """The project's modules whose classes these configurations name by a dotted path."""
+    found: dict[ModuleNames, None] = {}
+    for path in dict.fromkeys(paths):
+        found |= dict.fromkeys(project.memo(_named_in, path))
+        if len(found) > MAX_CLASSES:
+            break
+    return tuple(found)
+
+
+def _named_in(project: Project, path: str) -> tuple[ModuleNames, ...]:
+    config = config_at(project, path) if not path.endswith(".py") else None
+    starts: dict[str, None] = {}
+    for entry in config.text.entries if config is not None else ():
+        if entry.key and entry.key[-1] in CLASS_KEYS and isinstance(entry.value, str) and "." in entry.value:
+            found = project.python_path(entry.value.rpartition(".")[0])
+            if found is not None:
+                starts[found] = None
+    modules = [names_of(project, document) for document in project.python_documents_at(starts)]
+    return reached_from(project, modules, MAX_MODULES)

@@ -1,0 +1,108 @@
+"""One way a project is started, and the places that have a say in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...formats.text import CommandLine
+from ...model import Place
+from ..framework import FAMILIES
+from .handed import Handed
+from .scopes import Scope
+
+SCRIPT = 6
+"""The rank of calls and dictionaries of the script."""
+STRENGTH = {"argument": 0, "flag": 1, "variable": 2, "entry": 3, "option": 4, "parameter": 5, "field": 6, "constant": 7}
+"""Kinds of sources, the strongest first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One scope of a run."""
+
+    scope: Scope
+    rank: int
+    """6 call or dictionary in the script · 5 its flags · 4 its configuration file · 3 launcher's flags · 2 environment
+    · 1 launcher's file."""
+    link: str
+    """How it belongs to the run, in words."""
+    depth: int = 0
+    """Of files that build on each other: how many say more than this one."""
+    handed: tuple[Handed, ...] = ()
+    """For calls: the places that its settings have their values from, in this run."""
+
+    @property
+    def regime(self) -> str | None:
+        """The one regime it asks for; for values from elsewhere, what is given in this run."""
+        if not self.handed:
+            return self.scope.regime
+        regimes = {item.regime for item in self.effective_handed if item.regime is not None}
+        regimes |= {regime for regime, setting in self.scope.regimes.items() if setting is not None}
+        if len(regimes) > 1:
+            regimes.discard("fp32")
+        return regimes.pop() if len(regimes) == 1 else None
+
+    @property
+    def effective_handed(self) -> tuple[Handed, ...]:
+        """Of several places for one setting those that count: flags, then files, then defaults."""
+        best: dict[str, list[Handed]] = {}
+        for item in sorted(self.handed, key=lambda item: STRENGTH.get(item.source.kind, len(STRENGTH))):
+            listed = best.setdefault(item.setting.name, [])
+            if not listed or listed[0].source.kind == item.source.kind:
+                listed.append(item)
+        return tuple(item for listed in best.values() for item in listed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One way the project is started."""
+
+    title: str
+    place: Place
+    members: tuple[Member, ...]
+    """The strongest first."""
+    command: CommandLine | None
+    """What starts it; None for a script or a file that no command line names."""
+    modules: tuple[str, ...] = ()
+    """The Python files that run: the script, what it imports of the project, and ``configured``."""
+    configured: frozenset[str] = frozenset()
+    """Those whose classes a configuration names by their path, and what they import."""
+
+    @property
+    def winner(self) -> Member | None:
+        """The member whose regime counts; None when none states one."""
+        stating = [member for member in self.members if member.regime is not None]
+        offered = self._offered
+        return next((member for member in stating if member not in offered), stating[0] if stating else None)
+
+    @property
+    def _offered(self) -> tuple[Member, ...]:
+        """Calls of one framework with different precisions: code that has both to choose from decides neither."""
+        calls = [member for member in self.members if member.rank == SCRIPT and member.regime is not None]
+        asked: dict[str, set[str]] = {}
+        for member in calls:
+            asked.setdefault(member.scope.framework.title, set()).add(FAMILIES[member.regime or ""])
+        return tuple(member for member in calls if len(asked[member.scope.framework.title] - {"fp32"}) > 1)
+
+    def overridden(self) -> Iterator[tuple[Member, Member]]:
+        """Members that ask for another precision than a stronger one: (the weaker, the one that wins)."""
+        return ((member, winner) for member, winner in self._weaker() if member.rank != winner.rank)
+
+    def superseded(self) -> Iterator[tuple[Member, Member]]:
+        """The same, and files that the winner builds on, which say something else on purpose."""
+        return ((member, winner) for member, winner in self._weaker() if _order(member) != _order(winner))
+
+    def _weaker(self) -> Iterator[tuple[Member, Member]]:
+        winner = self.winner
+        offered = self._offered
+        for member in self.members if winner is not None and winner not in offered else ():
+            regime = member.regime
+            if winner is None or member in offered or regime is None:
+                continue
+            if FAMILIES[regime] != FAMILIES[winner.regime or regime] and FAMILIES[regime] != "fp32":
+                yield member, winner
+
+
+def _order(member: Member) -> tuple[int, int]:
+    return member.rank, member.depth

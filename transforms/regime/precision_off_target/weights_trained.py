@@ -1,0 +1,66 @@
+"""Whether the optimizer steps loaded weights themselves: a GradScaler cannot unscale gradients that are float16."""
+
+from __future__ import annotations
+
+import ast
+
+from ....codemod.proof.needs import Known, Need, Release
+from ....codemod.python.names import ModuleNames
+from ....codemod.source.project import Project
+from ....codemod.trainers.reading.trained_loads import mentions, trained_loads
+
+FROZEN = ("peft", "lora", "load_in_4bit", "load_in_8bit", "freeze")
+"""Parts of names that code uses which say that loaded weights are not what the optimizer steps."""
+FLOAT32_ADAPTERS = "0.12"
+"""The first PEFT that keeps the adapters of 16-bit weights in float32."""
+
+
+def looks_frozen(project: Project, module: ModuleNames, load: ast.Call) -> bool:
+    """Whether adapters are trained in place of the loaded weights, or code (no import alone) speaks of freezing."""
+    runs = [run for run in trained_loads(project) if run.load.call is load]
+    if runs:
+        return all(run.adapted or run.load.quantized or (run.frozen and not _trains_parts(module)) for run in runs)
+    switched = (item for call in module.calls_by_name.get("requires_grad_", []) for item in call.args)
+    off = any(isinstance(item, ast.Constant) and item.value is False for item in switched)
+    return off or mentions(module.tree, FROZEN) or mentions(module.tree, tuple(word.title() for word in FROZEN))
+
+
+def _trains_parts(module: ModuleNames) -> bool:
+    """``parameter.requires_grad = True``: what was frozen before is trained in part."""
+    values = (value for _, value, _ in module.attribute_stores.get("requires_grad", ()))
+    return any(isinstance(value, ast.Constant) and value.value is True for value in values)
+
+
+def only_adapters(project: Project, module: ModuleNames, load: ast.Call) -> Need:
+    """What has to be known for float16 weights to be safe under a GradScaler: all that is trained is float32."""
+    if _is_frozen(module, load):
+        return Known(True, "")
+    runs = [run for run in trained_loads(project) if run.load.call is load]
+    if runs and all(run.adapted for run in runs):
+        return Release("peft", FLOAT32_ADAPTERS, module.document.path, "float32 adapters on float16 weights")
+    return Known(False, "nothing proves that these weights are not what the optimizer steps")
+
+
+def _is_frozen(module: ModuleNames, load: ast.Call) -> bool:
+    """``vae.requires_grad_(False)``, and no adapters on it but those that are cast to float32."""
+    name = _name_of(module, load)
+    if not name or _trains_parts(module):
+        return False
+    if any(_receiver(call) == name for call in module.calls_by_name.get("add_adapter", [])):
+        return "cast_training_params" in module.calls_by_name
+    calls = [call for call in module.calls_by_name.get("requires_grad_", []) if _receiver(call) == name]
+    values = [item.value for call in calls for item in call.args if isinstance(item, ast.Constant)]
+    return bool(calls) and len(values) == len(calls) and not any(values)
+
+
+def _name_of(module: ModuleNames, load: ast.Call) -> str:
+    """The variable that a cast is called on, or that holds what is loaded."""
+    if isinstance(load.func, ast.Attribute) and load.func.attr == "to" and not isinstance(load.func.value, ast.Call):
+        return ast.unparse(load.func.value)
+    statement = module.statement_of(load)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+
+
+def _receiver(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
