@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import islice
 
 from ...codemod.model import Place
-from ...codemod.python.creations import Creation, creations_of
+from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import position
 from ...codemod.source.project import Project
-from ...codemod.torch.api import MODEL_WRAPPERS, SAME_COMPUTATION
 from ...codemod.torch.dtypes import HALVES, Dtype
 from ...codemod.torch.half_models import half_cast
-from ...codemod.torch.weights import cast_dtype
-from ...codemod.trainers.reading.loads import load_at
-from ...codemod.trainers.reading.trained_loads import ADAPTED, FROZEN, may_recast, mentions, statements_about
+from .decided import CERTAIN, Decided
+from .weight_changes import changes_of, is_cast
+from .weight_states import half_after
 
 MAX_MODELS = 200
 """Groups of parameters that are followed in one optimizer."""
@@ -33,6 +33,15 @@ class HalfWeights:
     dtype: Dtype
     place: Place
     """What makes them so."""
+    decided: Decided = CERTAIN
+    """What has to be set for that."""
+    adapted: bool = False
+    """Whether adapters of that dtype are trained instead of all weights."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What makes them so, and where the settings are written that lead to it."""
+        return (self.place, *self.decided.places)
 
 
 def half_weights(
@@ -48,7 +57,7 @@ def half_weights(
         cast = half_cast(project, module, model, before, dtype, in_place_after=later)
         if cast is not None:
             return _known(module, model, dtype, module, cast)
-    return _made_elsewhere(project, module, model, before)
+    return _made_elsewhere(project, module, model, before, later=later)
 
 
 def _known(module: ModuleNames, model: ast.expr, dtype: Dtype, there: ModuleNames, cast: ast.Call) -> HalfWeights:
@@ -56,44 +65,46 @@ def _known(module: ModuleNames, model: ast.expr, dtype: Dtype, there: ModuleName
     return HalfWeights(name, dtype, there.place(cast, f"{name} becomes {dtype.name} here"))
 
 
-def _made_elsewhere(project: Project, module: ModuleNames, model: ast.expr, before: ast.Call) -> HalfWeights | None:
-    """A model that another function made: every way to it must end in the same 16-bit dtype."""
-    made_by = creations_of(project, module, model)
-    found = [_of_creation(project, module, made, before) for made in made_by]
-    dtypes = {item[0] for item in found if item is not None}
-    if not found or None in found or len(dtypes) != 1 or found[0] is None:
-        return None
-    dtype, cast = found[0]
-    return _known(module, model, dtype, made_by[0].module, cast)
-
-
-def _of_creation(
-    project: Project, module: ModuleNames, made: Creation, before: ast.Call
-) -> tuple[Dtype, ast.Call] | None:
-    """The dtype that the calls around the creation leave, where nothing said of the model may change it."""
-    if any(_is_unclear(item) for item in (*made.through, *statements_about(made, module, before))):
-        return None
-    load = load_at(project, made.module, made.call)
-    dtype, cast = None, made.call
-    if load is not None:
-        loaded = None if load.quantized or load.unsloth else load.dtypes
-        dtype = next(iter(loaded)) if loaded is not None and len(loaded) == 1 else None
-    for call in reversed(made.through):
-        asked = cast_dtype(project, made.module, call)
-        if asked is None and may_recast(call):
+def _made_elsewhere(
+    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, *, later: bool
+) -> HalfWeights | None:
+    """A model whose way can be followed: whatever makes it, it must end in the same 16-bit dtype."""
+    ways: dict[ast.Call, list[Creation]] = {}
+    for made in creations_of(project, module, model) or _of_cast(module, model):
+        ways.setdefault(made.call, []).append(made)
+    name, found = ast.unparse(model), list[HalfWeights]()
+    for made_by in ways.values():
+        changes = changes_of(project, module, made_by, before, later=later)
+        state = half_after(project, changes)
+        if state is None or (found and found[0].dtype != state.dtype):
             return None
-        dtype, cast = (asked, call) if asked is not None else (dtype, cast)
-    return (dtype, cast) if dtype in HALVES and dtype is not None else None
+        place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
+        whole = f"{name}.{state.change.part}" if state.change.part else name
+        found.append(HalfWeights(whole, state.dtype, place, state.decided, state.adapted))
+    return min(found, key=lambda item: len(item.decided.open), default=None)
 
 
-def _is_unclear(step: ast.AST) -> bool:
-    """Whether a step puts other trainable weights on the model, or may give it another dtype."""
-    if mentions(step, (*ADAPTED, *FROZEN)):
-        return True
-    if isinstance(step, ast.Call):
-        name = (attribute_chain(step.func) or [""])[-1]
-        return name in MODEL_WRAPPERS and name not in SAME_COMPUTATION
-    return may_recast(step)
+def _of_cast(module: ModuleNames, model: ast.expr) -> list[Creation]:
+    """The first cast of a model that nobody knows, where all else that the name is given is made of what it was."""
+    name, scope = ast.unparse(model), module.scope_of(model)
+    holder = scope.enclosing_class if name.startswith("self.") else scope.function
+    if holder is None:
+        return []
+    stores = [
+        item
+        for item in ast.walk(holder.node)
+        if isinstance(item, ast.Assign) and any(ast.unparse(target) == name for target in item.targets)
+    ]
+    casts = [item.value for item in stores if isinstance(item.value, ast.Call) and is_cast(item.value, name)]
+    first = min(casts, key=position, default=None)
+    later = [item for item in stores if first is not None and position(item) > position(first)]
+    if first is None or not all(name in map(ast.unparse, _read(item.value)) for item in later):
+        return []
+    return [Creation(module, first, (), (ObjectName(module, holder.node, name),))]
+
+
+def _read(node: ast.expr) -> list[ast.expr]:
+    return [item for item in ast.walk(node) if isinstance(item, ast.Name | ast.Attribute)]
 
 
 # --- whose parameters -------------------------------------------------------------------------------------------------
@@ -137,8 +148,27 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"] or None
-    if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        return [value] if value is not None else None
-    return None
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return _named(module, node) or None if isinstance(node, ast.Name) else None
+
+
+def _named(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
+    """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
+    found: list[ast.expr] = []
+    for binding in module.scope_of(node).lookup(node.id):
+        if binding.kind == "for" and isinstance(binding.node, ast.For):
+            found.append(binding.node.iter)
+        elif binding.kind == "assign" and binding.value is not None and not _is_empty(binding.value):
+            found.append(binding.value)
+    filling = (call for name in ("append", "extend") for call in module.calls_by_name.get(name, []))
+    scope = module.scope_of(node)
+    for call in filling:
+        of_list = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+        if of_list and call.func.value.id == node.id and module.scope_of(call) is scope:  # type: ignore[attr-defined]
+            found += call.args[:1]
+    return found
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and not node.elts

@@ -44,8 +44,9 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, Dtype
-from ..grids import share_moved
+from ..grids import share_moved, share_of_adapter_moved
 from ..half_optimizers import half_optimizers, rate_of
+from ..half_weights import HalfWeights
 from ..trained_half import half_trainings
 from ..updates_share import loses_updates
 from .half_settings import half_settings
@@ -54,26 +55,35 @@ from .half_settings import half_settings
 def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
         rate = rate_of(project, item) if item.row.by_lr else None
-        if rate is not None and loses_updates(rate.value, item.weights.dtype):
-            evidence = (item.weights.place, rate.place)
-            message = _message(item.name, item.weights.name, item.weights.dtype, rate.value)
+        if rate is not None and item.loses_at(rate.value):
+            evidence = (*item.weights.places, rate.place)
+            message = _message(item.name, item.weights, rate.value)
             yield rule.at(item.module, item.call, message, evidence, _choices(item.weights.dtype))
     for training in half_trainings(project):
         if loses_updates(training.rate.value, training.dtype):
-            message = _message(training.optimizer, "the model", training.dtype, training.rate.value)
-            evidence = (training.loaded, training.rate.place)
+            weights = HalfWeights("the model", training.dtype, training.loaded)
+            message, evidence = (
+                _message(training.optimizer, weights, training.rate.value),
+                (training.loaded, training.rate.place),
+            )
             yield rule.at(training.module, training.call, message, evidence, _choices(training.dtype))
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
-            message = _message(setting.optimizer, "the model", setting.dtype, setting.rate.value)
+            message = _message(
+                setting.optimizer, HalfWeights("the model", setting.dtype, setting.place), setting.rate.value
+            )
             yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(setting.dtype))
 
 
-def _message(optimizer: str, model: str, dtype: Dtype, rate: float) -> str:
-    moved = share_moved(rate, dtype)
+def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
+    trained, size = "weights", "weights of the usual size (standard deviation 0.02)"
+    moved = share_moved(rate, weights.dtype)
+    if weights.adapted:
+        trained, size = "adapters", "the weights of LoRA's A (1,024 inputs)"
+        moved = share_of_adapter_moved(rate, weights.dtype)
     return (
-        f"{optimizer} steps the {dtype.name} weights of {model} at lr {rate:g}: a step moves {_percent(moved)} of"
-        f" weights of the usual size (standard deviation 0.02), in float32 all; the rest of the update is rounded away"
+        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}{weights.decided.when}: a"
+        f" step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away"
     )
 
 
