@@ -69,8 +69,8 @@ def check(project: Project) -> Iterator[Finding]:
 def _finding(item: HalfOptimizer, model: ast.expr, norm: str) -> Finding:
     name, dtype = ast.unparse(model), item.weights.dtype.name
     message = (
-        f"{name} is trained in {dtype}{item.weights.decided.when} and has {norm}: its running statistics are averaged in {dtype}, where small"
-        " steps are rounded away"
+        f"{name} is trained in {dtype}{item.weights.decided.when} and has {norm}: its running statistics are averaged"
+        f" in {dtype}, where small steps are rounded away"
     )
     fix = Fix.unsafe(
         "float32",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...codemod.model import Place
 from ...codemod.purpose.imports import connected_modules
 from ...codemod.python.conditions import excludes, same_operand
+from ...codemod.python.creations import creations_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
+from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.dtypes import Constant, Dtype, Given, as_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source
@@ -69,8 +72,19 @@ def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] 
     holder = next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
     if holder is None:
         return None
-    found = [source for source in sources(project, holder, item.node) if not source.is_guessed]
-    return [source for source in found if source.kind in WRITTEN] or found
+    found = sources(project, *_asked(project, holder, item.node))
+    seen = [source for source in found if not source.is_guessed]
+    return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
+
+
+def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, ast.expr]:
+    """What an Accelerator was given for its ``mixed_precision``; other expressions as they are."""
+    if isinstance(node, ast.Attribute) and node.attr == "mixed_precision":
+        for made in creations_of(project, module, node.value):
+            given = next((item.value for item in made.call.keywords if item.arg == node.attr), None)
+            if given is not None and (made.module.qualified(made.call.func) or "") in ACCELERATOR:
+                return made.module, given
+    return module, node
 
 
 def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:

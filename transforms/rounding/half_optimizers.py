@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ...codemod.purpose.files import is_test
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
 from .half_weights import HalfWeights, half_weights, models_of
@@ -57,16 +58,23 @@ class HalfOptimizer:
 
 def half_optimizers(project: Project) -> Iterator[HalfOptimizer]:
     """The optimizers of files that are checked, whose weights are certainly 16-bit and that keep no wider copy."""
-    if not any(True for _ in project.python_documents(WORDS)):
-        return
-    for document in project.checked_documents(OPTIMIZERS, ("param",)):
-        module = names_of(project, document)
-        if is_test(document.path) or _has_remedy(module):
-            continue
-        for call in module.calls:
-            found = _optimizer(project, module, call)
-            if found is not None:
-                yield found
+    if any(True for _ in project.python_documents(WORDS)):
+        for document in project.checked_documents(OPTIMIZERS, ("param",)):
+            yield from project.memo(_in_file, document)
+
+
+def all_half_optimizers(project: Project) -> Iterator[HalfOptimizer]:
+    """The same of all files."""
+    for document in project.python_documents(OPTIMIZERS, ("param",)):
+        yield from project.memo(_in_file, document)
+
+
+def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
+    module = names_of(project, document)
+    if is_test(document.path) or _has_remedy(module):
+        return ()
+    found = (_optimizer(project, module, call) for call in module.calls)
+    return tuple(item for item in found if item is not None)
 
 
 def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:

@@ -12,7 +12,7 @@ from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
-from ...codemod.torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, WEIGHT_CASTS
+from ...codemod.torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ...codemod.torch.dtype_values import scenarios_of
 from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, as_dtype
 from ...codemod.torch.weight_changes import may_change_back
@@ -25,6 +25,7 @@ KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 0.35.2 and transformers 4.57.1 (peft's `get_peft_model` and `PeftModel.add_adapter` make them float32)."""
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
 FROZEN = ("requires_grad", "freeze")
+CASTS = (*WEIGHT_CASTS, "to")
 KEPT = (Scenario(None),)
 """The dtype of before."""
 
@@ -116,10 +117,18 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
 
 
 def is_cast(node: ast.expr | None, name: str = "") -> bool:
-    """``x.to(...)``, ``x.half()`` and their like; with ``name`` of that object alone."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return False
-    return node.func.attr in (*WEIGHT_CASTS, "to") and name in ("", ast.unparse(node.func.value))
+    """``x.to(...)``, ``x.cuda().half()`` and their like; with ``name`` of that object alone."""
+    found = list(_chained(node))
+    return any(call.func.attr in CASTS for call in found if isinstance(call.func, ast.Attribute)) and (
+        name in ("", *(ast.unparse(call.func.value) for call in found if isinstance(call.func, ast.Attribute)))
+    )
+
+
+def _chained(node: ast.expr | None) -> Iterator[ast.Call]:
+    """The calls of ``x.to(device).half()``, the last one first."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_MODULE:
+        yield node
+        node = node.func.value
 
 
 def _named(scenario: Scenario) -> Scenario:
@@ -161,7 +170,9 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
     if isinstance(cast, ast.Call) and is_cast(cast, name):
-        yield Change(module, cast, cast_values(project, module, cast), given)
+        asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
+        call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
+        yield Change(module, call, values, given)
     elif mentions(statement, KEEPING_ADAPTERS):
         yield Change(module, statement, KEPT, given, is_adapter=True)
     elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):

@@ -82,8 +82,8 @@ def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
         trained, size = "adapters", "the weights of LoRA's A (1,024 inputs)"
         moved = share_of_adapter_moved(rate, weights.dtype)
     return (
-        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}{weights.decided.when}: a"
-        f" step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away"
+        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}{weights.decided.when}:"
+        f" a step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away"
     )
 
 
