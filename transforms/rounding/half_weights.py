@@ -12,8 +12,7 @@ from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import HALVES, Dtype
-from ...codemod.torch.half_models import half_cast
+from ...codemod.torch.dtypes import Dtype
 from .decided import CERTAIN, Decided
 from .weight_changes import changes_of, is_cast
 from .weight_states import half_after
@@ -53,24 +52,8 @@ def half_weights(
     """
     if attribute_chain(model) is None:
         return None
-    for dtype in HALVES:
-        cast = half_cast(project, module, model, before, dtype, in_place_after=later)
-        if cast is not None:
-            return _known(module, model, dtype, module, cast)
-    return _made_elsewhere(project, module, model, before, later=later)
-
-
-def _known(module: ModuleNames, model: ast.expr, dtype: Dtype, there: ModuleNames, cast: ast.Call) -> HalfWeights:
-    name = ast.unparse(model)
-    return HalfWeights(name, dtype, there.place(cast, f"{name} becomes {dtype.name} here"))
-
-
-def _made_elsewhere(
-    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, *, later: bool
-) -> HalfWeights | None:
-    """A model whose way can be followed: whatever makes it, it must end in the same 16-bit dtype."""
     ways: dict[ast.Call, list[Creation]] = {}
-    for made in creations_of(project, module, model) or _of_cast(module, model):
+    for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
     name, found = ast.unparse(model), list[HalfWeights]()
     for made_by in ways.values():
@@ -84,23 +67,25 @@ def _made_elsewhere(
     return min(found, key=lambda item: len(item.decided.open), default=None)
 
 
-def _of_cast(module: ModuleNames, model: ast.expr) -> list[Creation]:
+def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:
     """The first cast of a model that nobody knows, where all else that the name is given is made of what it was."""
     name, scope = ast.unparse(model), module.scope_of(model)
-    holder = scope.enclosing_class if name.startswith("self.") else scope.function
+    holder = scope.enclosing_class if name.startswith("self.") else module.scope_of(before).function
     if holder is None:
         return []
-    stores = [
-        item
-        for item in ast.walk(holder.node)
-        if isinstance(item, ast.Assign) and any(ast.unparse(target) == name for target in item.targets)
-    ]
-    casts = [item.value for item in stores if isinstance(item.value, ast.Call) and is_cast(item.value, name)]
+    found = [item for item in ast.walk(holder.node) if isinstance(item, ast.Assign | ast.Expr)]
+    casts = [item.value for item in found if is_cast(item.value, name) and _is_about(item, name)]
     first = min(casts, key=position, default=None)
+    stores = [item for item in found if isinstance(item, ast.Assign) and _is_about(item, name)]
     later = [item for item in stores if first is not None and position(item) > position(first)]
-    if first is None or not all(name in map(ast.unparse, _read(item.value)) for item in later):
+    if not isinstance(first, ast.Call) or not all(name in map(ast.unparse, _read(item.value)) for item in later):
         return []
     return [Creation(module, first, (), (ObjectName(module, holder.node, name),))]
+
+
+def _is_about(statement: ast.Assign | ast.Expr, name: str) -> bool:
+    """``name = ...``, or a call that stands alone."""
+    return isinstance(statement, ast.Expr) or any(ast.unparse(target) == name for target in statement.targets)
 
 
 def _read(node: ast.expr) -> list[ast.expr]:

@@ -64,8 +64,8 @@ def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequ
         return ()
     near = declared_options(project, module, read.name)
     far = () if near else reached_from(project, [module], MAX_FILES)
-    fields = [item for other in far for item in options_in(project, other).get(read.name, ()) if item.kind == "field"]
-    return fields if far else [item for item in near if item.kind == "option"]
+    found = [*near, *(item for other in far for item in options_in(project, other).get(read.name, ()))]
+    return [item for item in found if item.kind == "option" or item.flags]
 
 
 def _number(value: Constant) -> float | None:
