@@ -65,7 +65,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
-    """The loss that a call computes: ``F.cross_entropy(x, y)``, ``criterion(x, y)`` of a criterion that is known."""
+    """The loss that a call computes: ``F.cross_entropy(x, y)``, ``criterion(x, y)`` of one that is known."""
     qualified = module.qualified(call.func) or ""
     name = qualified.rpartition(".")[2]
     if qualified.startswith("torch.") and name in FUNCTIONS:
@@ -73,6 +73,7 @@ def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
     func = call.func
     held = isinstance(func, ast.Name) or (isinstance(func, ast.Attribute) and ast.unparse(func.value) == "self")
     made = only_call(project, module, func) if held and not qualified and _may_be_criterion(func) else None
+    made = func if isinstance(func, ast.Call) else made
     made_name = (module.qualified(made.func) or "") if made is not None else ""
     is_class = made_name.startswith("torch.nn.") and made_name.rpartition(".")[2] in CLASSES
     return made_name.rpartition(".")[2] if is_class else ""
