@@ -13,6 +13,7 @@ from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype
+from ...codemod.torch.weight_changes import may_change_back
 from .decided import CERTAIN, Decided
 from .weight_changes import changes_of, is_cast
 from .weight_states import half_after
@@ -74,7 +75,11 @@ def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Cre
     if holder is None:
         return []
     found = [item for item in ast.walk(holder.node) if isinstance(item, ast.Assign | ast.Expr)]
-    casts = [item.value for item in found if is_cast(item.value, name) and _is_about(item, name)]
+    casts = [
+        item.value
+        for item in found
+        if is_cast(item.value, name) and may_change_back(item, name) and _is_about(item, name)
+    ]
     first = min(casts, key=position, default=None)
     stores = [item for item in found if isinstance(item, ast.Assign) and _is_about(item, name)]
     later = [item for item in stores if first is not None and position(item) > position(first)]
