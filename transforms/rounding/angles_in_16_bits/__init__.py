@@ -16,7 +16,8 @@ PyTorch 2.13:
 
 An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
 than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
-`inv_freq` buffer that `model.to(torch.bfloat16)` converts, and `@`, `matmul` and `einsum` inside an autocast region,
+`inv_freq` buffer that `model.to(torch.bfloat16)` converts, `inv_freq.to(x.dtype)` of activations, timesteps that a
+caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum` inside an autocast region,
 which lowers them whatever their operands are (`torch.outer` and `*` are left alone). Threads:
 EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
 
@@ -31,8 +32,9 @@ may have got used to it. Elsewhere: compute the table in float32 (`.float()`, au
 
 Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open, and
 that are made again only where a length exceeds them; trainers whose precision opens no region of the project's own
-(DeepSpeed casts the weights instead); angles that come from no positions, timesteps or frequencies (a network with
-sines); dtypes that are not certain; code that no 16-bit run is known to use.
+(DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose body only calls
+models that are known and do not hold this code; angles that come from no positions, timesteps or frequencies (a
+network with sines); dtypes that are not certain; code that no 16-bit run is known to use.
 """
 
 from __future__ import annotations
