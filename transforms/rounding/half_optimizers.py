@@ -91,14 +91,39 @@ def _has_remedy(module: ModuleNames) -> bool:
 def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:
     named = _row(project, module, call.func)
     given = keywords_of(module, call) if named is not None else None
-    if named is None or given is None or not given.complete or named[1].keeps not in ("nothing", "stochastic"):
+    if named is None or given is None or named[1].keeps not in ("nothing", "stochastic"):
         return None
     name, row = named
-    parameters = call.args[0] if call.args else given.values.get("params")
-    weights = _weights(project, module, parameters, call) if parameters is not None else None
-    if weights is None or _is_remedied(row, given.values, weights) or _is_wrapped(project, module, call):
+    if not given.complete and row.when:
         return None
-    return HalfOptimizer(module, call, name, row, weights, given.values)
+    values = given.values | _partly_written(module, call)
+    parameters = call.args[0] if call.args else values.get("params")
+    weights = _weights(project, module, parameters, call) if parameters is not None else None
+    if weights is None or _is_remedied(row, values, weights) or _is_wrapped(project, module, call):
+        return None
+    return HalfOptimizer(module, call, name, row, weights, values)
+
+
+def _partly_written(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
+    """The entries of ``**options`` that are written down, where the dictionary gets others later on."""
+    found: dict[str, ast.expr] = {}
+    for item in call.keywords:
+        name = item.value if item.arg is None and isinstance(item.value, ast.Name) else None
+        bindings = module.scope_of(name).lookup(name.id) if name is not None else []
+        value = bindings[0].value if len(bindings) == 1 else None
+        if isinstance(value, ast.Dict) and name is not None:
+            pairs = zip(value.keys, value.values, strict=True)
+            entries = {key.value: each for key, each in pairs if isinstance(key, ast.Constant)}
+            stored = {_key_stored(module, load) for load in module.name_loads.get(name.id, [])}
+            found |= {key: each for key, each in entries.items() if isinstance(key, str) and key not in stored}
+    return found
+
+
+def _key_stored(module: ModuleNames, load: ast.AST) -> object:
+    """``lr`` of ``options["lr"] = ...``."""
+    parent = module.parents.get(load)
+    stores = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+    return parent.slice.value if stores and isinstance(parent.slice, ast.Constant) else None  # type: ignore[union-attr]
 
 
 def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:

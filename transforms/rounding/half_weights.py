@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...codemod.model import Place
@@ -16,7 +16,7 @@ from ...codemod.torch.dtypes import Dtype
 from ...codemod.torch.weight_changes import may_change_back
 from .decided import CERTAIN, Decided
 from .weight_changes import changes_of, is_cast
-from .weight_states import half_after
+from .weight_states import State, half_after
 
 MAX_MODELS = 200
 """Groups of parameters that are followed in one optimizer."""
@@ -49,6 +49,7 @@ def half_weights(
 ) -> HalfWeights | None:
     """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit.
 
+    Where several calls can have made it, all of them, or one whose own condition is known to hold.
     ``later``: also those that it gets further down, for who only takes references to them.
     """
     if attribute_chain(model) is None:
@@ -56,16 +57,18 @@ def half_weights(
     ways: dict[ast.Call, list[Creation]] = {}
     for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
-    name, found = ast.unparse(model), list[HalfWeights]()
-    for made_by in ways.values():
-        changes = changes_of(project, module, made_by, before, later=later)
-        state = half_after(project, changes)
-        if state is None or (found and found[0].dtype != state.dtype):
-            return None
-        place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
-        whole = f"{name}.{state.change.part}" if state.change.part else name
-        found.append(HalfWeights(whole, state.dtype, place, state.decided, state.adapted))
-    return min(found, key=lambda item: len(item.decided.open), default=None)
+    changes = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
+    whatever = [half_after(project, (replace(item[0], given=()), *item[1:])) for item in changes]
+    states = whatever if None not in whatever else [half_after(project, item) for item in changes]
+    known = [item for item in states if item is not None]
+    return _known(model, min(known, key=lambda item: len(item.decided.open))) if known else None
+
+
+def _known(model: ast.expr, state: State) -> HalfWeights:
+    name = ast.unparse(model)
+    place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
+    whole = f"{name}.{state.change.part}" if state.change.part else name
+    return HalfWeights(whole, state.dtype, place, state.decided, state.adapted)
 
 
 def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:

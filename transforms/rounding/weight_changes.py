@@ -50,22 +50,26 @@ def changes_of(
     project: Project, module: ModuleNames, made_by: Sequence[Creation], before: ast.Call, *, later: bool
 ) -> list[Change]:
     """What happens to a model that one call makes, first things first; ``made_by`` are the ways from there."""
-    first = made_by[0]
-    order = [first.module, *(name.module for made in made_by for name in reversed(made.names)), module]
-    rank = {item: index for index, item in reversed(list(enumerate(order)))}
+    first, holders = made_by[0], dict[ast.AST, ModuleNames]()
     loaded = list(_loaded(project, first))
     found = {change.node: change for change in loaded}
     for made in made_by:
-        modules = (made.module, *(name.module for name in made.names), module)
+        holders |= {made.module.tree: made.module, **{name.container: name.module for name in reversed(made.names)}}
         for call in made.through:
-            holder = next((item for item in modules if call in item.parents), module)
+            holder = next((item for item in (*holders.values(), module) if call in item.parents), module)
             found.setdefault(call, _of_call(project, holder, call))
     for mention in dict.fromkeys(item for made in made_by for item in _mentions(made, module, before, later=later)):
         for change in _of_statement(project, mention, set(found)):
             found.setdefault(change.node, change)
-    order_of = {node: (rank.get(item.module, 0), position(node)) for node, item in found.items()}
+    rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
     inside = {change.node for change in loaded}
-    return sorted(found.values(), key=lambda item: order_of[first.call if item.node in inside else item.node])
+
+    def when(change: Change) -> tuple[int, tuple[int, int]]:
+        node, there = (first.call, first.module) if change.node in inside else (change.node, change.module)
+        around = (rank[item] for item in there.ancestors(node) if item in rank and not isinstance(item, ast.Module))
+        return next(around, 0), position(node)
+
+    return sorted(found.values(), key=when)
 
 
 @dataclass(frozen=True, slots=True)
