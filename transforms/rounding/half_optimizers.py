@@ -78,9 +78,11 @@ def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
 
 
 def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
-    """The largest learning rate that the optimizer is given; None where one is not known."""
+    """The learning rate of the run that loses least; of several runs that of one in which updates are lost at all."""
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
-    return largest(stated_numbers(project, item.module, node, "the learning rate")) if node is not None else None
+    rates = stated_numbers(project, item.module, node, "the learning rate") if node is not None else ()
+    losing = tuple(rate for rate in rates if item.loses_at(rate.value))
+    return largest(losing) or largest(rates)
 
 
 def _has_remedy(module: ModuleNames) -> bool:
