@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...codemod.model import Place
+from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import Creation, ObjectName, creations_of
-from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype
@@ -54,6 +55,8 @@ def half_weights(
     """
     if attribute_chain(model) is None:
         return None
+    if isinstance(model, ast.Name) and model.id == "self":
+        return _of_receiver(project, module, before, later=later)
     ways: dict[ast.Call, list[Creation]] = {}
     for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
@@ -62,6 +65,19 @@ def half_weights(
     states = whatever if None not in whatever else [half_after(project, item) for item in changes]
     known = [item for item in states if item is not None]
     return _known(model, min(known, key=lambda item: len(item.decided.open))) if known else None
+
+
+def _of_receiver(project: Project, module: ModuleNames, before: ast.Call, *, later: bool) -> HalfWeights | None:
+    """The weights of ``model`` in ``model.configure_optimizers(...)``, whose method makes the optimizer."""
+    function = module.scope_of(before).function.node
+    sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
+    for site in sites:
+        receiver = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
+        if receiver is not None and ast.unparse(receiver) not in ("self", "super()"):
+            found = half_weights(project, site.module, receiver, site.call, later=later)
+            if found is not None:
+                return found
+    return None
 
 
 def _known(model: ast.expr, state: State) -> HalfWeights:
@@ -134,9 +150,13 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
     """What a selection of parameters is taken from: ``filter(f, x)``, ``[p for p in x]``, ``{"params": x}``, a name."""
     if isinstance(node, ast.Call):
         name = (attribute_chain(node.func) or [""])[-1]
+        if name in ("items", "values") and isinstance(node.func, ast.Attribute) and not node.args:
+            return [node.func.value]
         taken = node.args if name == "chain" else node.args[-1:]
         return taken if name in SELECTING and taken and not node.keywords else None
-    if isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [node.left, node.right]
+    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
         return [node.generators[0].iter]
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...codemod.flow.analysis import FlowAnalysis, flow_of
 from ...codemod.flow.classes import ProjectClass
@@ -13,10 +13,10 @@ from ...codemod.flow.lattice import Kind, Role
 from ...codemod.flow.parts import classes_named
 from ...codemod.python.creations import creations_of, known_creations
 from ...codemod.python.functions import class_of, lineage
-from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in
-from .half_optimizers import all_half_optimizers
+from .half_optimizers import HalfOptimizer, all_half_optimizers
 from .half_weights import HalfWeights, models_of
 
 MAX_PARTS = 200
@@ -40,15 +40,24 @@ def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
     analysis, found = flow_of(project), dict[ProjectClass, HalfWeights]()
     for item in all_half_optimizers(project):
         parameters = item.call.args[0] if item.call.args else item.given.get("params")
-        if parameters is None or _may_open_regions(project, item.module) or item.weights.adapted:
-            continue
-        for model in models_of(item.module, parameters):
-            made_by = creations_of(project, item.module, model) if model is not None else ()
-            for made in made_by if model is not None and ast.unparse(model) == item.weights.name else ():
-                owner = class_of(project, made.module, made.call.func)
-                if owner is not None:
-                    _add_parts(analysis, ProjectClass(*owner), item.weights, found)
+        files = project.python_documents_at((item.module.path, item.weights.place.path))
+        regions = any(_may_open_regions(project, names_of(project, document)) for document in files)
+        if parameters is not None and not regions and not item.weights.adapted:
+            for owner in _owners(project, item, parameters):
+                _add_parts(analysis, owner, item.weights, found)
     return found
+
+
+def _owners(project: Project, item: HalfOptimizer, parameters: ast.expr) -> Iterator[ProjectClass]:
+    """The classes of the model whose weights are 16-bit."""
+    for model in models_of(item.module, parameters):
+        owner = item.module.scope_of(model).enclosing_class if model is not None else None
+        if model is not None and ast.unparse(model) == "self" and owner is not None:
+            yield ProjectClass(item.module, owner)
+        elif model is not None and ast.unparse(model) == item.weights.name:
+            made_by = creations_of(project, item.module, model)
+            classes = (class_of(project, made.module, made.call.func) for made in made_by)
+            yield from (ProjectClass(*known) for known in classes if known is not None)
 
 
 def _may_open_regions(project: Project, module: ModuleNames) -> bool:
