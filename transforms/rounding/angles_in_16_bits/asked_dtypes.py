@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.half.half_here import Half, is_told_apart
+from ....codemod.half.half_here import Half
 from ....codemod.model import Place
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of
@@ -29,7 +29,7 @@ MAX_HOPS = 4
 def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, str] | None:
     """Why a factor is 16-bit where activations are, and whose dtype it gets: ``inv_freq.to(x.dtype)``."""
     asked = next((item for factor in origin.factors for item in _asked(module, factor)), None)
-    if asked is None or is_told_apart(project, module, origin.node):
+    if asked is None:
         return None
     name = ast.unparse(_owner(asked))
     place = module.place(asked, f"it gets the dtype of {name} here")
