@@ -486,3 +486,8 @@ def test_large_nonsense_is_read_in_linear_time(text: str, kind: str) -> None:
 )
 def test_kind_of(name: str, kind: str | None) -> None:
     assert kind_of(name) == kind
+
+
+def test_an_empty_word_in_quoted_code_is_no_program() -> None:
+    config = open_config("python -c \"rows = []\nrows.append('')\"\npython t.py --a 1\n", "shell")
+    assert one(config, "--a").value == "1"

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 from precfix.codemod.torch.dtypes import BF16, FP16
-from precfix.transforms.rounding.grids import is_average_lost, is_factor_lost, share_moved
+from precfix.transforms.rounding.grids import (
+    is_average_lost,
+    is_factor_lost,
+    share_moved,
+    share_of_adapter_moved,
+)
 from precfix.transforms.rounding.optimizer_table import row_of_optimizer, rows, rows_of_trainer
 
 from .fixture_cases import FIXTURES
@@ -65,6 +70,20 @@ def test_the_share_of_moved_weights_is_what_adamw_moves(rate: float, dtype: Any)
 def test_odd_rates_have_a_share() -> None:
     shares = [share_moved(rate, BF16) for rate in (-1.0, 0.0, 5e-324, 1.0, 1e308)]
     assert shares == pytest.approx([0.0, 0.0, 0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP16])
+@pytest.mark.parametrize("rate", [1e-3, 1e-4, 5e-5, 1e-5, 1e-6])
+def test_the_share_of_moved_adapters_is_what_adamw_moves(rate: float, dtype: Any) -> None:
+    """LoRA's A as it starts, beside a layer of 1,024 inputs."""
+    weights = torch.empty(16, 1024)
+    torch.nn.init.kaiming_uniform_(weights, a=math.sqrt(5))
+    parameter = torch.nn.Parameter(weights.to(DTYPES[dtype.name]))
+    before = parameter.detach().clone()
+    parameter.grad = torch.randn(16, 1024).sign().to(before.dtype)
+    torch.optim.AdamW([parameter], lr=rate, weight_decay=0.0, eps=1e-4).step()
+    moved = (parameter.detach() != before).float().mean().item()
+    assert moved == pytest.approx(share_of_adapter_moved(rate, dtype), abs=0.03)
 
 
 @pytest.mark.parametrize(("dtype", "lost"), [(BF16, 0.001), (FP16, 0.0002)])

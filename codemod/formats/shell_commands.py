@@ -227,7 +227,7 @@ class CommandReader:
             if held is not None:
                 self._starts.setdefault(held.call, []).append(number)
         if place.inside:
-            told = (script, "script") if script else (roles.launchers[-1][1], "launcher")
+            told = (script, "script") if script or not roles.launchers else (roles.launchers[-1][1], "launcher")
             self._variables.hold(place.inside, Use(start, *told, number))
         return replace(roles, number=number)
 

@@ -6,13 +6,20 @@ import ast
 
 from ..flow.analysis import flow_of
 from ..flow.classes import ProjectClass
+from ..flow.parts import parts_of
 from ..purpose.entered import way_inside
 from ..purpose.runs import Run
 from ..python.callers import callers_of
+from ..python.creations import creations_of
+from ..python.functions import class_of, lineage
 from ..python.names import FunctionNode, ModuleNames, Scope, names_of
 from ..python.reach import Reached, reached
 from ..source.project import Project
+from ..torch.autocast import Autocast
 from .named_classes import is_named
+
+MAX_PARTS = 200
+"""Classes of the models in one region that are looked into."""
 
 
 def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
@@ -20,12 +27,13 @@ def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST
     owner = module.scope_of(node).enclosing_class
     if owner is not None and flow_of(project).is_module(ProjectClass(module, owner)):
         named = module in run.starts or is_named(project, owner)
-        return named and not _is_in_another_model(project, run, module, node)
+        others = _runs_only_others(project, run.region, ProjectClass(module, owner))
+        return named and not others and not _is_in_another_model(project, run, module, node)
     region = run.region
     if region is None or region.form != "with" or way_inside(project, module, node) is not None:
         return True
     function = module.scope_of(node).function.node
-    return isinstance(function, FunctionNode) and _is_called_by_a_model(project, module, function)
+    return isinstance(function, FunctionNode) and _is_called_by_a_model(project, region, module, function)
 
 
 def _is_in_another_model(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
@@ -51,9 +59,48 @@ def _built_with(project: Project, asked: tuple[ModuleNames, Scope]) -> Reached:
     return reached(project, starts)
 
 
-def _is_called_by_a_model(project: Project, module: ModuleNames, function: FunctionNode) -> bool:
+def _is_called_by_a_model(project: Project, region: Autocast, module: ModuleNames, function: FunctionNode) -> bool:
     for site in callers_of(project, module, function).sites:
         owner = site.module.scope_of(site.call).enclosing_class
         if owner is not None and flow_of(project).is_module(ProjectClass(site.module, owner)):
-            return True
+            return not _runs_only_others(project, region, ProjectClass(site.module, owner))
     return False
+
+
+def _runs_only_others(project: Project, region: Autocast | None, owner: ProjectClass) -> bool:
+    """Whether all that a region's body calls are models whose classes are known, of which this class is no part."""
+    parts = project.memo(_classes_run_in, region) if region is not None and region.form == "with" else None
+    return parts is not None and owner not in parts
+
+
+def _classes_run_in(project: Project, region: Autocast) -> frozenset[ProjectClass] | None:
+    """The classes of the models that are called in a region's body, with their parts; None where one is not known."""
+    body = region.module.statement_of(region.node)
+    waiting = list[ProjectClass]()
+    for call in (item for statement in getattr(body, "body", ()) for item in ast.walk(statement)):
+        if isinstance(call, ast.Call):
+            made = _class_called(project, region.module, call)
+            if made is None:
+                return None
+            waiting.append(made)
+    found: set[ProjectClass] = set()
+    while waiting and len(found) < MAX_PARTS:
+        current = waiting.pop()
+        if current not in found:
+            found.add(current)
+            waiting += parts_of(project, current)
+            waiting += (ProjectClass(*item) for item in lineage(project, current.module, current.scope))
+    return frozenset(found) if found and not waiting else None
+
+
+def _class_called(project: Project, module: ModuleNames, call: ast.Call) -> ProjectClass | None:
+    """The class of ``model(x)`` or ``model.decode(x)``."""
+    func = call.func
+    holders = [func.value, func] if isinstance(func, ast.Attribute) else [func]
+    for holder in holders:
+        made_by = creations_of(project, module, holder)
+        classes = [class_of(project, made.module, made.call.func) for made in made_by]
+        known = {ProjectClass(*item) for item in classes if item is not None}
+        if len(known) == 1 and None not in classes and flow_of(project).is_module(next(iter(known))):
+            return known.pop()
+    return None

@@ -29,6 +29,8 @@ NODE_ROOTS = ("_C", "__C", "C", "cfg", "config", "_CN")
 """What the roots of configuration trees are called (yacs and its relatives)."""
 FIELD_CALLS = frozenset(("field", "ib", "attrib", "Field", "PrivateAttr", "arg", "mutable_field"))
 """Calls that stand for the default of a class's field: of dataclasses, attrs, pydantic, simple_parsing."""
+SCALARS = ("str", "int", "float", "bool")
+"""Types of fields that a parser fills, where they have no default."""
 SWITCHES = {"store_true": False, "store_false": True}
 """argparse's actions without a word of their own, and the value where the flag is absent."""
 
@@ -251,6 +253,17 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
                 *(module, statement, "field", name, flags, default, _choices(annotation)),
                 is_truth=_is_truth(default) or _text_of(annotation) == "bool",
             )
+    for statement in module.of_type(ast.AnnAssign):
+        required = statement.value is None and _text_of(statement.annotation) in SCALARS
+        if required and isinstance(statement.target, ast.Name) and _is_in_class(module, statement):
+            name = statement.target.id
+            flags = (f"--{name}", f"--{name.replace('_', '-')}")
+            is_truth = _text_of(statement.annotation) == "bool"
+            yield Option(module, statement, "field", name, flags, is_truth=is_truth)
+
+
+def _is_in_class(module: ModuleNames, statement: ast.stmt) -> bool:
+    return isinstance(module.parents.get(statement), ast.ClassDef)
 
 
 def _nodes(module: ModuleNames) -> Iterator[Option]:

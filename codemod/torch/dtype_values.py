@@ -13,6 +13,9 @@ from ..python.trace_steps import Bound, Chosen, Declared, Defaulted, Gap, Looked
 from ..source.project import Project
 from .dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Constant, Given, Scenario, Unknown
 
+SPELLINGS = ("lower", "strip")
+"""Methods that give back the text they are called on, as far as settings go."""
+
 
 def scenarios_of(project: Project, module: ModuleNames, node: ast.expr | Binding) -> tuple[Scenario, ...]:
     """All values that ``node`` can have, each with what must hold for it; an unknown one where the source is silent."""
@@ -115,8 +118,20 @@ def _from_function(project: Project, step: Returned, values: Iterable[Scenario])
     conditions = conditions_in(project, target.module)
     given = conditions.path_given(step.statement, target.module.scope_of(step.statement))
     for scenario in values:
-        outer = tuple(_renamed(item, arguments, scope) for item in (*scenario.given, *given))
+        inner = (_of_parameter(target.scope, item) for item in (*scenario.given, *given))
+        outer = tuple(_renamed(item, arguments, scope) for item in inner)
         yield Scenario(scenario.value, outer)
+
+
+def _of_parameter(scope: Scope, item: Given) -> Given:
+    """``item`` about the parameter that a local name is another spelling of: ``name = dtype.lower()``."""
+    bindings = scope.bindings.get(item.text, []) if isinstance(item.node, ast.Name) else []
+    value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+    spelled = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in SPELLINGS
+    inner = value.func.value if spelled else None  # type: ignore[union-attr]
+    if not isinstance(inner, ast.Name) or [each.kind for each in scope.bindings.get(inner.id, [])] != ["parameter"]:
+        return item
+    return Given(f"{inner.id}.{value.func.attr}()", item.values, item.equal, inner, item.scope)  # type: ignore[union-attr]
 
 
 def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given:
@@ -125,7 +140,8 @@ def _renamed(item: Given, arguments: dict[str, ast.expr], scope: Scope) -> Given
     argument = arguments.get(root)
     if argument is None:
         return item
-    return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if not dot else item.node, scope)
+    whole = not dot or rest in [f"{name}()" for name in SPELLINGS]
+    return Given(ast.unparse(argument) + dot + rest, item.values, item.equal, argument if whole else item.node, scope)
 
 
 DTYPES: Domain[Scenario] = Domain(_leaf, _gap, _carried)

@@ -71,24 +71,14 @@ def model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
 
 
 def half_cast(
-    project: Project,
-    module: ModuleNames,
-    model: ast.expr,
-    before: ast.Call,
-    dtype: Dtype = FP16,
-    *,
-    in_place_after: bool = False,
+    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, dtype: Dtype = FP16
 ) -> ast.Call | None:
-    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after.
-
-    ``in_place_after``: a cast below counts as well, as ``model.to(dtype)`` changes the parameters that were taken.
-    """
+    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after."""
     name, function = ast.unparse(model), function_of(module, before)
     found: ast.Call | None = None
     for statement in _statements_about(module, function, name):
         late = position(statement) > position(before)
-        is_asked = not late or (in_place_after and isinstance(statement, ast.Expr))
-        cast = _casts(project, module, statement, name, dtype) if is_asked else None
+        cast = None if late else _casts(project, module, statement, name, dtype)
         if cast is not None and not _is_certain(module, cast, before):
             return None
         if cast is None and may_change_back(statement, name):

@@ -22,6 +22,8 @@ CHANGES_BACK = (
     "upcast",
 )
 """Calls after which the trainable parameters may be float32 after all, or others than the model's own."""
+LEAVING = ("print", "len", "isinstance", "id", "str", "type", "fully_shard")
+"""Functions that leave the dtype of what they are given: FSDP shards weights as they are."""
 READS = frozenset(
     (
         "numel",
@@ -107,4 +109,4 @@ def _changes(node: ast.AST, items: set[str]) -> bool:
     if of_item:
         return chain[-1] not in READS
     handed = any(isinstance(item, ast.Name) and item.id in items for item in node.args)
-    return handed and len(chain) == 1 and chain[0] not in ("print", "len", "isinstance", "id", "str", "type")
+    return handed and len(chain) == 1 and chain[0] not in LEAVING

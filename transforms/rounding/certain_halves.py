@@ -14,20 +14,31 @@ from ...codemod.purpose.entered import way_inside
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import HALVES, Dtype
+from .half_weights import HalfWeights
+from .trained_classes import output_of_trained, trained_in_half
 
 
 def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
     """Why a tensor is 16-bit where no region is open; None where it is not certain, or a region may be open."""
     value = flow_of(project).value_at(module, node, OUTSIDE)
-    if value.kind is not Kind.TENSOR or not value.atoms or way_inside(project, module, node) is not None:
+    if way_inside(project, module, node) is not None:
         return None
+    if value.kind is not Kind.TENSOR or not value.atoms:
+        return _of_trained(output_of_trained(project, module, node))
     dtypes = [_dtype(project, atom) for atom in value.atoms]
     if None in dtypes:
-        return None
+        trained = [trained_in_half(project).get(atom.symbol) for atom in value.atoms if atom.role is Role.WEIGHTS]
+        return _of_trained(trained[0]) if len(trained) == len(value.atoms) and None not in trained else None
     known = weights_in_half(project)
     casts = tuple(dict.fromkeys(known[atom.symbol] for atom in value.atoms if atom.symbol in known))
     places = tuple(dict.fromkeys((*casts, *atom_places(project, value.atoms))))
     return Half(frozenset(item for item in dtypes if item is not None), True, places)
+
+
+def _of_trained(weights: HalfWeights | None) -> Half | None:
+    if weights is None or weights.decided.open:
+        return None
+    return Half(frozenset((weights.dtype,)), True, weights.places)
 
 
 def _dtype(project: Project, atom: Atom) -> Dtype | None:

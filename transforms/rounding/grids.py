@@ -11,6 +11,9 @@ BITS = {"bfloat16": 8, "float16": 11}
 USUAL_SPREAD = 0.02
 """The standard deviation of most weights of transformers and of convolutions behind a norm."""
 
+USUAL_INPUTS = 1024
+"""Of the layers that adapters stand beside."""
+
 
 def share_moved(step: float, dtype: Dtype) -> float:
     """The share of weights of the usual size that a step of this size moves at all.
@@ -19,8 +22,19 @@ def share_moved(step: float, dtype: Dtype) -> float:
     """
     if not 0 < step < 1:
         return 0.0 if step <= 0 else 1.0
-    exponent = math.floor(math.log2(step)) + BITS[dtype.name]
-    return math.erf(2.0 ** (exponent + 1) / USUAL_SPREAD / math.sqrt(2))
+    return math.erf(_largest_moved(step, dtype) / USUAL_SPREAD / math.sqrt(2))
+
+
+def share_of_adapter_moved(step: float, dtype: Dtype) -> float:
+    """The same of LoRA's first matrix, which starts uniform within 1 / sqrt(inputs), for 1,024 inputs.
+
+    The second one starts at zero, where numbers are as fine as a step is.
+    """
+    return min(1.0, _largest_moved(step, dtype) * USUAL_INPUTS**0.5) if step > 0 else 0.0
+
+
+def _largest_moved(step: float, dtype: Dtype) -> float:
+    return 2.0 ** (math.floor(math.log2(step)) + BITS[dtype.name] + 1)
 
 
 def is_factor_lost(factor: float, dtype: Dtype) -> bool:

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from ...codemod.purpose.files import is_test
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
 from .half_weights import HalfWeights, half_weights, models_of
+from .launchers import is_held
 from .optimizer_table import Row, row_of_optimizer
 from .stated_numbers import Stated, largest, stated_numbers
+from .updates_share import loses_updates
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
@@ -30,11 +33,11 @@ REMEDIES = (
 """Parts of names in code that keeps what rounding loses, by itself."""
 WRAPPERS = (
     *("FP16", "Fp16", "fp16", "BF16", "bf16", "initialize", "OSS", "ZeroRedundancy", "Mixed", "Distributed", "setup"),
-    *("prepare", "Master", "master", "wrap", "convert", "unscale_"),
+    *("Master", "master", "wrap", "convert", "unscale_"),
 )
 """Parts of the names of calls that may put a float32 copy of the weights under an optimizer they are given."""
-SHARDED = ("deepspeed", "fully_shard", "FullyShardedDataParallel", "FSDP", "megatron", "colossalai", "zero_stage")
-"""Words of files in which a library may hold the weights instead of the model."""
+SHARDED = ("deepspeed", "megatron.core", "megatron.training", "colossalai", "zero_stage")
+"""Words of files in which a library may hold the weights instead of the model. FSDP shards the weights as they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,23 +51,38 @@ class HalfOptimizer:
     weights: HalfWeights
     given: dict[str, ast.expr]
 
+    def loses_at(self, rate: float) -> bool:
+        """Whether a learning rate leaves a part of the weights where they are."""
+        return loses_updates(rate, self.weights.dtype, adapted=self.weights.adapted)
+
 
 def half_optimizers(project: Project) -> Iterator[HalfOptimizer]:
     """The optimizers of files that are checked, whose weights are certainly 16-bit and that keep no wider copy."""
-    for document in project.checked_documents(WORDS, OPTIMIZERS, ("parameters",)):
-        module = names_of(project, document)
-        if is_test(document.path) or _has_remedy(module):
-            continue
-        for call in module.calls:
-            found = _optimizer(project, module, call)
-            if found is not None:
-                yield found
+    if any(True for _ in project.python_documents(WORDS)):
+        for document in project.checked_documents(OPTIMIZERS, ("param",)):
+            yield from project.memo(_in_file, document)
+
+
+def all_half_optimizers(project: Project) -> Iterator[HalfOptimizer]:
+    """The same of all files."""
+    for document in project.python_documents(OPTIMIZERS, ("param",)):
+        yield from project.memo(_in_file, document)
+
+
+def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
+    module = names_of(project, document)
+    if is_test(document.path) or _has_remedy(module):
+        return ()
+    found = (_optimizer(project, module, call) for call in module.calls)
+    return tuple(item for item in found if item is not None)
 
 
 def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
-    """The largest learning rate that the optimizer is given; None where one is not known."""
+    """The learning rate of the run that loses least; of several runs that of one in which updates are lost at all."""
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
-    return largest(stated_numbers(project, item.module, node, "the learning rate")) if node is not None else None
+    rates = stated_numbers(project, item.module, node, "the learning rate") if node is not None else ()
+    losing = tuple(rate for rate in rates if item.loses_at(rate.value))
+    return largest(losing) or largest(rates)
 
 
 def _has_remedy(module: ModuleNames) -> bool:
@@ -73,23 +91,63 @@ def _has_remedy(module: ModuleNames) -> bool:
 
 
 def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOptimizer | None:
-    name = (attribute_chain(call.func) or [""])[-1]
-    row = row_of_optimizer(resolve(project, module, call.func) or "") if name else None
-    given = keywords_of(module, call) if row is not None else None
-    if row is None or given is None or not given.complete or row.keeps not in ("nothing", "stochastic"):
+    named = _row(project, module, call.func)
+    given = keywords_of(module, call) if named is not None else None
+    if named is None or given is None or named[1].keeps not in ("nothing", "stochastic"):
         return None
-    parameters = call.args[0] if call.args else given.values.get("params")
+    name, row = named
+    if not given.complete and row.when:
+        return None
+    values = given.values | _partly_written(module, call)
+    parameters = call.args[0] if call.args else values.get("params")
     weights = _weights(project, module, parameters, call) if parameters is not None else None
-    if weights is None or _is_remedied(row, given.values, weights) or _is_wrapped(module, call):
+    if weights is None or _is_remedied(row, values, weights) or _is_wrapped(project, module, call):
         return None
-    return HalfOptimizer(module, call, name, row, weights, given.values)
+    return HalfOptimizer(module, call, name, row, weights, values)
+
+
+def _partly_written(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
+    """The entries of ``**options`` that are written down, where the dictionary gets others later on."""
+    found: dict[str, ast.expr] = {}
+    for item in call.keywords:
+        name = item.value if item.arg is None and isinstance(item.value, ast.Name) else None
+        bindings = module.scope_of(name).lookup(name.id) if name is not None else []
+        value = bindings[0].value if len(bindings) == 1 else None
+        if isinstance(value, ast.Dict) and name is not None:
+            pairs = zip(value.keys, value.values, strict=True)
+            entries = {key.value: each for key, each in pairs if isinstance(key, ast.Constant)}
+            stored = {_key_stored(module, load) for load in module.name_loads.get(name.id, [])}
+            found |= {key: each for key, each in entries.items() if isinstance(key, str) and key not in stored}
+    return found
+
+
+def _key_stored(module: ModuleNames, load: ast.AST) -> object:
+    """``lr`` of ``options["lr"] = ...``."""
+    parent = module.parents.get(load)
+    stores = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
+    return parent.slice.value if stores and isinstance(parent.slice, ast.Constant) else None  # type: ignore[union-attr]
+
+
+def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:
+    """The optimizer that is called; of classes that a name can stand for the last one, where none keeps anything."""
+    name = (attribute_chain(func) or [""])[-1]
+    row = row_of_optimizer(resolve(project, module, func) or "") if name else None
+    if row is not None:
+        return name, row
+    bindings = module.scope_of(func).lookup(func.id) if isinstance(func, ast.Name) else []
+    values = [item.value for item in bindings if isinstance(item.value, ast.Name | ast.Attribute)]
+    found = [_row(project, module, value) for value in values] if values and len(values) == len(bindings) else [None]
+    known = [item for item in found if item is not None]
+    losing = len(known) == len(found) and all(item[1].keeps == "nothing" and item[1].by_lr for item in known)
+    return known[-1] if losing and known else None
 
 
 def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: ast.Call) -> HalfWeights | None:
-    """The weights of the model, where all that the optimizer is given belongs to 16-bit models."""
+    """The first 16-bit weights among those that the optimizer is given."""
     models = models_of(module, parameters)
-    found = [half_weights(project, module, item, call, later=True) if item is not None else None for item in models]
-    return found[0] if found and None not in found else None
+    known = {ast.unparse(item): item for item in models if item is not None}
+    found = (half_weights(project, module, item, call, later=True) for item in known.values())
+    return next((item for item in found if item is not None), None)
 
 
 def _is_remedied(row: Row, given: dict[str, ast.expr], weights: HalfWeights) -> bool:
@@ -99,8 +157,11 @@ def _is_remedied(row: Row, given: dict[str, ast.expr], weights: HalfWeights) -> 
     return row.keeps != "nothing" and on and weights.dtype != FP16
 
 
-def _is_wrapped(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether the optimizer may be given to a library that keeps float32 copies of the parameters."""
+def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether the optimizer may be given to a library that keeps float32 copies of the parameters.
+
+    Accelerate does where a launch line or a file asks for DeepSpeed or FSDP.
+    """
     statement = module.statement_of(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = {ast.unparse(item) for item in targets if isinstance(item, ast.Name | ast.Attribute)}
@@ -108,7 +169,7 @@ def _is_wrapped(module: ModuleNames, call: ast.Call) -> bool:
         last = (attribute_chain(other.func) or [""])[-1]
         arguments = [*other.args, *(item.value for item in other.keywords)]
         held = call in arguments or any(ast.unparse(item) in names for item in arguments if _is_name(item))
-        if held and any(word in last for word in WRAPPERS):
+        if held and (any(word in last for word in WRAPPERS) or (last == "prepare" and is_held(project, module))):
             return True
     return False
 

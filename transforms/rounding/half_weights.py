@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...codemod.model import Place
-from ...codemod.python.creations import Creation, creations_of
-from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.callers import callers_of
+from ...codemod.python.creations import Creation, ObjectName, creations_of
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ...codemod.python.paths import position
 from ...codemod.source.project import Project
-from ...codemod.torch.api import MODEL_WRAPPERS, SAME_COMPUTATION
-from ...codemod.torch.dtypes import HALVES, Dtype
-from ...codemod.torch.half_models import half_cast
-from ...codemod.torch.weights import cast_dtype
-from ...codemod.trainers.reading.loads import load_at
-from ...codemod.trainers.reading.trained_loads import ADAPTED, FROZEN, may_recast, mentions, statements_about
+from ...codemod.torch.dtypes import Dtype
+from ...codemod.torch.weight_changes import may_change_back
+from .decided import CERTAIN, Decided
+from .weight_changes import changes_of, is_cast
+from .weight_states import State, half_after
 
 MAX_MODELS = 200
 """Groups of parameters that are followed in one optimizer."""
@@ -33,6 +34,15 @@ class HalfWeights:
     dtype: Dtype
     place: Place
     """What makes them so."""
+    decided: Decided = CERTAIN
+    """What has to be set for that."""
+    adapted: bool = False
+    """Whether adapters of that dtype are trained instead of all weights."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """What makes them so, and where the settings are written that lead to it."""
+        return (self.place, *self.decided.places)
 
 
 def half_weights(
@@ -40,60 +50,70 @@ def half_weights(
 ) -> HalfWeights | None:
     """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit.
 
+    Where several calls can have made it, all of them, or one whose own condition is known to hold.
     ``later``: also those that it gets further down, for who only takes references to them.
     """
     if attribute_chain(model) is None:
         return None
-    for dtype in HALVES:
-        cast = half_cast(project, module, model, before, dtype, in_place_after=later)
-        if cast is not None:
-            return _known(module, model, dtype, module, cast)
-    return _made_elsewhere(project, module, model, before)
+    if isinstance(model, ast.Name) and model.id == "self":
+        return _of_receiver(project, module, before, later=later)
+    ways: dict[ast.Call, list[Creation]] = {}
+    for made in creations_of(project, module, model) or _of_cast(module, model, before):
+        ways.setdefault(made.call, []).append(made)
+    changes = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
+    whatever = [half_after(project, (replace(item[0], given=()), *item[1:])) for item in changes]
+    states = whatever if None not in whatever else [half_after(project, item) for item in changes]
+    known = [item for item in states if item is not None]
+    return _known(model, min(known, key=lambda item: len(item.decided.open))) if known else None
 
 
-def _known(module: ModuleNames, model: ast.expr, dtype: Dtype, there: ModuleNames, cast: ast.Call) -> HalfWeights:
+def _of_receiver(project: Project, module: ModuleNames, before: ast.Call, *, later: bool) -> HalfWeights | None:
+    """The weights of ``model`` in ``model.configure_optimizers(...)``, whose method makes the optimizer."""
+    function = module.scope_of(before).function.node
+    sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
+    for site in sites:
+        receiver = site.call.func.value if isinstance(site.call.func, ast.Attribute) else None
+        if receiver is not None and ast.unparse(receiver) not in ("self", "super()"):
+            found = half_weights(project, site.module, receiver, site.call, later=later)
+            if found is not None:
+                return found
+    return None
+
+
+def _known(model: ast.expr, state: State) -> HalfWeights:
     name = ast.unparse(model)
-    return HalfWeights(name, dtype, there.place(cast, f"{name} becomes {dtype.name} here"))
+    place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
+    whole = f"{name}.{state.change.part}" if state.change.part else name
+    return HalfWeights(whole, state.dtype, place, state.decided, state.adapted)
 
 
-def _made_elsewhere(project: Project, module: ModuleNames, model: ast.expr, before: ast.Call) -> HalfWeights | None:
-    """A model that another function made: every way to it must end in the same 16-bit dtype."""
-    made_by = creations_of(project, module, model)
-    found = [_of_creation(project, module, made, before) for made in made_by]
-    dtypes = {item[0] for item in found if item is not None}
-    if not found or None in found or len(dtypes) != 1 or found[0] is None:
-        return None
-    dtype, cast = found[0]
-    return _known(module, model, dtype, made_by[0].module, cast)
+def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:
+    """The first cast of a model that nobody knows, where all else that the name is given is made of what it was."""
+    name, scope = ast.unparse(model), module.scope_of(model)
+    holder = scope.enclosing_class if name.startswith("self.") else module.scope_of(before).function
+    if holder is None:
+        return []
+    found = [item for item in ast.walk(holder.node) if isinstance(item, ast.Assign | ast.Expr)]
+    casts = [
+        item.value
+        for item in found
+        if is_cast(item.value, name) and may_change_back(item, name) and _is_about(item, name)
+    ]
+    first = min(casts, key=position, default=None)
+    stores = [item for item in found if isinstance(item, ast.Assign) and _is_about(item, name)]
+    later = [item for item in stores if first is not None and position(item) > position(first)]
+    if not isinstance(first, ast.Call) or not all(name in map(ast.unparse, _read(item.value)) for item in later):
+        return []
+    return [Creation(module, first, (), (ObjectName(module, holder.node, name),))]
 
 
-def _of_creation(
-    project: Project, module: ModuleNames, made: Creation, before: ast.Call
-) -> tuple[Dtype, ast.Call] | None:
-    """The dtype that the calls around the creation leave, where nothing said of the model may change it."""
-    if any(_is_unclear(item) for item in (*made.through, *statements_about(made, module, before))):
-        return None
-    load = load_at(project, made.module, made.call)
-    dtype, cast = None, made.call
-    if load is not None:
-        loaded = None if load.quantized or load.unsloth else load.dtypes
-        dtype = next(iter(loaded)) if loaded is not None and len(loaded) == 1 else None
-    for call in reversed(made.through):
-        asked = cast_dtype(project, made.module, call)
-        if asked is None and may_recast(call):
-            return None
-        dtype, cast = (asked, call) if asked is not None else (dtype, cast)
-    return (dtype, cast) if dtype in HALVES and dtype is not None else None
+def _is_about(statement: ast.Assign | ast.Expr, name: str) -> bool:
+    """``name = ...``, or a call that stands alone."""
+    return isinstance(statement, ast.Expr) or any(ast.unparse(target) == name for target in statement.targets)
 
 
-def _is_unclear(step: ast.AST) -> bool:
-    """Whether a step puts other trainable weights on the model, or may give it another dtype."""
-    if mentions(step, (*ADAPTED, *FROZEN)):
-        return True
-    if isinstance(step, ast.Call):
-        name = (attribute_chain(step.func) or [""])[-1]
-        return name in MODEL_WRAPPERS and name not in SAME_COMPUTATION
-    return may_recast(step)
+def _read(node: ast.expr) -> list[ast.expr]:
+    return [item for item in ast.walk(node) if isinstance(item, ast.Name | ast.Attribute)]
 
 
 # --- whose parameters -------------------------------------------------------------------------------------------------
@@ -130,15 +150,38 @@ def _inside(module: ModuleNames, node: ast.expr) -> list[ast.expr] | None:
     """What a selection of parameters is taken from: ``filter(f, x)``, ``[p for p in x]``, ``{"params": x}``, a name."""
     if isinstance(node, ast.Call):
         name = (attribute_chain(node.func) or [""])[-1]
+        if name in ("items", "values") and isinstance(node.func, ast.Attribute) and not node.args:
+            return [node.func.value]
         taken = node.args if name == "chain" else node.args[-1:]
         return taken if name in SELECTING and taken and not node.keywords else None
-    if isinstance(node, ast.ListComp | ast.GeneratorExp) and len(node.generators) == 1:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [node.left, node.right]
+    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp) and len(node.generators) == 1:
         return [node.generators[0].iter]
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values, strict=True)
         return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "params"] or None
-    if isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        return [value] if value is not None else None
-    return None
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return _named(module, node) or None if isinstance(node, ast.Name) else None
+
+
+def _named(module: ModuleNames, node: ast.Name) -> list[ast.expr]:
+    """What a name of parameters stands for: its values, what a list is filled with, what a loop goes through."""
+    found: list[ast.expr] = []
+    for binding in module.scope_of(node).lookup(node.id):
+        if binding.kind == "for" and isinstance(binding.node, ast.For):
+            found.append(binding.node.iter)
+        elif binding.kind == "assign" and binding.value is not None and not _is_empty(binding.value):
+            found.append(binding.value)
+    filling = (call for name in ("append", "extend") for call in module.calls_by_name.get(name, []))
+    scope = module.scope_of(node)
+    for call in filling:
+        of_list = isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+        if of_list and call.func.value.id == node.id and module.scope_of(call) is scope:  # type: ignore[attr-defined]
+            found += call.args[:1]
+    return found
+
+
+def _is_empty(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and not node.elts

@@ -25,8 +25,8 @@ bytes for each logit.
 
 ## Not flagged
 
-Logits that are cast before; losses inside an autocast region; code without gradients; dtypes that are not certain;
-softmax inside of attention, whose few classes lose little.
+Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region;
+code without gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.files import purpose_of
 from ...codemod.python.creations import only_call
@@ -64,7 +65,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
-    """The loss that a call computes: ``F.cross_entropy(x, y)``, ``criterion(x, y)`` of a criterion that is known."""
+    """The loss that a call computes: ``F.cross_entropy(x, y)``, ``criterion(x, y)`` of one that is known."""
     qualified = module.qualified(call.func) or ""
     name = qualified.rpartition(".")[2]
     if qualified.startswith("torch.") and name in FUNCTIONS:
@@ -72,6 +73,7 @@ def _loss(project: Project, module: ModuleNames, call: ast.Call) -> str:
     func = call.func
     held = isinstance(func, ast.Name) or (isinstance(func, ast.Attribute) and ast.unparse(func.value) == "self")
     made = only_call(project, module, func) if held and not qualified and _may_be_criterion(func) else None
+    made = func if isinstance(func, ast.Call) else made
     made_name = (module.qualified(made.func) or "") if made is not None else ""
     is_class = made_name.startswith("torch.nn.") and made_name.rpartition(".")[2] in CLASSES
     return made_name.rpartition(".")[2] if is_class else ""
@@ -85,7 +87,7 @@ def _may_be_criterion(func: ast.expr) -> bool:
 def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
     logits = call.args[0]
     half = certainly_half(project, module, logits)
-    if half is None or is_without_gradients(module, call):
+    if half is None or is_without_gradients(module, call) or not _is_trained(project, half):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]
@@ -95,6 +97,12 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     )
     fix = Fix.unsafe("float32", "the logits are cast to float32: 4 bytes each", module.append(logits, ".float()"))
     yield rule.at(module, call, message, half.why, [fix])
+
+
+def _is_trained(project: Project, half: Half) -> bool:
+    """Whether a file that makes it 16-bit trains: another program may only run the same model."""
+    paths = tuple(dict.fromkeys(place.path for place in half.why))
+    return any("backward" in document.text for document in project.python_documents_at(paths))
 
 
 rule = Rule.of("PF805", check)

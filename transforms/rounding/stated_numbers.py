@@ -8,14 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...codemod.model import Place
+from ...codemod.purpose.imports import reached_from
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.numbers import number_of
-from ...codemod.python.options import Option
+from ...codemod.python.options import Option, options_in
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Constant
 from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.setting_reads import read_of
+
+MAX_FILES = 60
+"""Files that a script imports, near ones first, in which the fields of its configuration are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +55,17 @@ def _of_sources(project: Project, module: ModuleNames, node: ast.expr, name: str
 
 def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequence[Option]:
     """The options of a command line that ``args.lr`` reads."""
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 else None
+        return _options_read(project, module, value) if isinstance(value, ast.Attribute) else ()
     read = read_of(module, node) if isinstance(node, ast.Attribute) else None
     if read is None or read.of_environment:
         return ()
-    return [item for item in declared_options(project, module, read.name) if item.kind == "option"]
+    near = declared_options(project, module, read.name)
+    far = () if near else reached_from(project, [module], MAX_FILES)
+    found = [*near, *(item for other in far for item in options_in(project, other).get(read.name, ()))]
+    return [item for item in found if item.kind == "option" or item.flags]
 
 
 def _number(value: Constant) -> float | None:

@@ -9,21 +9,17 @@ from dataclasses import dataclass
 from ...codemod.model import Place
 from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames
-from ...codemod.source.documents import FileKind
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import HALVES, Dtype
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
+from .launchers import is_held
 from .optimizer_table import rows_of_trainer
 from .stated_numbers import Stated, largest, stated_numbers
 
 DEFAULT_RATE = 5e-5
 """Of transformers.TrainingArguments."""
 OF_TRANSFORMERS = ("hf_trainer",)
-HOLDING = ("deepspeed", "fsdp", "FSDP")
-"""Words of launchers' files and of launch lines by which the weights get float32 copies."""
-LAUNCHES = (FileKind.SHELL, FileKind.NOTEBOOK)
-TEXTS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +42,7 @@ def half_trainings(project: Project) -> Iterator[HalfTraining]:
     if any(True for _ in project.python_documents(("torch_dtype", "dtype"), ("Trainer",))):
         for run in trained_loads(project):
             found = _training(project, run) if _is_whole(run) else None
-            if found is not None and found.call not in seen and not _is_held(project, found.module):
+            if found is not None and found.call not in seen and not is_held(project, found.module, "accelerate"):
                 seen.add(found.call)
                 yield found
 
@@ -56,22 +52,6 @@ def _is_whole(run: TrainedLoad) -> bool:
     changed = run.adapted or run.recast or run.frozen or run.by_accelerate
     special = run.load.quantized or run.load.unsloth or run.precision.partitioned
     return not changed and not special and run.precision.scope.framework.id in OF_TRANSFORMERS
-
-
-def _is_held(project: Project, module: ModuleNames) -> bool:
-    """Whether DeepSpeed or FSDP may hold the weights: the script or a text that starts it says so.
-
-    Of a script that no text names, nobody knows how it is started: then any such
-    configuration of the project counts.
-    """
-    if any(word in module.document.text for word in HOLDING):
-        return True
-    path = "/".join(module.path.split("/")[-2:])
-    spellings = (path, path.removesuffix(".py").replace("/", "."))
-    launches = [document for kind in LAUNCHES for document in project.documents(kind, spellings)]
-    if launches:
-        return any(word in item.text for item in launches for word in (*HOLDING, "accelerate"))
-    return any(True for kind in TEXTS for _ in project.documents(kind, HOLDING))
 
 
 def _training(project: Project, run: TrainedLoad) -> HalfTraining | None:

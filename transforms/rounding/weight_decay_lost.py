@@ -26,7 +26,7 @@ summation. Where decay is not wanted, `weight_decay=0` says so.
 
 Where PF801 already says that the updates themselves are lost; weight decay that is not passed, or not known;
 `fused=True` and optimizers of other libraries, which add decay and step before they round; Adam, whose decay is part
-of the gradient.
+of the gradient; adapters, whose second matrix starts at zero.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from ...codemod.source.project import Project
 from .grids import is_factor_lost
 from .half_optimizers import HalfOptimizer, half_optimizers, rate_of
 from .stated_numbers import Stated, largest, stated_numbers
-from .updates_share import loses_updates
 
 ROUNDS_DECAY = ("torch.optim.AdamW",)
 LARGEST_RATE = 1e-2
@@ -48,11 +47,11 @@ LARGEST_RATE = 1e-2
 
 def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
-        if not set(ROUNDS_DECAY) & set(item.row.names) or _may_be_fused(item):
+        if not set(ROUNDS_DECAY) & set(item.row.names) or _may_be_fused(item) or item.weights.adapted:
             continue
         rate, decay = rate_of(project, item), _decay_of(project, item)
         known = rate.value if rate is not None else LARGEST_RATE
-        if decay is None or (rate is not None and loses_updates(rate.value, item.weights.dtype)):
+        if decay is None or (rate is not None and item.loses_at(rate.value)):
             continue
         if is_factor_lost(known * decay.value, item.weights.dtype):
             yield _finding(item, rate, decay)
@@ -61,10 +60,10 @@ def check(project: Project) -> Iterator[Finding]:
 def _finding(item: HalfOptimizer, rate: Stated | None, decay: Stated) -> Finding:
     at = f"at lr {rate.value:g}" if rate is not None else f"at any lr up to {LARGEST_RATE:g}"
     message = (
-        f"weight decay {decay.value:g} {at} changes no {item.weights.dtype.name} weight of {item.weights.name}:"
-        " each is multiplied by a factor that rounds to 1"
+        f"weight decay {decay.value:g} {at} changes no {item.weights.dtype.name} weight of"
+        f" {item.weights.name}{item.weights.decided.when}: each is multiplied by a factor that rounds to 1"
     )
-    evidence = (item.weights.place, decay.place, *([rate.place] if rate is not None else []))
+    evidence = (*item.weights.places, decay.place, *([rate.place] if rate is not None else []))
     return rule.at(item.module, item.call, message, evidence)
 
 

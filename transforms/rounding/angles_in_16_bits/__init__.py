@@ -16,7 +16,8 @@ PyTorch 2.13:
 
 An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
 than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
-`inv_freq` buffer that `model.to(torch.bfloat16)` converts, and `@`, `matmul` and `einsum` inside an autocast region,
+`inv_freq` buffer that `model.to(torch.bfloat16)` converts, `inv_freq.to(x.dtype)` of activations, timesteps that a
+caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum` inside an autocast region,
 which lowers them whatever their operands are (`torch.outer` and `*` are left alone). Threads:
 EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
 
@@ -31,8 +32,9 @@ may have got used to it. Elsewhere: compute the table in float32 (`.float()`, au
 
 Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open, and
 that are made again only where a length exceeds them; trainers whose precision opens no region of the project's own
-(DeepSpeed casts the weights instead); angles that come from no positions, timesteps or frequencies (a network with
-sines); dtypes that are not certain; code that no 16-bit run is known to use.
+(DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose body only calls
+models that are known and do not hold this code; angles that come from no positions, timesteps or frequencies (a
+network with sines); dtypes that are not certain; code that no 16-bit run is known to use.
 """
 
 from __future__ import annotations
@@ -40,15 +42,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.flow.analysis import flow_of
+from ....codemod.flow.frame import ASSUMED
+from ....codemod.flow.lattice import Kind
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import runs_of
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import FP64
 from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
 from .angle_origins import Origin, origin_of
+from .asked_dtypes import cast_by_caller, cast_to_activations
 from .first_tables import is_made_at_construction
 
 TURNING = ("cos", "sin", "polar")
@@ -71,10 +78,23 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
         for call in module.calls_by_name.get(name, []):
             angle = _angle(module, call)
             origin = origin_of(module, angle) if angle is not None else None
-            half = _half(project, module, origin) if origin is not None else None
-            if origin is not None and half is not None and origin.node not in seen:
+            found = _found(project, module, call, origin) if origin is not None else None
+            if origin is not None and found is not None and origin.node not in seen:
                 seen.add(origin.node)
-                yield _finding(project, module, call, origin, half)
+                yield found
+
+
+def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
+    if _is_double(project, module, origin):
+        return None
+    half = _half(project, module, origin)
+    if half is not None:
+        when = "" if half.certain else " as soon as autocast lowers this"
+        return _finding(module, call, origin, half, when, fix_of(module, origin, certain=half.certain))
+    asked = cast_to_activations(project, module, origin)
+    if asked is None or is_made_at_construction(project, module, origin.node):
+        return None
+    return _finding(module, call, origin, asked[0], f" as soon as {asked[1]} is", None)
 
 
 def _angle(module: ModuleNames, call: ast.Call) -> ast.expr | None:
@@ -92,12 +112,26 @@ def _angle(module: ModuleNames, call: ast.Call) -> ast.expr | None:
 def _half(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
     """Why the product of positions and frequencies, or one of its factors, is 16-bit."""
     for node in (origin.node, *origin.factors):
-        half = half_here(project, module, node, despite_casts=True) or certainly_half(project, module, node)
+        half = half_here(project, module, node, despite_casts=True) or _of_weights(project, module, node)
         if half is None or not half.reached:
             continue
         if half.certain or half.seen or (node is origin.node and _is_lowered(project, module, node)):
             return half
-    return None
+    if is_made_at_construction(project, module, origin.node):
+        return None
+    return cast_by_caller(project, module, origin)
+
+
+def _is_double(project: Project, module: ModuleNames, origin: Origin) -> bool:
+    """Whether a factor is float64, which autocast leaves alone and which makes the product float64."""
+    values = (flow_of(project).value_at(module, node, ASSUMED) for node in origin.factors)
+    return any(atom.dtype == FP64 for value in values if value.kind is Kind.TENSOR for atom in value.atoms)
+
+
+def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast."""
+    half = certainly_half(project, module, node)
+    return half if half is not None and not is_made_at_construction(project, module, node) else None
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
@@ -109,16 +143,14 @@ def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     return opened and not is_made_at_construction(project, module, node)
 
 
-def _finding(project: Project, module: ModuleNames, call: ast.Call, origin: Origin, half: Half) -> Finding:
+def _finding(module: ModuleNames, call: ast.Call, origin: Origin, half: Half, when: str, fix: Fix | None) -> Finding:
     names = sorted(dtype.name for dtype in half.dtypes)
-    when = "" if half.certain else " as soon as autocast lowers this"
     off = " or ".join(MEASURED[name] for name in names)
     message = (
         f"angles of {origin.what} are computed in {' or '.join(names)}{when}: the further on, the more their"
         f" sine and cosine are off, over 2,048 by {off} on average; compute them in float32 and cast the finished table"
     )
     evidence = (module.place(call, "sine or cosine is taken here"), *half.why)
-    fix: Fix | None = fix_of(module, origin, certain=half.certain)
     return rule.at(module, origin.node, message, evidence, [fix])
 
 

@@ -61,7 +61,7 @@ class Origin:
 
 def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
     """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies."""
-    for node in _behind(module, angle):
+    for node in behind(module, angle):
         factors = _factors(module, node)
         if factors:
             words = {word for factor in factors for word in _words(module, factor)}
@@ -75,8 +75,11 @@ def _named(words: set[str]) -> str:
     return "timesteps" if words & {"timestep", "timesteps"} else "positions"
 
 
-def _behind(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
-    """The expression itself, and those that it is a view, a cast or a concatenation of."""
+def behind(module: ModuleNames, node: ast.expr, *, products: bool = False) -> Iterator[ast.expr]:
+    """The expression itself, and those that it is a view, a cast or a concatenation of.
+
+    ``products``: also the factors of products, which have the rounding of both.
+    """
     waiting, seen = [node], set[ast.AST]()
     while waiting and len(seen) < MAX_STEPS:
         current = waiting.pop(0)
@@ -84,6 +87,7 @@ def _behind(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
             seen.add(current)
             yield current
             waiting += _sources(module, current)
+            waiting += _factors(module, current) if products else ()
 
 
 def _sources(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
@@ -111,12 +115,12 @@ def _factors(module: ModuleNames, node: ast.expr) -> tuple[ast.expr, ...]:
 
 def _words(module: ModuleNames, node: ast.expr) -> Iterator[str]:
     """The words in the names behind a factor."""
-    for inner in _behind(module, node):
+    for inner in behind(module, node):
         yield from name_parts(inner)
 
 
 def _counts(module: ModuleNames, node: ast.expr) -> Iterator[ast.Call]:
     """The calls of `arange` and its like that a factor is made of."""
-    for inner in _behind(module, node):
+    for inner in behind(module, node):
         if isinstance(inner, ast.Call) and (module.qualified(inner.func) or "").rpartition(".")[2] in COUNTING:
             yield inner

@@ -65,10 +65,11 @@ def check(project: Project) -> Iterator[Finding]:
 def _finding(module: ModuleNames, average: Average, weights: HalfWeights) -> Finding:
     dtype, decay = weights.dtype.name, average.decay.value
     message = (
-        f"the average of {weights.name} is kept in {dtype}: with decay {decay:g} its steps are rounded away; in the"
-        f" {5 / (1 - decay):,.0f} steps in which it should close 99 % of a gap of 10 % it closes less than 10 % of it"
+        f"the average of {weights.name} is kept in {dtype}{weights.decided.when}: with decay {decay:g} its steps are"
+        f" rounded away; in the {5 / (1 - decay):,.0f} steps in which it should close 99 % of a gap of 10 % it closes"
+        " less than 10 % of it"
     )
-    return rule.at(module, average.made, message, (weights.place, average.decay.place), [_fix(module, average)])
+    return rule.at(module, average.made, message, (*weights.places, average.decay.place), [_fix(module, average)])
 
 
 def _fix(module: ModuleNames, average: Average) -> Fix | None:

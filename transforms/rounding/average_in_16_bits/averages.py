@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.python.functions import class_of
+from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, parameters_of, resolve
 from ....codemod.python.scopes import Scope
 from ....codemod.source.project import Project
@@ -122,15 +122,34 @@ def _decay_given(project: Project, module: ModuleNames, call: ast.Call, library:
 
 
 def _of_copy(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Average]:
-    """``ema = deepcopy(model)``, which a loop over both sets of parameters averages."""
+    """``ema = deepcopy(model)``, which a loop over both sets of parameters averages, here or in a function."""
     statement, keeper = _keeper(module, call)
     if keeper is None or not isinstance(call.args[0], ast.Name | ast.Attribute):
         return
-    for averaging in project.memo(_averagings, (module, module.tree)):
-        if keeper in averaging.between and ast.unparse(call.args[0]) in averaging.between:
-            decay = largest(stated_numbers(project, module, averaging.decay, "the decay"))
-            if decay is not None:
-                yield Average(call, statement, call.args[0], decay, keeper, True, averaging.lerped)
+    both = {keeper, ast.unparse(call.args[0])}
+    here = [(module, item) for item in project.memo(_averagings, (module, module.tree)) if both <= set(item.between)]
+    for there, averaging in here or _by_function(project, module, module.tree, both):
+        decay = largest(stated_numbers(project, there, averaging.decay, "the decay"))
+        if decay is not None:
+            yield Average(call, statement, call.args[0], decay, keeper, True, averaging.lerped if here else ())
+
+
+def _by_function(
+    project: Project, module: ModuleNames, where: ast.AST, both: set[str]
+) -> Iterator[tuple[ModuleNames, Averaging]]:
+    """The averagings of functions that are given the average and the model, or their parameters."""
+    for call in (item for item in ast.walk(where) if isinstance(item, ast.Call)):
+        given = {text for item in (*call.args, *(each.value for each in call.keywords)) for text in _models(item)}
+        target = called_function(project, module, call) if both <= given else None
+        if target is not None:
+            yield from ((target.module, item) for item in project.memo(_averagings, (target.module, target.node)))
+
+
+def _models(node: ast.expr) -> Iterator[str]:
+    """``model`` of ``model``, ``model.module`` and ``list(model.parameters())``."""
+    for item in ast.walk(node):
+        if isinstance(item, ast.Name | ast.Attribute):
+            yield ast.unparse(item)
 
 
 # --- classes of the project -------------------------------------------------------------------------------------------
@@ -140,9 +159,11 @@ def _of_class(
     project: Project, module: ModuleNames, call: ast.Call, there: ModuleNames, owner: Scope
 ) -> Iterator[Average]:
     """``ema = EMA(model, 0.999)`` of a class that clones the weights as they are and averages them."""
-    averaging = next(iter(project.memo(_averagings, (there, owner.node))), None)
+    averages = bool(project.memo(_averagings, (there, owner.node)))
     model = _averaged(module, call)
-    if averaging is None or model is None or not _clones_as_they_are(owner.node):
+    if model is None or not _clones_as_they_are(owner.node):
+        return
+    if not averages and not any(True for _ in _by_function(project, there, owner.node, {"self"})):
         return
     decay = _decay_of_class(project, module, call, owner.node)
     if decay is not None:

@@ -1,0 +1,145 @@
+"""Factors of an angle that are cast to the dtype of something else: of activations, or of weights, by who calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.half.half_here import Half
+from ....codemod.model import Place
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.runs import runs_of
+from ....codemod.python.creations import known_creations
+from ....codemod.python.functions import class_of
+from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.paths import name_parts
+from ....codemod.source.project import Project
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import HALVES, Dtype
+from ....codemod.torch.entering_calls import sites_of
+from ..decided import decided
+from ..weight_changes import cast_values, is_cast
+from .angle_origins import MEANING, Origin, behind
+
+INTEGERS = frozenset(("ids", "id", "idx", "index", "indices", "mask", "labels", "tokens", "token"))
+"""Words in the names of tensors that are no activations."""
+MAX_HOPS = 4
+
+
+def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, str] | None:
+    """Why a factor is 16-bit where activations are, and whose dtype it gets: ``inv_freq.to(x.dtype)``."""
+    asked = next((item for factor in origin.factors for item in _asked(module, factor)), None)
+    if asked is None:
+        return None
+    name = ast.unparse(_owner(asked))
+    place = module.place(asked, f"it gets the dtype of {name} here")
+    runs = runs_of(project, module, origin.node)
+    stated = [(run.dtypes, run.place) for run in runs] or list(project.fact(_policies))
+    dtypes = frozenset(dtype for item in stated for dtype in item[0])
+    return (Half(dtypes, False, (place, stated[0][1])), name) if stated else None
+
+
+def _owner(node: ast.expr) -> ast.expr:
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "dtype" else node
+
+
+def _asked(module: ModuleNames, factor: ast.expr) -> Iterator[ast.expr]:
+    """``x.dtype`` of ``factor.to(x.dtype)``, ``x`` of ``factor.type_as(x)``, where x is a parameter."""
+    for node in behind(module, factor):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            given = [*node.args, *(item.value for item in node.keywords if item.arg == "dtype")]
+            named = [item for item in given if isinstance(item, ast.Attribute) and item.attr == "dtype"]
+            asked = node.args[:1] if node.func.attr == "type_as" else named
+            yield from (item for item in asked if _is_activation(module, _owner(item)))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("float", "double", "to", "type_as"):
+            return
+
+
+def _is_activation(module: ModuleNames, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Name) or name_parts(node) & (MEANING | INTEGERS):
+        return False
+    bindings = module.scope_of(node).lookup(node.id)
+    return any(item.kind == "parameter" for item in bindings)
+
+
+def _policies(project: Project) -> tuple[tuple[frozenset[Dtype], Place], ...]:
+    """FSDP's policies that compute in 16 bits, in the order of the files."""
+    found = []
+    for document in project.python_documents(("param_dtype",), ("MixedPrecision",)):
+        module = names_of(project, document)
+        for name in ("MixedPrecision", "MixedPrecisionPolicy"):
+            for call in module.calls_by_name.get(name, []) if not purpose_of(document.path).is_left_alone else ():
+                given = next((item.value for item in call.keywords if item.arg == "param_dtype"), None)
+                dtypes = constants_of(project, module, given) if given is not None else set()
+                halves = frozenset(item for item in dtypes if isinstance(item, Dtype) and item in HALVES)
+                if halves:
+                    found.append((halves, module.place(call, "FSDP computes in 16 bits with this policy")))
+    return tuple(found)
+
+
+def cast_by_caller(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
+    """Why a factor is 16-bit when it arrives: a caller casts it, ``model(x, timesteps=t.to(weight_dtype))``."""
+    for factor in origin.factors:
+        for node in behind(module, factor, products=True):
+            if isinstance(node, ast.Name):
+                found = _passed(project, module, node, 0)
+                if found is not None:
+                    return found
+    return None
+
+
+def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int) -> Half | None:
+    bindings = module.scope_of(node).lookup(node.id)
+    function = module.scope_of(node).function.node
+    parameter = next((item for item in bindings if item.kind == "parameter" and item.scope.node is function), None)
+    if parameter is None or hops >= MAX_HOPS or not isinstance(function, FunctionNode):
+        return None
+    for other, call in (*sites_of(project, module, function), *_named_calls(project, module, function, node.id)):
+        argument = _argument(function, call, node.id)
+        if argument is not None and not purpose_of(other.document.path).is_left_alone:
+            found = _cast(project, other, argument)
+            if found is None and isinstance(argument, ast.Name):
+                found = _passed(project, other, argument, hops + 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _named_calls(
+    project: Project, module: ModuleNames, function: FunctionNode, name: str
+) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """``model(x, timesteps=t.to(dtype))`` of an object of the class whose ``forward`` this is, through all wrappers."""
+    owner = module.scopes[function].parent
+    if function.name != "forward" or owner is None or not isinstance(owner.node, ast.ClassDef):
+        return
+    for document in project.python_documents((f"{name}=",), ("backward",)):
+        other = names_of(project, document)
+        for call in other.calls:
+            if any(item.arg == name and is_cast(item.value) for item in call.keywords):
+                made_by = known_creations(project, other, call.func)
+                classes = (class_of(project, made.module, made.call.func) for made in made_by)
+                if any(item is not None and item[1].node is owner.node for item in classes):
+                    yield other, call
+
+
+def _argument(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:
+    names = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
+    names = names[1:] if names[:1] == ["self"] else names
+    given: dict[str | None, ast.expr] = dict(zip(names, call.args, strict=False))
+    given.update({item.arg: item.value for item in call.keywords})
+    return given.get(name)
+
+
+def _cast(project: Project, module: ModuleNames, argument: ast.expr) -> Half | None:
+    """A cast of the argument whose dtype settings that the project states make a 16-bit one."""
+    if not isinstance(argument, ast.Call) or not isinstance(argument.func, ast.Attribute):
+        return None
+    if argument.func.attr not in ("to", "half", "bfloat16"):
+        return None
+    for value in cast_values(project, module, argument):
+        if isinstance(value.value, Dtype) and value.value in HALVES:
+            known = decided(project, module, value.given)
+            if known is not None and not known.open:
+                place = module.place(argument, f"it is cast to {value.value.name} here")
+                return Half(frozenset((value.value,)), True, (place, *known.places))
+    return None

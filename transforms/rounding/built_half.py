@@ -1,0 +1,100 @@
+"""Classes of the project whose constructor casts the model, or makes a part of it in 16 bits."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...codemod.python.creations import creations_of
+from ...codemod.python.functions import FunctionTarget, called_function, class_of, method_of
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
+from ...codemod.python.paths import calls_of, position
+from ...codemod.source.project import Project
+from ...codemod.torch.api import LOADERS, WEIGHT_CASTS
+from ...codemod.trainers.reading.trained_loads import may_recast, mentions, names_in
+
+MAX_DEPTH = 3
+"""Classes inside of classes that are looked into."""
+FROZEN = ("requires_grad", "freeze")
+WITHOUT = ("no_grad", "inference_mode")
+CASTS = (*WEIGHT_CASTS, "to")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A call inside of constructors that gives a model, or a part of it, its dtype."""
+
+    module: ModuleNames
+    call: ast.Call
+    part: str
+    """The attribute that holds the part; empty for the whole model."""
+
+
+def built_in(project: Project, module: ModuleNames, call: ast.Call, depth: int = 0) -> Iterator[Built]:
+    """The casts and loads of a class's constructor that certainly run or that settings decide, its parts' too."""
+    owner = class_of(project, module, call.func)
+    maker = method_of(project, *owner, "__init__") if owner is not None else None
+    if owner is None or maker is None or depth >= MAX_DEPTH or mentions(owner[1].node, FROZEN):
+        return
+    yield from _whole(project, maker)
+    asleep = {name for node in ast.walk(owner[1].node) if _is_without_gradients(node) for name in names_in(node)}
+    yield from (item for item in _parts(project, maker, depth) if item.part.partition(".")[0] not in asleep)
+
+
+def _is_without_gradients(node: ast.AST) -> bool:
+    return isinstance(node, ast.With) and any(mentions(item.context_expr, WITHOUT) for item in node.items)
+
+
+def _whole(project: Project, maker: FunctionTarget) -> Iterator[Built]:
+    """``self.to(torch.bfloat16)`` in the constructor, or in a method that it calls."""
+    for call in calls_of(maker.module, maker.node):
+        inner = _method_of_self(project, maker.module, call)
+        for there, cast in _casts_of_self(maker.module, call) if inner is None else _casts_in(inner):
+            if not _is_cast_back(there, cast):
+                yield Built(there, cast, "")
+
+
+def _method_of_self(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
+    chain = attribute_chain(call.func) or []
+    return called_function(project, module, call) if len(chain) == 2 and chain[0] == "self" else None
+
+
+def _casts_in(target: FunctionTarget) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    for call in calls_of(target.module, target.node):
+        yield from _casts_of_self(target.module, call)
+
+
+def _casts_of_self(module: ModuleNames, call: ast.Call) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    chain = attribute_chain(call.func) or []
+    if len(chain) == 2 and chain[0] == "self" and chain[1] in CASTS:
+        yield module, call
+
+
+def _is_cast_back(module: ModuleNames, cast: ast.Call) -> bool:
+    """Whether a loop below gives all parameters another dtype; one that chooses some leaves most as they are."""
+    function = module.scope_of(cast).function.node
+    below = (item for item in ast.walk(function) if isinstance(item, ast.For) and position(item) > position(cast))
+    return isinstance(function, FunctionNode) and any(
+        may_recast(item) and not any(isinstance(inner, ast.If) for inner in ast.walk(item)) for item in below
+    )
+
+
+def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[Built]:
+    """``self.backbone = AutoModel.from_pretrained(..., torch_dtype=...)``, or a class that does so."""
+    module = maker.module
+    for statement in ast.walk(maker.node):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+        chain = attribute_chain(target) if target is not None else None
+        if not isinstance(statement, ast.Assign) or chain is None or len(chain) != 2 or chain[0] != "self":
+            continue
+        for made in creations_of(project, module, statement.value) if isinstance(statement.value, ast.Call) else ():
+            if any(not isinstance(item.func, ast.Attribute) or item.func.attr not in CASTS for item in made.through):
+                continue
+            name = (attribute_chain(made.call.func) or [""])[-1]
+            casts = [item for item in made.through if may_recast(item)]
+            if casts or name in LOADERS:
+                yield Built(made.module if not casts else module, casts[0] if casts else made.call, chain[1])
+            else:
+                for inner in built_in(project, made.module, made.call, depth + 1):
+                    yield Built(inner.module, inner.call, f"{chain[1]}.{inner.part}".rstrip("."))

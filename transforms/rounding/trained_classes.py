@@ -1,0 +1,121 @@
+"""Classes of the project whose objects are trained in 16-bit weights, and what calls of them give back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from ...codemod.flow.analysis import FlowAnalysis, flow_of
+from ...codemod.flow.classes import ProjectClass
+from ...codemod.flow.frame import OUTSIDE
+from ...codemod.flow.half_classes import REGION_MAKERS
+from ...codemod.flow.lattice import Kind, Role
+from ...codemod.flow.parts import classes_named
+from ...codemod.python.creations import creations_of, known_creations
+from ...codemod.python.functions import class_of, lineage
+from ...codemod.python.names import ModuleNames, attribute_chain, names_of
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import autocasts_in
+from .half_optimizers import HalfOptimizer, all_half_optimizers
+from .half_weights import HalfWeights, models_of
+
+MAX_PARTS = 200
+"""Classes of one model that are looked into."""
+VIEWS = ("flatten", "view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "clone", "detach")
+"""Methods that give back the numbers they are given."""
+MAX_HOPS = 6
+
+
+def trained_in_half(project: Project) -> Mapping[str, HalfWeights]:
+    """The symbols of the weights that an optimizer steps in 16 bits, in files without a region, and what says so."""
+    return project.fact(_trained_in_half)
+
+
+def _trained_in_half(project: Project) -> dict[str, HalfWeights]:
+    analysis = flow_of(project)
+    return {analysis.own_weights(owner).symbol: weights for owner, weights in project.fact(_trained_classes).items()}
+
+
+def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
+    analysis, found = flow_of(project), dict[ProjectClass, HalfWeights]()
+    for item in all_half_optimizers(project):
+        parameters = item.call.args[0] if item.call.args else item.given.get("params")
+        files = project.python_documents_at((item.module.path, item.weights.place.path))
+        regions = any(_may_open_regions(project, names_of(project, document)) for document in files)
+        if parameters is not None and not regions and not item.weights.adapted:
+            for owner in _owners(project, item, parameters):
+                _add_parts(analysis, owner, item.weights, found)
+    return found
+
+
+def _owners(project: Project, item: HalfOptimizer, parameters: ast.expr) -> Iterator[ProjectClass]:
+    """The classes of the model whose weights are 16-bit."""
+    for model in models_of(item.module, parameters):
+        owner = item.module.scope_of(model).enclosing_class if model is not None else None
+        if model is not None and ast.unparse(model) == "self" and owner is not None:
+            yield ProjectClass(item.module, owner)
+        elif model is not None and ast.unparse(model) == item.weights.name:
+            made_by = creations_of(project, item.module, model)
+            classes = (class_of(project, made.module, made.call.func) for made in made_by)
+            yield from (ProjectClass(*known) for known in classes if known is not None)
+
+
+def _may_open_regions(project: Project, module: ModuleNames) -> bool:
+    made = any(name in module.calls_by_name for name in REGION_MAKERS)
+    return made or any(not item.switched_off for item in autocasts_in(project, module))
+
+
+def _add_parts(
+    analysis: FlowAnalysis, owner: ProjectClass, weights: HalfWeights, found: dict[ProjectClass, HalfWeights]
+) -> None:
+    """A class with its bases, and what its constructor names."""
+    waiting = [owner]
+    while waiting and len(found) < MAX_PARTS:
+        current = waiting.pop()
+        if current not in found and analysis.is_module(current):
+            found[current] = weights
+            waiting += (ProjectClass(*item) for item in lineage(analysis.project, current.module, current.scope))
+            maker = analysis.method(current, "__init__")
+            waiting += classes_named(analysis.project, maker.module, maker.node) if maker is not None else ()
+
+
+def output_of_trained(project: Project, module: ModuleNames, node: ast.expr) -> HalfWeights | None:
+    """The 16-bit weights whose dtype a tensor has in some training: it is what a call of that model gives back."""
+    call = _call_behind(module, node)
+    made_by = known_creations(project, module, call.func) if call is not None else ()
+    known, analysis = project.fact(_trained_classes) if made_by else {}, flow_of(project)
+    for made in made_by:
+        owner = class_of(project, made.module, made.call.func)
+        weights = known.get(ProjectClass(*owner)) if owner is not None else None
+        if owner is not None and weights is not None and _returns_weights(analysis, ProjectClass(*owner)):
+            return weights
+    return None
+
+
+def _call_behind(module: ModuleNames, node: ast.expr, hops: int = 0) -> ast.Call | None:
+    """``model(x)`` of ``model(x).flatten(0, 1)``, ``logits[:, -1]`` and the like."""
+    if hops > MAX_HOPS:
+        return None
+    if isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        return _call_behind(module, value, hops + 1) if value is not None else None
+    if isinstance(node, ast.Subscript):
+        return _call_behind(module, node.value, hops + 1)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS:
+        return _call_behind(module, node.func.value, hops + 1)
+    is_model = isinstance(node, ast.Call) and len(attribute_chain(node.func) or ()) in (1, 2)
+    return node if is_model and isinstance(node, ast.Call) else None
+
+
+def _returns_weights(analysis: FlowAnalysis, owner: ProjectClass) -> bool:
+    """Whether ``forward`` gives back one tensor in the dtype of the weights."""
+    target = analysis.method(owner, "forward")
+    returned = target.module.returns_of(target.node) if target is not None else []
+    if target is None or not returned or any(item.value is None for item in returned):
+        return False
+    values = [analysis.value_at(target.module, item.value, OUTSIDE) for item in returned if item.value is not None]
+    return all(
+        value.kind is Kind.TENSOR and value.atoms and all(atom.role is Role.WEIGHTS for atom in value.atoms)
+        for value in values
+    )

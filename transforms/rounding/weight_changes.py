@@ -1,0 +1,217 @@
+"""What gives the weights of one model a dtype, from where it is made to where an optimizer takes its parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...codemod.python.conditions import conditions_in
+from ...codemod.python.creations import Creation
+from ...codemod.python.functions import called_function
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import function_of, position
+from ...codemod.source.project import Project
+from ...codemod.torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
+from ...codemod.torch.dtype_values import scenarios_of
+from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, as_dtype
+from ...codemod.torch.weight_changes import may_change_back
+from ...codemod.trainers.reading.loads import load_at
+from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
+from .built_half import built_in
+
+KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
+"""What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
+0.35.2 and transformers 4.57.1 (peft's `get_peft_model` and `PeftModel.add_adapter` make them float32)."""
+WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
+FROZEN = ("requires_grad", "freeze")
+CASTS = (*WEIGHT_CASTS, "to")
+KEPT = (Scenario(None),)
+"""The dtype of before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One call or statement that may change the dtype of weights."""
+
+    module: ModuleNames
+    node: ast.AST
+    values: tuple[Scenario, ...]
+    """What they can become, each with what must hold for it; empty: nobody knows."""
+    given: tuple[Given, ...]
+    """What must hold for it to run."""
+    part: str = ""
+    """The part of the model that alone is meant; empty for all of it."""
+    is_adapter: bool = False
+    is_freezing: bool = False
+
+
+def changes_of(
+    project: Project, module: ModuleNames, made_by: Sequence[Creation], before: ast.Call, *, later: bool
+) -> list[Change]:
+    """What happens to a model that one call makes, first things first; ``made_by`` are the ways from there."""
+    first, holders = made_by[0], dict[ast.AST, ModuleNames]()
+    loaded = list(_loaded(project, first))
+    found = {change.node: change for change in loaded}
+    for made in made_by:
+        holders |= {made.module.tree: made.module, **{name.container: name.module for name in reversed(made.names)}}
+        for call in made.through:
+            holder = next((item for item in (*holders.values(), module) if call in item.parents), module)
+            found.setdefault(call, _of_call(project, holder, call))
+    for mention in dict.fromkeys(item for made in made_by for item in _mentions(made, module, before, later=later)):
+        for change in _of_statement(project, mention, set(found)):
+            found.setdefault(change.node, change)
+    rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
+    inside = {change.node for change in loaded}
+
+    def when(change: Change) -> tuple[int, tuple[int, int]]:
+        node, there = (first.call, first.module) if change.node in inside else (change.node, change.module)
+        around = (rank[item] for item in there.ancestors(node) if item in rank and not isinstance(item, ast.Module))
+        return next(around, 0), position(node)
+
+    return sorted(found.values(), key=when)
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A statement that speaks of the model, and what it calls it."""
+
+    module: ModuleNames
+    statement: ast.stmt
+    name: str
+
+
+def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool) -> Iterator[Mention]:
+    """The plain statements and loops that mention the model, those below the optimizer that stand alone included."""
+    born = made.module.statement_of(made.call)
+    for name in made.names:
+        module, chain = name.module, name.text.split(".")
+        loads: Sequence[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
+        for load in loads:
+            if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
+                continue
+            statement = module.statement_of(load)
+            here = module is trains and function_of(module, statement) is function_of(module, optimizer)
+            below = here and position(statement) > position(optimizer)
+            counts = not below or (later and isinstance(statement, ast.Expr))
+            if counts and not isinstance(statement, COMPOUND) and statement is not born:
+                yield Mention(module, statement, name.text)
+
+
+def _loaded(project: Project, made: Creation) -> Iterator[Change]:
+    given = _guards(project, made.module, made.call)
+    if load_at(project, made.module, made.call) is None and not is_cast(made.call):
+        yield Change(made.module, made.call, (Scenario(FP32),), given)
+        for built in built_in(project, made.module, made.call):
+            inner = _guards(project, built.module, built.call)
+            yield Change(built.module, built.call, _asked(project, built.module, built.call), inner, part=built.part)
+    else:
+        yield Change(made.module, made.call, _asked(project, made.module, made.call), given)
+
+
+def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scenario, ...]:
+    """The dtypes that a load or a cast asks for."""
+    load = load_at(project, module, call)
+    if load is None:
+        return cast_values(project, module, call)
+    if load.quantized or load.unsloth:
+        return ()
+    values = scenarios_of(project, module, load.node) if load.node is not None else (Scenario(FP32),)
+    return tuple(map(_named, values))
+
+
+def is_cast(node: ast.expr | None, name: str = "") -> bool:
+    """``x.to(...)``, ``x.cuda().half()`` and their like; with ``name`` of that object alone."""
+    found = list(_chained(node))
+    return any(call.func.attr in CASTS for call in found if isinstance(call.func, ast.Attribute)) and (
+        name in ("", *(ast.unparse(call.func.value) for call in found if isinstance(call.func, ast.Attribute)))
+    )
+
+
+def _chained(node: ast.expr | None) -> Iterator[ast.Call]:
+    """The calls of ``x.to(device).half()``, the last one first."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_MODULE:
+        yield node
+        node = node.func.value
+
+
+def _named(scenario: Scenario) -> Scenario:
+    return Scenario(as_dtype(scenario.value), scenario.given)
+
+
+def _guards(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Given, ...]:
+    return conditions_in(project, module).path_given(node, module.scope_of(node))
+
+
+def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
+    """A call that gives the model back."""
+    given = _guards(project, module, call)
+    name = (attribute_chain(call.func) or [""])[-1]
+    if mentions(call.func, WIDE_ADAPTERS) or (name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare")):
+        return Change(module, call, (), given)
+    return Change(module, call, cast_values(project, module, call), given)
+
+
+def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scenario, ...]:
+    """The dtypes that ``x.half()`` or ``x.to(...)`` casts to; one without a dtype where it keeps that of before."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name in WEIGHT_CASTS:
+        return (Scenario(WEIGHT_CASTS[name]),)
+    if name != "to":
+        return () if may_recast(call) else KEPT
+    asked = [item.value for item in call.keywords if item.arg in LOAD_KEYS] or list(call.args)
+    values = [item for node in asked for item in scenarios_of(project, module, node)]
+    dtypes = tuple(item for item in values if isinstance(item.value, Dtype))
+    return dtypes or (() if may_recast(call) else KEPT)
+
+
+def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> Iterator[Change]:
+    """What a statement that mentions the model does to it."""
+    module, statement, name = mention.module, mention.statement, mention.name
+    nodes = set(ast.walk(statement))
+    if nodes & known:  # an assignment of what a cast gives back, which is counted already
+        return
+    given = _guards(project, module, statement)
+    cast = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(cast, ast.Call) and is_cast(cast, name):
+        asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
+        call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
+        yield Change(module, call, values, given)
+    elif mentions(statement, KEEPING_ADAPTERS):
+        yield Change(module, statement, KEPT, given, is_adapter=True)
+    elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):
+        freezes = mentions(statement, FROZEN) and not mentions(statement, ("float", "to", "data"))
+        yield Change(
+            module, statement, KEPT if freezes else (), given, is_freezing=freezes and not _unfreezes(statement)
+        )
+    elif mentions(statement, FROZEN):
+        yield Change(module, statement, KEPT, given, is_freezing=not _unfreezes(statement))
+    elif any(_recasts_inside(project, module, item, name) for item in nodes if isinstance(item, ast.Call)):
+        yield Change(module, statement, (), given)
+
+
+def _unfreezes(statement: ast.stmt) -> bool:
+    """``model.requires_grad_(True)``, ``p.requires_grad = True``, ``model.train().requires_grad_()``."""
+    frozen = any(isinstance(item, ast.Constant) and item.value is False for item in ast.walk(statement))
+    return not frozen and not mentions(statement, ("freeze",))
+
+
+def _is_new_part(statement: ast.stmt, name: str) -> bool:
+    """``model.head = nn.Linear(...)``: float32, whatever the model is."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
+        return False
+    made = (attribute_chain(statement.value.func) or [""])[-1]
+    stored = [ast.unparse(item) for item in statement.targets if isinstance(item, ast.Attribute)]
+    return made[:1].isupper() and any(item.startswith(f"{name}.") for item in stored)
+
+
+def _recasts_inside(project: Project, module: ModuleNames, call: ast.Call, name: str) -> bool:
+    """Whether a function of the project is given the model and may cast it."""
+    target = called_function(project, module, call)
+    if target is None or target.node.name == "__init__":
+        return False
+    given = [key for key, value in target.arguments(call).items() if ast.unparse(value) == name]
+    statements = [
+        item for item in ast.walk(target.node) if isinstance(item, ast.stmt) and not isinstance(item, COMPOUND)
+    ]
+    return any(may_change_back(item, key) and not mentions(item, FROZEN) for key in given for item in statements)

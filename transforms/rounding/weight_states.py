@@ -1,0 +1,72 @@
+"""The dtype that changes leave the weights of a model in, where it is a 16-bit one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, HALVES, Dtype, Scenario
+from .decided import CERTAIN, Decided, decided
+from .weight_changes import Change
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Weights that are 16-bit after some change."""
+
+    dtype: Dtype
+    change: Change
+    decided: Decided
+    adapted: bool = False
+
+
+def half_after(project: Project, changes: Sequence[Change]) -> State | None:
+    """The 16-bit state that all changes together leave, the one that needs the fewest settings; None for any other."""
+    found = [
+        state
+        for dtype in (BF16, *(item for item in HALVES if item != BF16))
+        for state in [_after(project, changes, dtype)]
+    ]
+    known = [item for item in found if item is not None]
+    return min(known, key=lambda item: len(item.decided.open), default=None)
+
+
+def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State | None:
+    state, known, adapted, frozen = None, CERTAIN, False, False
+    for change in changes:
+        if known.rules_out(change.given) or _is_off(project, change, known):
+            continue
+        adapted, frozen = adapted or change.is_adapter, (frozen or change.is_freezing) and not change.is_adapter
+        if change.values and all(item.value is None for item in change.values):
+            continue
+        half = _half(project, change, dtype, known)
+        if half is None:
+            if change.part:
+                continue
+            state = None
+            if not change.values and change.given:
+                return None
+        else:
+            state, known = State(dtype, change, half), half
+    if state is None or frozen:
+        return None
+    return State(dtype, state.change, known, adapted)
+
+
+def _is_off(project: Project, change: Change, known: Decided) -> bool:
+    """Whether a change that leaves no 16-bit weights runs only with options that are off."""
+    if any(item.value in HALVES for item in change.values) or not change.given:
+        return False
+    needed = decided(project, change.module, change.given, known)
+    return needed is not None and len(needed.open) > len(known.open)
+
+
+def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:
+    """What must be set for a change to give this dtype."""
+    ways = [decided(project, change.module, (*change.given, *item.given), known) for item in _of(change, dtype)]
+    return min((item for item in ways if item is not None), key=lambda item: len(item.open), default=None)
+
+
+def _of(change: Change, dtype: Dtype) -> list[Scenario]:
+    return [item for item in change.values if item.value == dtype]
