@@ -27,7 +27,10 @@ def plain_data(text: str, origin: str) -> object:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{origin}:{mark.line + 1}" if mark is not None else origin
-        raise FrameworkInvalid(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+        problem = str(getattr(error, "problem", None) or error)
+        if "nesting depth" in problem:  # a bound that newer releases of libyaml have
+            raise FrameworkInvalid(f"{where}: nested deeper than {MAX_DEPTH} levels") from error
+        raise FrameworkInvalid(f"{where}: not YAML: {problem}") from error
     except (ValueError, OverflowError) as error:  # numbers and dates that Python does not have
         raise FrameworkInvalid(f"{origin}: not YAML: {error}") from error
 

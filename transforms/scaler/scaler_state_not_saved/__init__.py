@@ -40,7 +40,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
 from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
-from .made_anew import made_each_call, made_each_epoch, own_function, takes_one_step
+from .made_anew import made_each_call, made_each_epoch, outlived, own_function, takes_one_step
 from .save_scaler_state import fix, loading_fix
 
 LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method", "argument")
@@ -57,7 +57,7 @@ def check(project: Project) -> Iterator[Finding]:
         anew = made_each_call(project, scaler, own) if own is not None else None
         if anew is not None:
             yield rule.found(*anew)
-        if anew is not None or (own is not None and takes_one_step(scaler)):
+        if anew is not None or (own is not None and takes_one_step(scaler) and outlived(scaler, own)):
             continue  # there is no state that could be kept
         yield from (rule.found(*draft) for draft in made_each_epoch(scaler))
         yield from _made_after_load(scaler)

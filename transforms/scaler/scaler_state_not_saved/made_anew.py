@@ -43,12 +43,18 @@ def takes_one_step(scaler: Scaler) -> bool:
     return not any(loops(use.module, use.node) for use in scaler.uses_of("scale"))
 
 
+def outlived(scaler: Scaler, function: FunctionNode) -> bool:
+    """Whether the optimizer that the scaler steps comes from outside of its function."""
+    optimizers = [step.optimizer(call) for step in steps_of(scaler) for call in step.of("step")]
+    return bool(optimizers) and not any(_is_made_in(function, item) for item in optimizers)
+
+
 def made_each_call(project: Project, scaler: Scaler, function: FunctionNode) -> Draft | None:
     """A scaler of a function that trains for a step or an epoch, called in a loop with an optimizer that lives on."""
     module = scaler.module
-    optimizers = [step.optimizer(call) for step in steps_of(scaler) for call in step.of("step")]
-    if not optimizers or any(_is_made_in(function, item) for item in optimizers):
+    if not outlived(scaler, function):
         return None
+    optimizers = [step.optimizer(call) for step in steps_of(scaler) for call in step.of("step")]
     each_step = takes_one_step(scaler)
     for site in callers_of(project, module, function).sites:
         around = loops(site.module, site.call)
