@@ -236,9 +236,37 @@ with torch.autocast("cuda"):
     assert nn.LSTM(2, 2, device="cuda")(gpu)[0].dtype == torch.float16
 half = torch.randn(8, device="cuda", dtype=torch.float16)
 assert nn.functional.avg_pool3d(half.reshape(1, 2, 2, 2), 2).dtype == torch.float16, "a kernel that only the CPU lacks"
-assert torch.compile(net) is net and torch.utils.checkpoint.checkpoint(net, gpu, use_reentrant=False).is_cuda
+assert torch.compile(net)._orig_mod is net and torch.compile(len) is len
+assert torch.utils.checkpoint.checkpoint(net, gpu, use_reentrant=False).is_cuda
 loss = net(gpu).sum()
 loss.backward()
 assert net.weight.grad.is_cuda
 torch.optim.AdamW(net.parameters(), fused=True).step()
+"""
+OLDER_WAYS = """
+import io, torch
+from torch import nn
+torch.cuda.set_device(1)
+assert torch.cuda.current_device() == 1 and str(torch.ones(2, device="cuda").device) == "cuda:1"
+assert str(torch.device(0)) == "cuda:0" and torch.ones(2, device=0).is_cuda
+net = nn.Linear(2, 2).to(1)
+assert net.weight.is_cuda
+Tensor = torch.cuda.HalfTensor if torch.cuda.is_available() else torch.HalfTensor
+made, moved = Tensor([1.0, 2.0]), torch.ones(2).type(torch.cuda.FloatTensor)
+assert made.is_cuda and made.dtype == torch.float16 and isinstance(made, Tensor)
+assert moved.is_cuda and not isinstance(torch.ones(2), torch.cuda.FloatTensor)
+moved.record_stream(torch.cuda.current_stream())
+assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
+torch.cuda.nvtx.range_push("step"); torch.cuda.nvtx.range_pop()
+file = io.BytesIO()
+torch.save({"net": net.state_dict()}, file)
+file.seek(0)
+assert torch.load(file, map_location="cuda:1")["net"]["weight"].is_cuda
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    net(moved)
+graph.replay()
+torch.compiler.cudagraph_mark_step_begin()
+torch.set_default_tensor_type("torch.cuda.FloatTensor")
+assert torch.zeros(2).is_cuda
 """

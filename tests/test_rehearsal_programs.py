@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import CHECKPOINTS, DEVICES, PAIRS, PARALLEL
+from .rehearsal_programs import CHECKPOINTS, DEVICES, OLDER_WAYS, PAIRS, PARALLEL
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
 
 
-RIGHT = {"devices": DEVICES, "checkpoints": CHECKPOINTS, "parallel": PARALLEL}
+RIGHT = {"devices": DEVICES, "older ways": OLDER_WAYS, "checkpoints": CHECKPOINTS, "parallel": PARALLEL}
 
 
 def sources() -> Mapping[str, tuple[str, str]]:

@@ -94,7 +94,7 @@ def run(rehearsal: Rehearsal) -> Run:
                 _words(rehearsal, scratch),
                 cwd=rehearsal.root,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=_input(),
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
@@ -108,6 +108,14 @@ def run(rehearsal: Rehearsal) -> Run:
             (scratch / "err").read_bytes(),
             time.monotonic() - began,
         )
+
+
+def _input() -> int | None:
+    """What is piped in is the program's; a terminal is not, as the questions that it would ask are not shown."""
+    try:
+        return subprocess.DEVNULL if os.isatty(0) else None
+    except OSError:
+        return subprocess.DEVNULL
 
 
 def _words(rehearsal: Rehearsal, scratch: Path) -> list[str]:
