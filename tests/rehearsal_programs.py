@@ -270,3 +270,26 @@ torch.compiler.cudagraph_mark_step_begin()
 torch.set_default_tensor_type("torch.cuda.FloatTensor")
 assert torch.zeros(2).is_cuda
 """
+GRADIENTS = """
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.utils.rnn import pack_padded_sequence
+net, cell = nn.Linear(8, 1).cuda(), nn.GRU(8, 8, batch_first=True).cuda()
+optimizer, scaler = torch.optim.Adam([*net.parameters(), *cell.parameters()]), torch.amp.GradScaler("cuda")
+def loss_of(weights, x):
+    return functional_call(net, weights, (x,)).sum()
+for _ in range(2):
+    x = torch.randn(4, 8, device="cuda", requires_grad=True)
+    vmap(grad(loss_of), in_dims=(None, 0))(dict(net.named_parameters()), x)
+    with torch.autocast("cuda", dtype=torch.float16):
+        packed, _ = cell(pack_padded_sequence(x[:, None], torch.ones(4), batch_first=True))
+        out = net(packed.data) + net(x)
+    (slope,) = torch.autograd.grad(scaler.scale(out.sum()) * 1e30, x, create_graph=True)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = out.mean() + (slope / scaler.get_scale()).norm()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+"""

@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import CHECKPOINTS, DEVICES, OLDER_WAYS, PAIRS, PARALLEL
+from .rehearsal_programs import CHECKPOINTS, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
 
 
-RIGHT = {"devices": DEVICES, "older ways": OLDER_WAYS, "checkpoints": CHECKPOINTS, "parallel": PARALLEL}
+RIGHT = {
+    "devices": DEVICES,
+    "older ways": OLDER_WAYS,
+    "gradients": GRADIENTS,
+    "checkpoints": CHECKPOINTS,
+    "parallel": PARALLEL,
+}
 
 
 def sources() -> Mapping[str, tuple[str, str]]:
@@ -59,6 +65,10 @@ def test_the_repaired_program_passes(name: str, seen: Mapping[str, dict[str, Any
 def test_a_right_program_runs_as_on_a_real_device(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
     assert seen[name]["error"] == ""
     assert seen[name]["record"]["failures"] == []
+
+
+def test_only_the_losses_of_the_training_are_losses(seen: Mapping[str, dict[str, Any]]) -> None:
+    assert len(seen["gradients"]["record"]["training"]["losses"]) == 2
 
 
 def test_the_run_goes_on_after_a_failure(seen: Mapping[str, dict[str, Any]]) -> None:

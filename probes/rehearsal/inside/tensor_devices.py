@@ -38,6 +38,7 @@ class TensorDevices:
         tensor.record_stream = lambda own, stream: None  # torch reads the argument before it asks a mode
         special[self.torch.device] = self._named
         special[self.torch._C._nn._parse_to] = lambda func, args, kwargs: func(*map(self._numbered, args), **kwargs)
+        special[self.torch._VF._pack_padded_sequence] = self._packed
         special[tensor.is_pinned] = lambda func, args, kwargs: False
 
     def _named(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -48,6 +49,12 @@ class TensorDevices:
         """The argument of ``module.to(0)``."""
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return self.torch.device(self.devices.kind, value) if is_number else value
+
+    def _packed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The sizes of a packed sequence stay on the CPU."""
+        data, sizes = self.functions.operation(func, args, kwargs)
+        self.births.note(sizes, Birth(None, "lengths", dtype_name(sizes.dtype), False))
+        return data, sizes
 
     def on_device(self, tensor: Any) -> bool:
         """A tensor that nobody has seen was made by the engine: a gradient, where the weights are."""

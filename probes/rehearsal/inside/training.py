@@ -55,9 +55,10 @@ class Training:
     def backward(self, tensors: Any) -> None:
         """A backward pass starts from these tensors."""
         self.session.check_enough()
-        first = tensors[0] if tensors else None
-        if not self.scaled:
-            self.remember(first)
+        if not tensors:
+            self.scaled.clear()
+        elif not self.scaled:
+            self.remember(tensors[0])
         for loss, dtype in self.scaled:
             self._loss(loss, dtype)
         self.scaled.clear()
@@ -69,6 +70,10 @@ class Training:
             self.seen["loss_dtypes"].append(dtype)
         if not math.isfinite(loss):
             self.session.finite.mattered("the loss is not finite", "forward")
+
+    def is_scaling(self) -> bool:
+        scaler = self.seen["scaler"]
+        return scaler is not None and bool(scaler["enabled"])
 
     def _before(self, optimizer: Any) -> None:
         self.session.check_enough()
