@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=interrupt, daemon=True).start()
 sys.argv = ["precfix", "rehearse", "--", sys.executable, "train.py"]
 main()
+"""
+WAITING = """
+import os, time
+with open({began!r}, "w") as stream:
+    stream.write(str(os.getpid()))
+time.sleep(100)
 """
 STEP = """
 import json, os, torch
@@ -90,6 +98,13 @@ def rehearse(folder: Path, *words: str, piped: bytes = b"") -> subprocess.Comple
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     start = [sys.executable, "-m", "precfix.codemod", "rehearse"]
     return subprocess.run([*start, *words], cwd=folder, env=environment, input=piped, capture_output=True, timeout=120)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
@@ -154,6 +169,20 @@ def test_ctrl_c_is_one_sentence(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
     assert (done.returncode, "the program was interrupted before its first" in last_line(done)) == (3, True)
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("words", [["rehearse"], ["migrate", ".", "--prove"]])
+def test_no_program_is_left_running_where_precfix_is_terminated(tmp_path: Path, words: list[str]) -> None:
+    began, project = tmp_path / "began", tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(WAITING.format(began=str(began)), "utf-8")
+    start = [sys.executable, "-m", "precfix.codemod", *words, "--", sys.executable, "train.py"]
+    running = subprocess.Popen(start, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: began.exists() and began.read_text("utf-8") != "")
+    running.terminate()
+    assert running.wait(60) != 0
+    program = int(began.read_text("utf-8"))
+    wait_for(lambda: not Path(f"/proc/{program}").exists())
 
 
 @pytest.mark.parametrize(

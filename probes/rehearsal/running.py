@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -178,19 +179,38 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
 def _wait(process: subprocess.Popen[bytes], rehearsal: Rehearsal, began: float) -> str:
     """Until it ends, or a limit ends it: "time", "memory" or "interrupted"."""
     try:
-        while process.poll() is None:
-            if rehearsal.time_limit and time.monotonic() - began > rehearsal.time_limit:
-                _end(process)
-                return "time"
-            if rehearsal.memory_limit and used_by_group(process.pid) > rehearsal.memory_limit:
-                _end(process)
-                return "memory"
-            time.sleep(POLL)
+        with ended_like_ctrl_c():
+            while process.poll() is None:
+                if rehearsal.time_limit and time.monotonic() - began > rehearsal.time_limit:
+                    _end(process)
+                    return "time"
+                if rehearsal.memory_limit and used_by_group(process.pid) > rehearsal.memory_limit:
+                    _end(process)
+                    return "memory"
+                time.sleep(POLL)
     except KeyboardInterrupt:
         _end(process)
         return "interrupted"
     _signal(process, signal.SIGKILL)  # what it has left behind
     return ""
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Whoever ends precfix itself ends the program too, which would go on alone: it is in a session of its own."""
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.exc_info()[0] is KeyboardInterrupt else before)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
