@@ -293,3 +293,20 @@ for _ in range(2):
     scaler.update()
     optimizer.zero_grad()
 """
+SPECTRA = """
+import torch
+from torch import nn
+net = nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-5)
+window = torch.hann_window(16, device="cuda").half()
+for _ in range(2):
+    with torch.autocast("cuda", dtype=torch.float16):
+        y = net(torch.randn(2, 64, device="cuda"))
+    lines = torch.fft.rfft(y)
+    back, size = torch.fft.irfft(lines), torch.fft.fft(y).abs()
+    short = torch.view_as_real(torch.stft(y, 16, 4, window=window, return_complex=True))
+    assert (lines.dtype, back.dtype, size.dtype, short.dtype) == (torch.complex32, *[torch.float16] * 3)
+    pooled = nn.functional.avg_pool3d(y.reshape(1, 2, 4, 4, 4), 2)
+    (back.float().mean() + size.float().mean() + short.float().mean() + pooled.float().mean()).backward()
+    optimizer.step()
+"""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import CHECKPOINTS, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL
+from .rehearsal_programs import CHECKPOINTS, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL, SPECTRA
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
@@ -18,6 +18,7 @@ RIGHT = {
     "devices": DEVICES,
     "older ways": OLDER_WAYS,
     "gradients": GRADIENTS,
+    "spectra": SPECTRA,
     "checkpoints": CHECKPOINTS,
     "parallel": PARALLEL,
 }
