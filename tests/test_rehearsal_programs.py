@@ -69,7 +69,9 @@ def test_a_right_program_runs_as_on_a_real_device(name: str, seen: Mapping[str, 
 
 
 def test_only_the_losses_of_the_training_are_losses(seen: Mapping[str, dict[str, Any]]) -> None:
-    assert len(seen["gradients"]["record"]["training"]["losses"]) == 2
+    training = seen["gradients"]["record"]["training"]
+    assert len(training["losses"]) == 2
+    assert training["parameter_dtypes"] == {"float32": 6}, "also where the scaler skipped each step"
 
 
 def test_the_run_goes_on_after_a_failure(seen: Mapping[str, dict[str, Any]]) -> None:

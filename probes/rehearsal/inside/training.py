@@ -77,6 +77,9 @@ class Training:
 
     def _before(self, optimizer: Any) -> None:
         self.session.check_enough()
+        self._dtypes(optimizer)
+
+    def _dtypes(self, optimizer: Any) -> None:
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         self.seen["optimizer"] = type(optimizer).__name__
         self.seen["parameter_dtypes"] = _counted(parameters)
@@ -96,6 +99,7 @@ class Training:
 
     def _skipped(self, scaler: Any, optimizer: Any) -> None:
         self._scaler(scaler)
+        self._dtypes(optimizer)
         if self.seen["scaler"] is not None:
             self.seen["scaler"]["skipped_steps"] += 1
         self._stepped(optimizer)
