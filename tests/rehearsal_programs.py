@@ -262,7 +262,7 @@ file = io.BytesIO()
 torch.save({"net": net.state_dict()}, file)
 file.seek(0)
 assert torch.load(file, map_location="cuda:1")["net"]["weight"].is_cuda
-graph = torch.cuda.CUDAGraph()
+graph: torch.cuda.CUDAGraph | None = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     net(moved)
 graph.replay()
@@ -309,4 +309,13 @@ for _ in range(2):
     pooled = nn.functional.avg_pool3d(y.reshape(1, 2, 4, 4, 4), 2)
     (back.float().mean() + size.float().mean() + short.float().mean() + pooled.float().mean()).backward()
     optimizer.step()
+"""
+COMPILED = """
+import torch
+net = torch.nn.Linear(2, 2).to("mps")
+compiled, optimizer = torch.compile(net, mode="max-autotune"), torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    compiled(torch.ones(2, 2, device="mps")).sum().backward()
+    optimizer.step()
+torch.mps.set_rng_state(torch.mps.get_rng_state())
 """

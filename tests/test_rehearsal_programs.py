@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import CHECKPOINTS, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL, SPECTRA
+from .rehearsal_programs import CHECKPOINTS, COMPILED, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL, SPECTRA
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
@@ -27,6 +27,7 @@ RIGHT = {
 def sources() -> Mapping[str, tuple[str, str]]:
     """Key -> (source, profile) of every program."""
     found = {name: (source, "a100") for name, source in RIGHT.items()}
+    found["compiled"] = (COMPILED, "mps")
     for name, pair in PAIRS.items():
         found[f"{name} wrong"] = (pair.source.format(pair.wrong), pair.profile)
         found[f"{name} right"] = (pair.source.format(pair.right), pair.profile)
@@ -62,7 +63,7 @@ def test_the_repaired_program_passes(name: str, seen: Mapping[str, dict[str, Any
     assert answer["record"]["failures"] == []
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", [*RIGHT, "compiled"])
 def test_a_right_program_runs_as_on_a_real_device(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
     assert seen[name]["error"] == ""
     assert seen[name]["record"]["failures"] == []

@@ -128,8 +128,8 @@ def _mps(session: Any, torch: Any) -> None:
         _answer(torch.mps, name, None)
     for name in ("current_allocated_memory", "driver_allocated_memory", "recommended_max_memory"):
         _answer(torch.mps, name, 0)
-    torch.mps.get_rng_state = torch.get_rng_state
-    torch.mps.set_rng_state = torch.set_rng_state
+    torch.mps.get_rng_state = lambda: torch.get_rng_state()  # an object of its own: torch._dynamo keeps a table of them
+    torch.mps.set_rng_state = lambda state: torch.set_rng_state(state)
     _answer(torch.mps, "device_count", 1)
 
 

@@ -73,8 +73,10 @@ class Context:
 class Graph:
     """A CUDA graph: what is captured runs while it is captured, and is not repeated."""
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
+    _session: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
     def replay(self) -> None:
         self._session.recorder.note("CUDA graphs: what was captured ran once; replays did nothing")
@@ -84,7 +86,7 @@ class Graph:
 
 
 def _graphs(cuda: Any, session: Any) -> None:
-    cuda.CUDAGraph = cuda.graphs.CUDAGraph = lambda *args, **kwargs: Graph(session)
+    cuda.CUDAGraph = cuda.graphs.CUDAGraph = type("CUDAGraph", (Graph,), {"_session": session})
     cuda.graph = cuda.graphs.graph = Context
     cuda.graph_pool_handle = cuda.graphs.graph_pool_handle = lambda: (0, 0)
     cuda.make_graphed_callables = cuda.graphs.make_graphed_callables = lambda callables, *args, **kwargs: callables
