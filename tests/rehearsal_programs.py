@@ -236,9 +236,86 @@ with torch.autocast("cuda"):
     assert nn.LSTM(2, 2, device="cuda")(gpu)[0].dtype == torch.float16
 half = torch.randn(8, device="cuda", dtype=torch.float16)
 assert nn.functional.avg_pool3d(half.reshape(1, 2, 2, 2), 2).dtype == torch.float16, "a kernel that only the CPU lacks"
-assert torch.compile(net) is net and torch.utils.checkpoint.checkpoint(net, gpu, use_reentrant=False).is_cuda
+assert torch.compile(net)._orig_mod is net and torch.compile(len) is len
+assert torch.utils.checkpoint.checkpoint(net, gpu, use_reentrant=False).is_cuda
 loss = net(gpu).sum()
 loss.backward()
 assert net.weight.grad.is_cuda
 torch.optim.AdamW(net.parameters(), fused=True).step()
+"""
+OLDER_WAYS = """
+import io, torch
+from torch import nn
+torch.cuda.set_device(1)
+assert torch.cuda.current_device() == 1 and str(torch.ones(2, device="cuda").device) == "cuda:1"
+assert str(torch.device(0)) == "cuda:0" and torch.ones(2, device=0).is_cuda
+net = nn.Linear(2, 2).to(1)
+assert net.weight.is_cuda
+Tensor = torch.cuda.HalfTensor if torch.cuda.is_available() else torch.HalfTensor
+made, moved = Tensor([1.0, 2.0]), torch.ones(2).type(torch.cuda.FloatTensor)
+assert made.is_cuda and made.dtype == torch.float16 and isinstance(made, Tensor)
+assert moved.is_cuda and not isinstance(torch.ones(2), torch.cuda.FloatTensor)
+moved.record_stream(torch.cuda.current_stream())
+assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] == 0
+torch.cuda.nvtx.range_push("step"); torch.cuda.nvtx.range_pop()
+file = io.BytesIO()
+torch.save({"net": net.state_dict()}, file)
+file.seek(0)
+assert torch.load(file, map_location="cuda:1")["net"]["weight"].is_cuda
+graph: torch.cuda.CUDAGraph | None = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    net(moved)
+graph.replay()
+torch.compiler.cudagraph_mark_step_begin()
+torch.set_default_tensor_type("torch.cuda.FloatTensor")
+assert torch.zeros(2).is_cuda
+"""
+GRADIENTS = """
+import torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.utils.rnn import pack_padded_sequence
+net, cell = nn.Linear(8, 1).cuda(), nn.GRU(8, 8, batch_first=True).cuda()
+optimizer, scaler = torch.optim.Adam([*net.parameters(), *cell.parameters()]), torch.amp.GradScaler("cuda")
+def loss_of(weights, x):
+    return functional_call(net, weights, (x,)).sum()
+for _ in range(2):
+    x = torch.randn(4, 8, device="cuda", requires_grad=True)
+    vmap(grad(loss_of), in_dims=(None, 0))(dict(net.named_parameters()), x)
+    with torch.autocast("cuda", dtype=torch.float16):
+        packed, _ = cell(pack_padded_sequence(x[:, None], torch.ones(4), batch_first=True))
+        out = net(packed.data) + net(x)
+    (slope,) = torch.autograd.grad(scaler.scale(out.sum()) * 1e30, x, create_graph=True)
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = out.mean() + (slope / scaler.get_scale()).norm()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+"""
+SPECTRA = """
+import torch
+from torch import nn
+net = nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-5)
+window = torch.hann_window(16, device="cuda").half()
+for _ in range(2):
+    with torch.autocast("cuda", dtype=torch.float16):
+        y = net(torch.randn(2, 64, device="cuda"))
+    lines = torch.fft.rfft(y)
+    back, size = torch.fft.irfft(lines), torch.fft.fft(y).abs()
+    short = torch.view_as_real(torch.stft(y, 16, 4, window=window, return_complex=True))
+    assert (lines.dtype, back.dtype, size.dtype, short.dtype) == (torch.complex32, *[torch.float16] * 3)
+    pooled = nn.functional.avg_pool3d(y.reshape(1, 2, 4, 4, 4), 2)
+    (back.float().mean() + size.float().mean() + short.float().mean() + pooled.float().mean()).backward()
+    optimizer.step()
+"""
+COMPILED = """
+import torch
+net = torch.nn.Linear(2, 2).to("mps")
+compiled, optimizer = torch.compile(net, mode="max-autotune"), torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(2):
+    compiled(torch.ones(2, 2, device="mps")).sum().backward()
+    optimizer.step()
+torch.mps.set_rng_state(torch.mps.get_rng_state())
 """

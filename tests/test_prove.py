@@ -199,6 +199,17 @@ def test_losses_are_compared_in_the_narrowest_dtype() -> None:
     assert Comparison(of(1.0, "float32"), of(1.2, "bfloat16")).apart == (1,)
 
 
+@pytest.mark.parametrize(("skipped", "apart"), [(0, (2,)), (1, ())])
+def test_what_follows_a_skipped_step_is_not_compared(skipped: int, apart: tuple[int, ...]) -> None:
+    def of(loss: float, skipped_steps: int | None) -> Observation:
+        training = TrainingSeen((1.0, loss), ("float32",), {"float32": 1}, skipped_steps=skipped_steps)
+        return Observation(ended="steps", training=training)
+
+    comparison = Comparison(of(2.0, skipped), of(5.0, None))
+    assert comparison.apart == apart
+    assert ("not compared" in comparison.rows()[3][3]) == (apart == ())
+
+
 def test_a_program_that_dies_of_something_else_is_told_before_anything_is_changed(
     root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

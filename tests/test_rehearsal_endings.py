@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,12 @@ threading.Thread(target=interrupt, daemon=True).start()
 sys.argv = ["precfix", "rehearse", "--", sys.executable, "train.py"]
 main()
 """
+WAITING = """
+import os, time
+with open({began!r}, "w") as stream:
+    stream.write(str(os.getpid()))
+time.sleep(100)
+"""
 STEP = """
 import json, os, torch
 from pathlib import Path
@@ -55,6 +63,16 @@ with torch.autocast("cuda", dtype=torch.bfloat16):
 loss.backward()
 optimizer.step()
 torch.save(net.state_dict(), "best.pt")
+"""
+SPAWNING = """
+import torch
+from torch import multiprocessing
+def train(rank):
+    net = torch.nn.Linear(4, 4).to(rank).half()
+    scaler, optimizer = torch.amp.GradScaler("cuda"), torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler.scale(net(torch.ones(2, 4, device=rank).half()).float().mean()).backward(); scaler.step(optimizer)
+if __name__ == "__main__":
+    {start}
 """
 WRITING = f"""{STEP}
 torch.save(net.state_dict(), "tmp.pt")
@@ -75,11 +93,18 @@ NOTEBOOK = [
 ]
 
 
-def rehearse(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+def rehearse(folder: Path, *words: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """``precfix rehearse`` with these words."""
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
     start = [sys.executable, "-m", "precfix.codemod", "rehearse"]
-    return subprocess.run([*start, *words], cwd=folder, env=environment, capture_output=True, timeout=120)
+    return subprocess.run([*start, *words], cwd=folder, env=environment, input=piped, capture_output=True, timeout=120)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
@@ -102,8 +127,12 @@ def test_the_time_limit_ends_a_program_that_waits(tmp_path: Path) -> None:
     assert done.stderr == b"", "how it was interrupted is no error of the program"
 
 
-def test_a_place_that_wants_a_kernel_of_the_gpu_is_named(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import torch\nraise RuntimeError('x must be a CUDA tensor')\n", "utf-8")
+@pytest.mark.parametrize(
+    "wants",
+    ["raise RuntimeError('x must be a CUDA tensor')", "raise ModuleNotFoundError(\"No module named 'triton'\")"],
+)
+def test_a_place_that_wants_a_kernel_of_the_gpu_is_named(tmp_path: Path, wants: str) -> None:
+    (tmp_path / "train.py").write_text(f"import torch\n{wants}\n", "utf-8")
     done = rehearse(tmp_path, "--", "python", "train.py")
     assert done.returncode == 3
     assert "train.py:2 wants a kernel that is written for the GPU" in last_line(done)
@@ -116,12 +145,44 @@ def test_a_program_that_dies_of_something_else_shows_its_own_error(tmp_path: Pat
     assert "FileNotFoundError: [Errno 2] No such file or directory: 'nothing.yaml'" in done.stderr.decode()
 
 
+def test_what_is_piped_in_is_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"import sys\nassert sys.stdin.read() == 'words'\n{STEP}", "utf-8")
+    done = rehearse(tmp_path, "--", "python", "train.py", piped=b"words")
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    "start", ["multiprocessing.spawn(train, nprocs=2)", "multiprocessing.Process(target=train, args=(0,)).start()"]
+)
+def test_what_a_started_process_dies_of_is_told_at_its_line(tmp_path: Path, start: str) -> None:
+    (tmp_path / "train.py").write_text(SPAWNING.format(start=start), "utf-8")
+    done = rehearse(tmp_path, "--", "python", "train.py")
+    assert done.returncode == 1, done.stderr.decode()
+    first, *_ = done.stdout.decode().splitlines()
+    assert first.startswith("train.py:5:11 PF107"), first
+    assert done.stdout.decode().count("= not fixed") == 1
+
+
 def test_ctrl_c_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\nopen('began', 'w').close()\ntime.sleep(100)\n", "utf-8")
     words = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "began")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, timeout=120)
     assert (done.returncode, "the program was interrupted before its first" in last_line(done)) == (3, True)
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize("words", [["rehearse"], ["migrate", ".", "--prove"]])
+def test_no_program_is_left_running_where_precfix_is_terminated(tmp_path: Path, words: list[str]) -> None:
+    began, project = tmp_path / "began", tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text(WAITING.format(began=str(began)), "utf-8")
+    start = [sys.executable, "-m", "precfix.codemod", *words, "--", sys.executable, "train.py"]
+    running = subprocess.Popen(start, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: began.exists() and began.read_text("utf-8") != "")
+    running.terminate()
+    assert running.wait(60) != 0
+    program = int(began.read_text("utf-8"))
+    wait_for(lambda: not Path(f"/proc/{program}").exists())
 
 
 @pytest.mark.parametrize(
@@ -194,6 +255,9 @@ def test_the_cells_of_a_notebook_are_run_in_order(tmp_path: Path) -> None:
 LAUNCHER = {"torch": "2.13.0", "ended": "error", "error": "ChildFailedError: ", "died": {"place": None}}
 WORKER = {**LAUNCHER, "error": "ValueError: of the worker", "died": {"place": ["train.py", 1, 1, 0, 4]}}
 
+RETOLD = "ProcessRaisedException: \n\n-- Process 0:\nTraceback (most recent call last):\n  f()\nKeyError: 'x'\n"
+PARENT = {**WORKER, "error": RETOLD}
+
 
 def record(run: Run, steps: int = 0) -> Record:
     return record_of(Rehearsal(["python", "train.py"], Path("/nowhere"), steps=steps), run, "test")
@@ -209,6 +273,7 @@ def record(run: Run, steps: int = 0) -> Record:
         (Run([{"torch": "2.13.0"}], ended="interrupted"), "the program was interrupted", 3),
         (Run([{"torch": "2.13.0"}], status=-11), "signal 11 ended it", 3),
         (Run([LAUNCHER, WORKER], status=1), "the program died: ValueError: of the worker", 3),
+        (Run([PARENT], status=1), "the program died: ProcessRaisedException: KeyError: 'x'", 3),
         (Run([], status=-9), "it was killed, as happens where memory runs out", 3),
         (Run([]), "never imported torch", 3),
     ],

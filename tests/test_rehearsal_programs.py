@@ -8,18 +8,26 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import CHECKPOINTS, DEVICES, PAIRS, PARALLEL
+from .rehearsal_programs import CHECKPOINTS, COMPILED, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL, SPECTRA
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
 
 
-RIGHT = {"devices": DEVICES, "checkpoints": CHECKPOINTS, "parallel": PARALLEL}
+RIGHT = {
+    "devices": DEVICES,
+    "older ways": OLDER_WAYS,
+    "gradients": GRADIENTS,
+    "spectra": SPECTRA,
+    "checkpoints": CHECKPOINTS,
+    "parallel": PARALLEL,
+}
 
 
 def sources() -> Mapping[str, tuple[str, str]]:
     """Key -> (source, profile) of every program."""
     found = {name: (source, "a100") for name, source in RIGHT.items()}
+    found["compiled"] = (COMPILED, "mps")
     for name, pair in PAIRS.items():
         found[f"{name} wrong"] = (pair.source.format(pair.wrong), pair.profile)
         found[f"{name} right"] = (pair.source.format(pair.right), pair.profile)
@@ -55,10 +63,16 @@ def test_the_repaired_program_passes(name: str, seen: Mapping[str, dict[str, Any
     assert answer["record"]["failures"] == []
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", [*RIGHT, "compiled"])
 def test_a_right_program_runs_as_on_a_real_device(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
     assert seen[name]["error"] == ""
     assert seen[name]["record"]["failures"] == []
+
+
+def test_only_the_losses_of_the_training_are_losses(seen: Mapping[str, dict[str, Any]]) -> None:
+    training = seen["gradients"]["record"]["training"]
+    assert len(training["losses"]) == 2
+    assert training["parameter_dtypes"] == {"float32": 6}, "also where the scaler skipped each step"
 
 
 def test_the_run_goes_on_after_a_failure(seen: Mapping[str, dict[str, Any]]) -> None:

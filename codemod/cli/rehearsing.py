@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..observed.observation import Observation
 
 
+LONGEST_END = 30.0
+"""Seconds that a rehearsal may take to end its program."""
 IN_FOLDER = 'cd "$1" && shift && exec "$@"'
 
 
@@ -29,14 +31,8 @@ def rehearsed(command: Sequence[str], root: Path, below: str = ".", steps: int =
 
     with tempfile.TemporaryDirectory(prefix="precfix-observed-") as scratch:
         saved = Path(scratch) / "observed.json"
-        done = subprocess.run(
-            [*_precfix(), "rehearse", "-q", f"--steps={steps}", f"--save={saved}", "--", *_starting(command, below)],
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-        )
+        words = ["rehearse", "-q", f"--steps={steps}", f"--save={saved}", "--", *_starting(command, below)]
+        done = _run([*_precfix(), *words], root)
         if not saved.is_file():
             said = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()[-1]
             raise UsageError(f"the command cannot be rehearsed: {said.removeprefix('precfix: ')}")
@@ -45,6 +41,26 @@ def rehearsed(command: Sequence[str], root: Path, below: str = ".", steps: int =
             return observation
         closing = done.stdout.strip().splitlines()[-1:]
         return replace(observation, error=closing[0] if closing else observation.error)
+
+
+def _run(words: Sequence[str], root: Path) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run``, but an interrupted child has the time to end what it has started."""
+    from ...probes.rehearsal.running import ended_like_ctrl_c
+
+    quiet = subprocess.PIPE
+    with (
+        ended_like_ctrl_c(),
+        subprocess.Popen(
+            words, cwd=root, stdin=subprocess.DEVNULL, stdout=quiet, stderr=quiet, text=True, errors="replace"
+        ) as process,
+    ):
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            process.terminate()
+            process.wait(LONGEST_END)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
 
 def _starting(command: Sequence[str], below: str) -> list[str]:

@@ -64,7 +64,12 @@ class Comparison:
         """The steps, from 1, whose losses differ by more than the dtype explains."""
         pairs = zip(self.before.training.losses, self.after.training.losses, strict=False)
         far = [step for step, pair in enumerate(pairs, 1) if not _agree(*pair, TOLERANCES[self.dtype])]
-        return () if self.draws_anew else tuple(far)
+        return () if self.draws_anew else tuple(step for step in far if step == 1 or not self.skips_apart)
+
+    @property
+    def skips_apart(self) -> bool:
+        """Whether a scaler skipped steps in one run only: what follows the first loss is of other weights then."""
+        return (self.before.training.skipped_steps or 0) != (self.after.training.skipped_steps or 0)
 
     def rows(self) -> list[Row]:
         """The table: what is compared, before, after, remark."""
@@ -92,12 +97,14 @@ class Comparison:
         rows = []
         for step in range(max(len(first), len(last))):
             one, other = _at(first, step), _at(last, step)
-            rows.append((f"loss {step + 1}", _loss(first, step), _loss(last, step), self._remark(one, other)))
+            rows.append((f"loss {step + 1}", _loss(first, step), _loss(last, step), self._remark(step, one, other)))
         return rows
 
-    def _remark(self, one: float | None, other: float | None) -> str:
+    def _remark(self, step: int, one: float | None, other: float | None) -> str:
         if self.draws_anew:
             return "other numbers are drawn in each run"
+        if self.skips_apart and step > 0:
+            return "not compared: one run skipped steps"
         if one is None or other is None:
             return ""
         allowed = TOLERANCES[self.dtype]

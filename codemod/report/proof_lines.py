@@ -88,4 +88,5 @@ def _unseen(after: Observation) -> str:
     """The program was stopped: what it does later, such as an evaluation, is not proved."""
     if after.ended != "steps":
         return ""
-    return f" The program was stopped after {after.steps} optimizer steps; what it does later was not seen."
+    steps = "optimizer step" if after.steps == 1 else "optimizer steps"
+    return f" The program was stopped after {after.steps} {steps}; what it does later was not seen."

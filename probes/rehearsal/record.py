@@ -14,6 +14,7 @@ from .expressions import Source, kind_of
 from .running import Rehearsal, Run
 
 VERSION = 1
+_RETOLD = "Traceback (most recent call last)"
 Json = Any
 
 
@@ -88,8 +89,13 @@ class _Making:
         return order[0] if order else {}
 
     def _told_first(self) -> list[Any]:
-        """Processes that died in the user's code before launchers that died of that."""
-        return sorted(self.answers, key=lambda each: not (each.get("died") or {}).get("place"))
+        """Processes that died in the user's code before those that died of that: launchers, parents that tell it."""
+
+        def later(answer: Mapping[str, Any]) -> tuple[bool, bool]:
+            died = answer.get("died") or {}
+            return not died.get("place"), _RETOLD in str(died.get("error", ""))
+
+        return sorted(self.answers, key=later)
 
     def _source(self, name: str) -> Source:
         return self._sources.setdefault(name, Source(self.root / name, self._code.get(name)))

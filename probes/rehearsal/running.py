@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -94,7 +95,7 @@ def run(rehearsal: Rehearsal) -> Run:
                 _words(rehearsal, scratch),
                 cwd=rehearsal.root,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=_input(),
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
@@ -108,6 +109,14 @@ def run(rehearsal: Rehearsal) -> Run:
             (scratch / "err").read_bytes(),
             time.monotonic() - began,
         )
+
+
+def _input() -> int | None:
+    """What is piped in is the program's; a terminal is not, as the questions that it would ask are not shown."""
+    try:
+        return subprocess.DEVNULL if os.isatty(0) else None
+    except OSError:
+        return subprocess.DEVNULL
 
 
 def _words(rehearsal: Rehearsal, scratch: Path) -> list[str]:
@@ -170,19 +179,38 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
 def _wait(process: subprocess.Popen[bytes], rehearsal: Rehearsal, began: float) -> str:
     """Until it ends, or a limit ends it: "time", "memory" or "interrupted"."""
     try:
-        while process.poll() is None:
-            if rehearsal.time_limit and time.monotonic() - began > rehearsal.time_limit:
-                _end(process)
-                return "time"
-            if rehearsal.memory_limit and used_by_group(process.pid) > rehearsal.memory_limit:
-                _end(process)
-                return "memory"
-            time.sleep(POLL)
+        with ended_like_ctrl_c():
+            while process.poll() is None:
+                if rehearsal.time_limit and time.monotonic() - began > rehearsal.time_limit:
+                    _end(process)
+                    return "time"
+                if rehearsal.memory_limit and used_by_group(process.pid) > rehearsal.memory_limit:
+                    _end(process)
+                    return "memory"
+                time.sleep(POLL)
     except KeyboardInterrupt:
         _end(process)
         return "interrupted"
     _signal(process, signal.SIGKILL)  # what it has left behind
     return ""
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Whoever ends precfix itself ends the program too, which would go on alone: it is in a session of its own."""
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.exc_info()[0] is KeyboardInterrupt else before)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

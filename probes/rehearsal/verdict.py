@@ -10,6 +10,7 @@ from .running import Run
 NOTHING, RAISED, UNSEEN = 0, 1, 3
 TAIL = 12
 """Last lines of what the program said on standard error, shown when it died of something else."""
+TRACEBACK = "Traceback (most recent call last)"
 _LIMITS = {
     "time": "the time limit ended the program",
     "memory": "the memory limit ended the program",
@@ -55,7 +56,11 @@ def _last_line(run: Run) -> str:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0].rstrip(".") if text.strip() else ""
+    """The first line; where it only introduces a traceback, the last one as well."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and TRACEBACK in text:
+        lines = [f"{lines[0]} {lines[-1]}"]
+    return lines[0].rstrip(".") if lines else ""
 
 
 def tail(errors: bytes) -> Sequence[str]:

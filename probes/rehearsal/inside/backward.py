@@ -23,7 +23,8 @@ class Backward:
         torch, real = self.torch, self.torch.autograd.graph._engine_run_backward
 
         def run(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            self.session.training.backward(tensors)
+            is_graph = len(args) > 2 and bool(args[2]) and not kwargs.get("accumulate_grad")
+            self.session.training.backward(() if is_graph else tensors)  # a gradient to go on with is of no loss
             return self._with_modes(real, tensors, args, kwargs)
 
         torch.autograd.graph._engine_run_backward = run

@@ -14,7 +14,17 @@ class Devices:
         self.count = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1))
         self.index = int(os.environ.get("LOCAL_RANK", "0") or 0) if simulated else 0
         self.cpu = torch.device("cpu")
-        self.device = torch.device(kind, self.index) if simulated else self.cpu
+
+    @property
+    def device(self) -> Any:
+        """The current device of the program."""
+        return self.torch.device(self.kind, self.index) if self.simulated else self.cpu
+
+    def use(self, value: Any) -> None:
+        """``torch.cuda.set_device``."""
+        index = value if isinstance(value, int) else self.torch.device(value).index
+        if index is not None and index >= 0:
+            self.index = int(index)
 
     def asked(self, value: Any) -> bool | None:
         """Whether an argument names the simulated device; None when it names no device at all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 import threading
@@ -10,6 +11,7 @@ import traceback
 import types
 from typing import Any
 
+from .imports import after_import
 from .recorder import place_of
 
 _OF_DTYPES = ("dtype", "scalar type", "BFloat16", "Half", "without overflow", "c10::", "same type", "FP16", "autocast")
@@ -18,9 +20,12 @@ _KERNEL_WORDS = (
     "must be CUDA tensor",
     "from the 'CPU' backend",
     "CUDA_HOME environment variable",
+    "No module named 'triton",
 )
 _OF_KERNELS = ("/triton/", "torch/utils/cpp_extension.py")
 """What kernels that were written for a GPU say where they are built or called without one, and where it is said."""
+_RETELLING = "ProcessRaisedException"
+"""A parent tells what a child has died of, which the child has recorded."""
 _OF_AMP = ("torch/amp/", "torch/cuda/amp/", "torch/cpu/amp/")
 
 
@@ -48,6 +53,32 @@ class Ending:
 
         thread: Any = threading.Thread
         thread.run = run
+        after_import("multiprocessing.process", self._watch_processes)
+        after_import("torch.multiprocessing.spawn", self._watch_spawned)
+
+    def _watch_processes(self, module: Any) -> None:
+        """What ends a child goes to its parent, or to standard error, and never to the hook."""
+        real = module.BaseProcess.run
+        module.BaseProcess.run = lambda own: self._watched(real)(own)
+
+    def _watch_spawned(self, module: Any) -> None:
+        real = module._wrap
+
+        @functools.wraps(real)
+        def wrap(function: Any, *args: Any) -> Any:
+            return real(self._watched(function), *args)
+
+        module._wrap = wrap
+
+    def _watched(self, function: Any) -> Any:
+        def run(*args: Any) -> Any:
+            try:
+                return function(*args)
+            except Exception as error:
+                self._seen(type(error), error, error.__traceback__)
+                raise
+
+        return run
 
     def _left(self, status: int) -> Any:
         self.session.flush()
@@ -61,17 +92,21 @@ class Ending:
             seen.clear()
 
     def _died(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        self._seen(kind, error, trace)
+        shown = _without_ours(trace)
+        self._hook(kind, error.with_traceback(shown), shown)  # of the two Python shows the one that the error holds
+
+    def _seen(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
         self.session.recorder.state["ended"] = "interrupted" if issubclass(kind, KeyboardInterrupt) else "error"
         self.session.recorder.state["error"] = f"{kind.__name__}: {error}"[:2000]
         if isinstance(error, Exception):
             self._record(kind, error, trace)
         self.session.flush()
-        shown = _without_ours(trace)
-        self._hook(kind, error.with_traceback(shown), shown)  # of the two Python shows the one that the error holds
 
     def _record(self, kind: type[BaseException], error: Exception, trace: Any) -> None:
         session = self.session
-        place, inner, of_kernel = None, "", any(words in str(error) for words in _KERNEL_WORDS)
+        said = _last_line(str(error))
+        place, inner, of_kernel = None, "", any(words in said for words in _KERNEL_WORDS)
         for frame, _ in traceback.walk_tb(trace):
             inner = frame.f_code.co_filename.replace(os.sep, "/")
             if session.places.file_of(frame.f_code.co_filename):
@@ -88,9 +123,14 @@ class Ending:
                 f"{place.filename}:{place.row} wants a kernel that is written for the GPU (Triton, CUDA), which a "
                 f"rehearsal cannot run: {kind.__name__}: {error}"[:2000]
             )
-        of_precision = any(word in str(error) for word in _OF_DTYPES) or any(part in inner for part in _OF_AMP)
-        if place is not None and of_precision:
+        of_precision = any(word in said for word in _OF_DTYPES) or any(part in inner for part in _OF_AMP)
+        if place is not None and of_precision and kind.__name__ != _RETELLING:
             session.failures.record("other", error, kind.__name__, [], place)
+
+
+def _last_line(text: str) -> str:
+    """What is said after a traceback that the text may hold."""
+    return text.strip().rpartition("\n")[2] if "Traceback (most recent call last)" in text else text
 
 
 def _without_ours(trace: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 from .naming import class_of, names_of, role_of
@@ -11,6 +12,7 @@ from .tensors import cast_all, dtype_name, float_dtypes
 
 _NO_KERNEL = ("not implemented for", "Unsupported dtype")
 _IN_PLACE_ARGUMENT = "out"
+_FFT_OF_HALF = "Unsupported dtype Half"
 
 
 class Failures:
@@ -34,6 +36,11 @@ class Failures:
                 result = func(*args, **kwargs)
             self.record("kernel_missing", error, name, operands)
             return result
+        if _FFT_OF_HALF in str(error) and self.session.settings.on.type == "cuda":  # refused before its kernel is asked
+            wide = (cast_all(self.torch.Tensor, each, self.torch.float32) for each in (args, kwargs))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch warns of complex32 once
+                return _in_half(self.torch, func(*next(wide), **next(wide)))
         for dtype, keep in self._ways(func, args, kwargs, operands):
             try:
                 result = func(
@@ -125,3 +132,7 @@ class Failures:
                 return "optimizer"
             frame = frame.f_back  # type: ignore[assignment]
         return "forward" if self.torch.is_grad_enabled() else "other"
+
+
+def _in_half(torch: Any, result: Any) -> Any:
+    return result.to(torch.complex32 if result.is_complex() else torch.float16)

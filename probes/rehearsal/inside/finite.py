@@ -23,6 +23,11 @@ class Finite:
         self.session, self.torch = session, session.torch
         self.meant = frozenset(_MEANT.split())
         self.first: dict[str, Any] | None = None
+        self._of_scaling = False
+        """A scaled gradient overflowed: it is the scaler's to skip such a step and to find another scale."""
+        functorch = getattr(session.torch._C, "_functorch", None)
+        self._transforms = getattr(functorch, "peek_interpreter_stack", lambda: None)
+        """Within ``torch.func.vmap`` and its like tensors have no values to look at."""
         self._unwatched = getattr(session.torch._C, "_DisableTorchDispatch", None)
 
     def look(self, name: str, operands: Any, results: Any, place: Any) -> None:
@@ -35,7 +40,9 @@ class Finite:
             birth = births.of(each)
             if birth is not None:
                 birth.is_bad = True
-            if self.first is None and operands and name not in self.meant and not self._given(operands):
+            if name == "grad" and self.session.training.is_scaling():
+                self._of_scaling = True
+            elif self.first is None and operands and name not in self.meant and not self._given(operands):
                 self._keep(name, operands, each, place)
 
     def _given(self, operands: Any) -> bool:
@@ -47,7 +54,7 @@ class Finite:
         torch = self.torch
         if not tensor.is_floating_point() or tensor.layout is not torch.strided or type(tensor) not in self._plain():
             return True
-        if tensor.is_meta or tensor.is_nested or not 0 < tensor.numel() <= LARGEST:
+        if tensor.is_meta or tensor.is_nested or self._transforms() is not None or not 0 < tensor.numel() <= LARGEST:
             return True
         with torch.no_grad(), self._unwatched():  # type: ignore[misc]
             total = torch.sum(tensor, dtype=torch.float32).item()  # ten times faster than looking at each
@@ -69,6 +76,8 @@ class Finite:
     def mattered(self, sentence: str, phase: str) -> None:
         """The loss or the weights are no longer finite."""
         first = self.first
+        if first is None and self._of_scaling and phase == "forward":
+            return
         cause = f"; the first such value came from {first['op']}, in {first['dtype']}" if first else ""
         entry = {
             "error": f"{sentence}{cause}",
@@ -81,4 +90,4 @@ class Finite:
         self.session.failures.nonfinite(entry, place, "forward" if first else phase)
 
     def step_done(self) -> None:
-        self.first = None
+        self.first, self._of_scaling = None, False

@@ -77,6 +77,8 @@ _QUIET = frozenset(
 )
 """Functions that neither make tensors nor can raise for a dtype; most calls of a program are one of these."""
 
+MOST_LOADED = 1 << 20
+
 
 class Functions:
     """What happens at a call. The mode that torch calls is made by :func:`mode_of`."""
@@ -128,6 +130,8 @@ class Functions:
         try:
             result = func(*args, **kwargs)
         except self.session.failures.errors as error:
+            if self.session.in_backward and hasattr(func, "_schema"):
+                raise  # an operation that the dispatch mode has called, and that it knows more about
             result = self.session.failures.passed_over(func, args, kwargs, operands, error)
         try:
             self.noted(func, operands, result, on_device)
@@ -174,6 +178,12 @@ class Functions:
             self._observed(func, place, operands, result, on_device)
         if self.session.backward is not None:
             self.session.backward.forward_place(place)
+
+    def put_on_device(self, value: Any, operation: str) -> None:
+        """What the program has made on the device without naming it as an argument."""
+        place = self.places.here(2)
+        for each in tensors_in(self.tensor, value, MOST_LOADED):
+            self.births.note(each, Birth(place, operation, dtype_name(each.dtype), True))
 
     def _observed(self, func: Any, place: Any, operands: Any, result: Any, on_device: bool) -> None:
         if not self.devices.simulated:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import types
+from collections import Counter
 from typing import Any
 
-from . import autocast, collectives, streams
+from . import autocast, collectives, old_types, streams
 from .imports import after_import
 from .settings import Device
+
+_NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 
 
 def simulate(session: Any) -> None:
@@ -31,14 +34,13 @@ def _cuda(session: Any, torch: Any, device: Device) -> None:
         "is_available": True,
         "is_initialized": True,
         "device_count": count,
-        "current_device": session.devices.index,
         "get_device_name": device.name,
         "get_device_capability": tuple(device.capability),
         "get_device_properties": _properties(device),
         "get_arch_list": [f"sm_{device.capability[0]}{device.capability[1]}"],
         "can_device_access_peer": True,
         "mem_get_info": (device.memory, device.memory),
-        "memory_stats": {},
+        "memory_stats": Counter(),
         "memory_summary": "",
         "memory_snapshot": [],
         "utilization": 0,
@@ -47,17 +49,21 @@ def _cuda(session: Any, torch: Any, device: Device) -> None:
     }
     for name, answer in answers.items():
         _answer(cuda, name, answer)
+    cuda.set_device, cuda.current_device = session.devices.use, lambda: session.devices.index
     cuda.is_bf16_supported = lambda including_emulation=True: device.native_bf16 or including_emulation
     for name in dir(cuda):
         if name.startswith(("memory_", "max_memory_", "host_memory")) and name not in answers:
             _answer(cuda, name, 0)
-    nothing = "synchronize empty_cache init _lazy_init ipc_collect set_device set_stream reset_peak_memory_stats"
+    nothing = "synchronize empty_cache init _lazy_init ipc_collect set_stream reset_peak_memory_stats"
     more = "reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats set_sync_debug_mode"
     last = "set_per_process_memory_fraction _sleep _record_memory_history current_blas_handle _dump_snapshot"
     for name in f"{nothing} {more} {last}".split():
         _answer(cuda, name, None)
+    for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
+        _answer(cuda.nvtx, name, 0)
     _versions(torch, device)
     streams.install(torch, cuda, session)
+    old_types.install(torch, session.functions)
     _seeds(torch, cuda, session)
 
 
@@ -122,8 +128,8 @@ def _mps(session: Any, torch: Any) -> None:
         _answer(torch.mps, name, None)
     for name in ("current_allocated_memory", "driver_allocated_memory", "recommended_max_memory"):
         _answer(torch.mps, name, 0)
-    torch.mps.get_rng_state = torch.get_rng_state
-    torch.mps.set_rng_state = torch.set_rng_state
+    torch.mps.get_rng_state = lambda: torch.get_rng_state()  # an object of its own: torch._dynamo keeps a table of them
+    torch.mps.set_rng_state = lambda state: torch.set_rng_state(state)
     _answer(torch.mps, "device_count", 1)
 
 
@@ -151,7 +157,7 @@ def _accelerator(session: Any, torch: Any) -> None:
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is None:
         return
-    for name in ("synchronize", "set_device_index", "set_device_idx", "set_stream", "empty_cache"):
+    for name in ("synchronize", "set_stream", "empty_cache"):
         _answer(accelerator, name, None)
     accelerator.current_stream = lambda device=None: streams.Stream()
     for name in dir(accelerator):
@@ -159,8 +165,8 @@ def _accelerator(session: Any, torch: Any) -> None:
             _answer(accelerator, name, 0)
     _answer(accelerator, "is_available", True)
     _answer(accelerator, "device_count", session.devices.count)
-    _answer(accelerator, "current_device_index", session.devices.index)
-    _answer(accelerator, "current_device_idx", session.devices.index)
+    accelerator.set_device_index = accelerator.set_device_idx = session.devices.use
+    accelerator.current_device_index = accelerator.current_device_idx = lambda: session.devices.index
     _answer(accelerator, "current_accelerator", torch.device(session.devices.kind))
 
 
@@ -194,7 +200,11 @@ def _loading(session: Any, torch: Any) -> None:
 
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         if map_location is None or isinstance(map_location, str | torch.device | int):
-            map_location = "cpu" if map_location is None else devices.real(map_location)
+            asked = None if map_location is None else devices.asked(map_location)
+            loaded = real(f, "cpu" if map_location is None else devices.real(map_location), *args, **kwargs)
+            if asked:
+                session.functions.put_on_device(loaded, "load")
+            return loaded
         return real(f, map_location, *args, **kwargs)
 
     torch.load = serialization.load = load
@@ -244,8 +254,17 @@ def _checkpointing(session: Any, module: Any) -> None:
 
 def _compile(session: Any, torch: Any) -> None:
     def compiled(model: Any = None, **options: Any) -> Any:
-        session.recorder.note("torch.compile ran eagerly: the rehearsal does not compile")
-        return (lambda function: function) if model is None else model
+        session.recorder.note(_NOT_COMPILED)
+        if not isinstance(model, torch.nn.Module):
+            return compiled if model is None else model
+        from torch._dynamo.eval_frame import DisableContext
+
+        return DisableContext()(
+            model
+        )  # the module as torch.compile wraps it, with ``_orig_mod``, its compiler left out
 
     torch.compile = compiled
-    torch.nn.Module.compile = lambda own, *args, **options: compiled(own) and None
+    torch.compiler.cudagraph_mark_step_begin = lambda: None
+    for name in ("_cuda_CUDAAllocator_AllocatorState", "_set_cached_tensors_enabled"):
+        vars(torch._C).setdefault(name, None)  # torch._dynamo.reset() imports them where there is a GPU
+    torch.nn.Module.compile = lambda own, *args, **options: session.recorder.note(_NOT_COMPILED)

@@ -70,6 +70,28 @@ class Context:
         return None
 
 
+class Graph:
+    """A CUDA graph: what is captured runs while it is captured, and is not repeated."""
+
+    _session: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def replay(self) -> None:
+        self._session.recorder.note("CUDA graphs: what was captured ran once; replays did nothing")
+
+    capture_begin = capture_end = reset = enable_debug_mode = debug_dump = lambda self, *args, **kwargs: None
+    pool = lambda self: (0, 0)  # noqa: E731
+
+
+def _graphs(cuda: Any, session: Any) -> None:
+    cuda.CUDAGraph = cuda.graphs.CUDAGraph = type("CUDAGraph", (Graph,), {"_session": session})
+    cuda.graph = cuda.graphs.graph = Context
+    cuda.graph_pool_handle = cuda.graphs.graph_pool_handle = lambda: (0, 0)
+    cuda.make_graphed_callables = cuda.graphs.make_graphed_callables = lambda callables, *args, **kwargs: callables
+
+
 def install(torch: Any, cuda: Any, session: Any) -> None:
     one = Stream()
     one.device = session.devices.device
@@ -78,5 +100,6 @@ def install(torch: Any, cuda: Any, session: Any) -> None:
     cuda.stream = cuda.StreamContext = Context
     cuda.device = cuda.device_of = cuda._DeviceGuard = Context
     cuda.current_stream = cuda.default_stream = lambda device=None: one
+    _graphs(cuda, session)
     if hasattr(torch, "Stream"):
         torch.Stream, torch.Event = Stream, Event

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .births import Birth
+from .old_types import on_the_cpu
 from .tensors import dtype_name
 
 
@@ -33,9 +34,27 @@ class TensorDevices:
         special[tensor.cuda] = self._cuda
         special[tensor.cpu] = lambda func, args, kwargs: self._moved(func, args[:1], {}, False)
         special[tensor.type] = self._type
-        for name in ("pin_memory", "record_stream"):
-            special[getattr(tensor, name)] = lambda func, args, kwargs: args[0]
+        special[tensor.pin_memory] = lambda func, args, kwargs: args[0]
+        tensor.record_stream = lambda own, stream: None  # torch reads the argument before it asks a mode
+        special[self.torch.device] = self._named
+        special[self.torch._C._nn._parse_to] = lambda func, args, kwargs: func(*map(self._numbered, args), **kwargs)
+        special[self.torch._VF._pack_padded_sequence] = self._packed
         special[tensor.is_pinned] = lambda func, args, kwargs: False
+
+    def _named(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """``torch.device(0)`` is a device of the kind that the machine has."""
+        return func(self.devices.kind, *args) if len(args) == 1 and isinstance(args[0], int) else func(*args, **kwargs)
+
+    def _numbered(self, value: Any) -> Any:
+        """The argument of ``module.to(0)``."""
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return self.torch.device(self.devices.kind, value) if is_number else value
+
+    def _packed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The sizes of a packed sequence stay on the CPU."""
+        data, sizes = self.functions.operation(func, args, kwargs)
+        self.births.note(sizes, Birth(None, "lengths", dtype_name(sizes.dtype), False))
+        return data, sizes
 
     def on_device(self, tensor: Any) -> bool:
         """A tensor that nobody has seen was made by the engine: a gradient, where the weights are."""
@@ -58,9 +77,9 @@ class TensorDevices:
             name = func(*args)
             return name.replace("torch.", f"torch.{self.devices.kind}.") if self.on_device(args[0]) else name
         wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
-        marker = f"torch.{self.devices.kind}."
-        if isinstance(wanted, str) and wanted.startswith(marker):
-            return self._moved(func, (args[0], wanted.replace(marker, "torch.")), {}, True)
+        plain = on_the_cpu(wanted)
+        if plain is not wanted and plain != wanted:
+            return self._moved(func, (args[0], plain), {}, True)
         return self.functions.operation(func, args, kwargs)
 
     def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:

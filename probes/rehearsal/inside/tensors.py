@@ -39,6 +39,8 @@ def _collect(kind: type, value: Any, found: list[Any], most: int, depth: int) ->
 def cast_all(kind: type, value: Any, dtype: Any, keep: Any = None) -> Any:
     """The same arguments with every floating tensor in one dtype, but for the one to ``keep``."""
     if isinstance(value, kind):
+        if dtype_name(value.dtype) == "complex32":  # type: ignore[attr-defined]
+            return value.to(dtype.to_complex()) if dtype.itemsize > 2 else value  # type: ignore[attr-defined]
         floating = value.is_floating_point() and value is not keep and value.dtype != dtype  # type: ignore[attr-defined]
         return value.to(dtype) if floating else value  # type: ignore[attr-defined]
     if isinstance(value, tuple) and hasattr(value, "_fields"):

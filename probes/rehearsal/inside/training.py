@@ -55,9 +55,10 @@ class Training:
     def backward(self, tensors: Any) -> None:
         """A backward pass starts from these tensors."""
         self.session.check_enough()
-        first = tensors[0] if tensors else None
-        if not self.scaled:
-            self.remember(first)
+        if not tensors:
+            self.scaled.clear()
+        elif not self.scaled:
+            self.remember(tensors[0])
         for loss, dtype in self.scaled:
             self._loss(loss, dtype)
         self.scaled.clear()
@@ -70,8 +71,15 @@ class Training:
         if not math.isfinite(loss):
             self.session.finite.mattered("the loss is not finite", "forward")
 
+    def is_scaling(self) -> bool:
+        scaler = self.seen["scaler"]
+        return scaler is not None and bool(scaler["enabled"])
+
     def _before(self, optimizer: Any) -> None:
         self.session.check_enough()
+        self._dtypes(optimizer)
+
+    def _dtypes(self, optimizer: Any) -> None:
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         self.seen["optimizer"] = type(optimizer).__name__
         self.seen["parameter_dtypes"] = _counted(parameters)
@@ -91,6 +99,7 @@ class Training:
 
     def _skipped(self, scaler: Any, optimizer: Any) -> None:
         self._scaler(scaler)
+        self._dtypes(optimizer)
         if self.seen["scaler"] is not None:
             self.seen["scaler"]["skipped_steps"] += 1
         self._stepped(optimizer)
