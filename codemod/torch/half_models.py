@@ -268,7 +268,8 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Ite
         made = binding.value
         if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):
             continue
-        part = next((item.arg for item in made.keywords if item.arg and _is_live(item.value)), None)
+        live = [item for item in made.keywords if item.arg and _is_live(item.value)]
+        part = next((item.arg for item in live if not _is_frozen(module, item.value)), None)
         if part is not None:
             yield LivePipeline(module, made, call, argument, part)
             return
@@ -287,6 +288,17 @@ def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str
 def _is_live(node: ast.expr) -> bool:
     """``accelerator.unwrap_model(unet)``, ``unwrap_model(unet)``."""
     return isinstance(node, ast.Call) and "unwrap" in ast.unparse(node.func)
+
+
+def _is_frozen(module: ModuleNames, node: ast.expr) -> bool:
+    """``vae.requires_grad_(False)`` somewhere in the file: what the pipeline casts of it is not being trained."""
+    names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    for call in module.calls_by_name.get("requires_grad_", []):
+        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+        off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+        if off and isinstance(receiver, ast.Name) and receiver.id in names:
+            return True
+    return False
 
 
 def _is_in_training(module: ModuleNames, call: ast.Call) -> bool:

@@ -32,7 +32,7 @@ FACTORY_NAMES = (
 def producer_fix(project: Project, meeting: Meeting, *needs: Need) -> Fix | None:
     """Make the operand in the right dtype from the start; None where its maker stands elsewhere or cannot say it."""
     maker = maker_of(meeting)
-    if maker is None:
+    if maker is None or _is_written_through_index(meeting.module, maker):
         return None
     for text in _spellings(meeting):
         if _is_known_at(meeting.module, text, maker):
@@ -97,6 +97,19 @@ def maker_of(meeting: Meeting) -> ast.expr | None:
     node = steps[0].node
     same = meeting.module.scope_of(node).function is meeting.module.scope_of(meeting.node).function
     return node if same else None
+
+
+def _is_written_through_index(module: ModuleNames, maker: ast.expr) -> bool:
+    """``mask = torch.zeros(...)``, then ``mask[:, chosen == 1] = torch.ones(...)``: both need one dtype there."""
+    targets = getattr(module.statement_of(maker), "targets", ())
+    for name in [item.id for item in targets if isinstance(item, ast.Name)]:
+        for load in module.name_loads.get(name, []):
+            parent = module.parents[load]
+            if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store) and parent.value is load:
+                index = parent.slice.elts if isinstance(parent.slice, ast.Tuple) else [parent.slice]
+                if not all(isinstance(item, ast.Slice | ast.Constant) for item in index):
+                    return True
+    return False
 
 
 def _needs_of_kernel(module: ModuleNames, maker: ast.expr) -> tuple[Need, ...]:

@@ -23,7 +23,7 @@ from ...codemod.torch.dtypes import FP32, HALVES
 from .follows import is_cast_to_the_other
 from .handed_halves import is_handed_half
 from .islands import is_on_purpose
-from .other_casts import MOVING, is_cast_on_the_way, is_device
+from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 
 
 class Family(Enum):
@@ -67,6 +67,8 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         known = runs_in_half(project, meeting)
         if is_caught(meeting.module, meeting.node, "RuntimeError"):
+            continue
+        if meeting.mix == "promotes" and is_cast_below(meeting):
             continue
         if not known and is_only_possible(meeting):
             continue
@@ -140,12 +142,9 @@ def is_only_possible(meeting: Meeting) -> bool:
     """Whether nothing but "this can be 16-bit" tells of a mistake: no run is known in which it is.
 
     Classes are written for both, and who casts to float32 in front of a layer often knows that the layer is float32, or
-    that every caller opens autocast. Indexed writes raise under autocast too, and are known from its regions; what a
-    prepared model returns is float32 for certain.
+    that every caller opens autocast. Indexed writes raise under autocast too, and are known from its regions.
     """
     atom = meeting.meant.atom
-    if meeting.odd.atom.role is Role.OUTPUT:
-        return False
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
         return atom.made is Made.FOLLOWED or named_wide or _is_float32_unless_given(meeting)

@@ -31,6 +31,34 @@ def is_cast_on_the_way(meeting: Meeting) -> bool:
     return False
 
 
+def is_cast_below(meeting: Meeting) -> bool:
+    """``y = torch.cat([mask, y])``, then ``y = y.to(dtype)``: what a join gives is cast before a layer reads it."""
+    module = meeting.module
+    joined = module.statement_of(meeting.node)
+    names = {item.id for item in getattr(joined, "targets", ()) if isinstance(item, ast.Name)}
+    for name in CASTS if names else ():
+        for call in module.calls_by_name.get(name, []):
+            statement = module.statement_of(call)
+            again = {item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)} & names
+            cast = again and isinstance(call.func, ast.Attribute) and not _only_moves(call)
+            below = position(call) > position(meeting.node) and module.parents[statement] is module.parents[joined]
+            if cast and below and not _is_called_between(meeting, again, joined, statement):
+                return True
+    return False
+
+
+def _is_called_between(meeting: Meeting, names: set[str], first: ast.stmt, last: ast.stmt) -> bool:
+    """Whether the tensor is passed to a call between two statements of one block; its own methods do not count."""
+    module = meeting.module
+    for name in names:
+        for load in module.name_loads.get(name, []):
+            parent = module.parents[load]
+            between = position(first) < position(load) < position(last) and load not in set(ast.walk(first))
+            if between and isinstance(parent, ast.Call | ast.keyword | ast.Tuple | ast.List):
+                return True
+    return False
+
+
 def _is_here(meeting: Meeting, node: ast.AST) -> bool:
     inside = node in meeting.module.parents and hasattr(node, "lineno")
     return inside and function_of(meeting.module, node) is function_of(meeting.module, meeting.node)

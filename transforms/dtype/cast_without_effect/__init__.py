@@ -17,6 +17,11 @@ tensor return a new tensor (PyTorch documentation of `torch.Tensor.to`; the same
 `assign` [unsafe]: the result of the cast takes the place of the tensor, by assignment, or by `.data` for parameters of
 a model. The tensor is in another dtype afterwards, for the first time.
 
+## Off by default
+
+`extend-select = ["PF218"]` switches it on. Of eleven findings in public projects, read by people who had not written
+the rule, none did harm: most of the tensors had that dtype already.
+
 ## Not flagged
 
 Casts of modules, pipelines and whatever else may be cast in place; receivers that the file does not show to be

@@ -73,7 +73,7 @@ def _cast(
     while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and len(chain) < _MAX_CHAIN:
         chain.append(inner)
         inner = inner.func.value
-    if not chain or not _is_entry(inner, target, table):
+    if not chain or not _is_entry(inner, target, table) or any(map(_asks_what_it_is, chain)):
         return
     dtypes = [dtype for call in chain if (dtype := _lowest(project, module, call)) is not None]
     if not dtypes or dtypes[0] not in LAST_EXACT:
@@ -83,6 +83,12 @@ def _cast(
         simple = len(chain) == 1
         rest = _without_dtype(project, module, chain[0]) if simple else None
         yield BatchCast(module, expression, inner if simple else None, rest, dtypes[0], *found)
+
+
+def _asks_what_it_is(call: ast.Call) -> bool:
+    """``v.to(dtype if v.is_floating_point() else v.dtype)``."""
+    given = [*call.args, *(item.value for item in call.keywords)]
+    return any(isinstance(node, ast.IfExp) for item in given for node in ast.walk(item))
 
 
 def _lowest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | None:

@@ -6,15 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.half.half_here import Half
-from ....codemod.model import Place
 from ....codemod.purpose.files import purpose_of
-from ....codemod.purpose.runs import runs_of
+from ....codemod.purpose.runs import runs_of, uses
 from ....codemod.python.creations import known_creations
 from ....codemod.python.functions import class_of
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of
 from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
-from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.entering_calls import sites_of
 from ..decided import decided
@@ -33,10 +31,9 @@ def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -
         return None
     name = ast.unparse(_owner(asked))
     place = module.place(asked, f"it gets the dtype of {name} here")
-    runs = runs_of(project, module, origin.node)
-    stated = [(run.dtypes, run.place) for run in runs] or list(project.fact(_policies))
-    dtypes = frozenset(dtype for item in stated for dtype in item[0])
-    return (Half(dtypes, False, (place, stated[0][1])), name) if stated else None
+    runs = [run for run in runs_of(project, module, origin.node) if uses(project, run, module, origin.node)]
+    dtypes = frozenset(dtype for run in runs for dtype in run.dtypes)
+    return (Half(dtypes, False, (place, runs[0].place)), name) if runs else None
 
 
 def _owner(node: ast.expr) -> ast.expr:
@@ -60,21 +57,6 @@ def _is_activation(module: ModuleNames, node: ast.expr) -> bool:
         return False
     bindings = module.scope_of(node).lookup(node.id)
     return any(item.kind == "parameter" for item in bindings)
-
-
-def _policies(project: Project) -> tuple[tuple[frozenset[Dtype], Place], ...]:
-    """FSDP's policies that compute in 16 bits, in the order of the files."""
-    found = []
-    for document in project.python_documents(("param_dtype",), ("MixedPrecision",)):
-        module = names_of(project, document)
-        for name in ("MixedPrecision", "MixedPrecisionPolicy"):
-            for call in module.calls_by_name.get(name, []) if not purpose_of(document.path).is_left_alone else ():
-                given = next((item.value for item in call.keywords if item.arg == "param_dtype"), None)
-                dtypes = constants_of(project, module, given) if given is not None else set()
-                halves = frozenset(item for item in dtypes if isinstance(item, Dtype) and item in HALVES)
-                if halves:
-                    found.append((halves, module.place(call, "FSDP computes in 16 bits with this policy")))
-    return tuple(found)
 
 
 def cast_by_caller(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
