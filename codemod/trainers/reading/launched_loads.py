@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from ...purpose.files import is_test
 from ...python.creations import creations_of
-from ...python.keywords import keywords_of
-from ...python.names import ModuleNames, is_none, names_of
+from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import Dtype, as_dtype
@@ -17,7 +16,7 @@ from .loads import Load
 from .precision import Compute, Precision, precision_of
 from .run_members import Run
 from .runs import runs_of
-from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model
+from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model, passed_to
 
 FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}
 """The attribute of the trainer's arguments that is true where it computes in a type."""
@@ -63,14 +62,10 @@ def _is_sharded(run: Run) -> bool:
 def _of_trainer(
     project: Project, module: ModuleNames, call: ast.Call, precisions: list[Precision]
 ) -> Iterator[TrainedLoad]:
-    given = keywords_of(module, call)
-    plain = [item for item in call.args if not isinstance(item, ast.Starred)]
-    model = given.values.get("model", plain[0] if plain else None)
-    arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
-    if model is None or arguments is None or not _is_parsed(project, module, arguments):
+    passed = passed_to(module, call)
+    if passed is None or not _is_parsed(project, module, passed[1]):
         return
-    adapted = given.values.get("peft_config")
-    lora = not given.complete or (adapted is not None and not is_none(adapted))
+    model, _, lora = passed
     for precision in precisions:
         for run in loads_of_model(project, module, model, precision, call):
             load = replace(run.load, dtypes=_dtypes_in_run(project, run.load, precision.compute))

@@ -85,19 +85,26 @@ def _of_trainers(project: Project, module: ModuleNames) -> Iterator[TrainedLoad]
             yield from _of_trainer(project, module, call)
 
 
-def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[TrainedLoad]:
+def passed_to(module: ModuleNames, call: ast.Call) -> tuple[ast.expr, ast.expr, bool] | None:
+    """The model and the arguments that a trainer's class is given, and whether it may put adapters on the model."""
     given = keywords_of(module, call)
     plain = [item for item in call.args if not isinstance(item, ast.Starred)]
     model = given.values.get("model", plain[0] if plain else None)
     arguments = given.values.get("args", plain[1] if len(plain) > 1 else None)
-    if model is None or arguments is None:
+    adapted = given.values.get("peft_config")
+    lora = not given.complete or (adapted is not None and not is_none(adapted))
+    return (model, arguments, lora) if model is not None and arguments is not None else None
+
+
+def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[TrainedLoad]:
+    passed = passed_to(module, call)
+    if passed is None:
         return
+    model, arguments, lora = passed
     made_by = creations_of(project, module, arguments)
     precision = _precision(project, made_by[0]) if len(made_by) == 1 else None
     if precision is None:
         return
-    adapted = given.values.get("peft_config")
-    lora = not given.complete or (adapted is not None and not is_none(adapted))
     own = initial_load(project, made_by[0].module, made_by[0].call, model)
     runs = [_run(own, (), precision, module, call)] if own is not None else []
     for run in runs or loads_of_model(project, module, model, precision, call):
