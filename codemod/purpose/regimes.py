@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.bindings import default_at
+from ..python.callers import callers_of
 from ..python.conditions import conditions_in, excludes
-from ..python.names import ModuleNames
+from ..python.names import FunctionNode, ModuleNames
 from ..source.project import Project
 from ..torch.dtypes import BF16, FP16, HALVES, UNKNOWN, Given, as_dtype
 from ..torch.scalers import Scaler
@@ -120,8 +121,19 @@ def _is_switch_of_scaler(project: Project, module: ModuleNames, test: ast.expr, 
     """Whether a test that nothing decides asks for scaling itself (``cfg.use_grad_scaler``): the user's own switch."""
     if conditions_in(project, module).decide(test, given) is not None:
         return False
-    words = (word for word in map(_word_of, ast.walk(test)) if not word.startswith(FEATURE_TESTS))
+    tests = [test, *_passed_for(project, module, test)]
+    words = (word for item in tests for word in map(_word_of, ast.walk(item)) if not word.startswith(FEATURE_TESTS))
     return any("scaler" in word or "scaling" in word for word in words)
+
+
+def _passed_for(project: Project, module: ModuleNames, test: ast.expr) -> Iterator[ast.expr]:
+    """What callers pass for a parameter that is the whole test: ``build(enabled=cfg.use_grad_scaler)``."""
+    function = module.scope_of(test).function.node
+    if isinstance(test, ast.Name) and isinstance(function, FunctionNode):
+        for site in callers_of(project, module, function).sites:
+            passed = site.target.arguments(site.call).get(test.id)
+            if passed is not None:
+                yield passed
 
 
 def conditions_of(project: Project, scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
