@@ -99,6 +99,10 @@ def maker_of(meeting: Meeting) -> ast.expr | None:
     return node if same else None
 
 
+WRITING = ("index_copy_", "index_add_", "index_put_", "scatter_", "masked_scatter_")
+"""Methods that write another tensor into their own and refuse one of another dtype."""
+
+
 def _is_written_through_index(module: ModuleNames, maker: ast.expr) -> bool:
     """``mask = torch.zeros(...)``, then ``mask[:, chosen == 1] = torch.ones(...)``: both need one dtype there."""
     targets = getattr(module.statement_of(maker), "targets", ())
@@ -109,6 +113,8 @@ def _is_written_through_index(module: ModuleNames, maker: ast.expr) -> bool:
                 index = parent.slice.elts if isinstance(parent.slice, ast.Tuple) else [parent.slice]
                 if not all(isinstance(item, ast.Slice | ast.Constant) for item in index):
                     return True
+            if isinstance(parent, ast.Attribute) and parent.attr.startswith(WRITING):
+                return True
     return False
 
 
