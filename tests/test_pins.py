@@ -202,7 +202,7 @@ def test_prose_about_versions_pins_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["learning.yaml", "requirements_gpu.yml", "conda/cluster.yml"])
 def test_an_environment_of_conda_under_any_name(tmp_path: Path, path: str) -> None:
-    text = "name: learning\nchannels:\n  - pytorch\ndependencies:\n  - python=3.8\n  - pytorch=1.9\n  - pip:\n      - x==1\n"
+    text = "name: learning\nchannels:\n  - pytorch\ndependencies:\n  - python=3.8\n  - pytorch=1.9\n"
     found = pins(tmp_path, {path: text}, "train.py")
     assert found is not None
     assert not found.may_reach("2.0")

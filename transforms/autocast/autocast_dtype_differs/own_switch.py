@@ -42,7 +42,9 @@ def _switches(region: Autocast) -> Iterator[ast.expr]:
 def _is_excluded(project: Project, region: Autocast, item: Given) -> bool:
     """Whether the tests around the region leave bfloat16 out: ``if dtype == torch.float16:`` further up."""
     module = region.module
-    return excludes(_as_bf16(item), conditions_in(project, module).path_given(region.node, function_scope(module, region.node)))
+    return excludes(
+        _as_bf16(item), conditions_in(project, module).path_given(region.node, function_scope(module, region.node))
+    )
 
 
 def _as_bf16(item: Given) -> Given:

@@ -1,7 +1,29 @@
-"""Arguments that autocast does not take: each is a certain crash, and what would be right in its place.
+"""autocast is called with arguments that it does not take.
 
-All checked with PyTorch 2.13. ``torch.autocast("cuda")`` turns itself off where there is no CUDA, so a wrong dtype or
-switch stops the run on a GPU only.
+## What goes wrong
+
+The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required positional argument: 'device_type'`), a
+`torch.device` where its `.type` is wanted (`ValueError: Expected `device_type` of type `str`, got: `<class
+'torch.device'>``), `torch.cuda.amp.autocast(device_type=...)` (`TypeError: ... unexpected keyword argument
+'device_type'`), a dtype or a switch in the place of another argument or as a string (`TypeError: set_autocast_dtype():
+argument 'dtype' (position 2) must be torch.dtype, not str`), and before PyTorch 2.4 a device with an index
+(`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
+
+## Why
+
+The old API takes the switch first and knows its device; the new one takes the device first, then the dtype (checked
+with PyTorch 2.13). `torch.autocast("cuda")` turns itself off where there is no CUDA, so a wrong dtype or switch stops
+the run on a GPU only.
+
+## Fix
+
+`argument` [safe]: the argument as autocast wants it, where the call is a certain crash. `argument` [unsafe] where it
+is none on every device.
+
+## Not flagged
+
+Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
+that are unpacked from elsewhere.
 """
 
 from __future__ import annotations
@@ -9,27 +31,33 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Edit, Fix
-from ....codemod.proof.needs import Known
-from ....codemod.proof.proving import proved
-from ....codemod.python.bindings import reaching
-from ....codemod.python.editing import Where
-from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import guards
-from ....codemod.releases.pins import allowed
-from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast
-from ....codemod.torch.device_tests import needs_cuda
-from ....codemod.torch.devices import DeviceValue, devices_of
-from ....codemod.torch.dtype_values import scenarios_of
-from ....codemod.torch.dtypes import TORCH_DTYPES
-from ....codemod.torch.imported import torch_at
-from .run_time_device import device_around
+from ...codemod.model import Draft, Edit, Finding, Fix, Rule
+from ...codemod.proof.needs import Known
+from ...codemod.proof.proving import proved
+from ...codemod.purpose.files import is_test
+from ...codemod.python.bindings import reaching
+from ...codemod.python.editing import Where
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import guards
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, checked_autocasts
+from ...codemod.torch.device_tests import needs_cuda
+from ...codemod.torch.devices import DeviceValue, devices_of
+from ...codemod.torch.dtype_values import scenarios_of
+from ...codemod.torch.dtypes import TORCH_DTYPES
+from ...codemod.torch.imported import torch_at
 
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
 _OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 _SWITCHES = {0: "False", 1: "True"}
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for region in checked_autocasts(project):
+        if not is_test(region.module.document.path):
+            yield from (rule.found(*mistake) for mistake in mistakes(project, region))
 
 
 def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
@@ -85,15 +113,9 @@ def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
 
 def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:
     message = "autocast without a device_type raises TypeError"
-    device = device_around(project, region)
-    torch = torch_at(region.module, call)
-    if device is not None and (torch is not None or "torch" not in device.type_text("torch")):
-        wanted = device.type_text(torch or "")
-    elif needs_cuda(project, region.module, call):
-        wanted = '"cuda"'
-    else:
+    if not needs_cuda(project, region.module, call):
         return Draft.at(region.module, call, message)
-    fix = _fix(project, f"pass {wanted}", region.module.set_argument(call, "device_type", wanted))
+    fix = _fix(project, 'pass "cuda"', region.module.set_argument(call, "device_type", '"cuda"'))
     return Draft.at(region.module, call, message, fixes=[fix])
 
 
@@ -244,3 +266,6 @@ def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
         parts += [f"{separator}{kept}=", keyword.value]
         separator = ", "
     return region.module.replace(call, *parts, ")")
+
+
+rule = Rule.of("PF303", check)
