@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.half.half_here import Half
+from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
 from ....codemod.python.creations import known_creations
@@ -15,7 +16,6 @@ from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.entering_calls import sites_of
-from ..decided import decided
 from ..weight_changes import cast_values, is_cast
 from .angle_origins import MEANING, Origin, behind
 

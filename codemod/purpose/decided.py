@@ -6,16 +6,16 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...codemod.model import Place
-from ...codemod.purpose.imports import connected_modules
-from ...codemod.python.conditions import excludes, same_operand
-from ...codemod.python.creations import creations_of
-from ...codemod.python.names import ModuleNames
-from ...codemod.source.project import Project
-from ...codemod.torch.api import ACCELERATOR
-from ...codemod.torch.dtypes import Constant, Dtype, Given, as_dtype
-from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.source import Source
+from ..model import Place
+from ..python.conditions import excludes, same_operand
+from ..python.creations import creations_of
+from ..python.names import ModuleNames
+from ..source.project import Project
+from ..torch.api import ACCELERATOR
+from ..torch.dtypes import Constant, Dtype, Given, as_dtype
+from ..trainers.reading.links import sources
+from ..trainers.reading.source import Source
+from .imports import connected_modules
 
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
