@@ -213,7 +213,7 @@ def test_made_together_with_an_optimizer_of_the_object_is_right(tmp_path: Path) 
     source = source.replace("train(model", "train(self, model")
     assert len(findings(RULE, tmp_path / "kept", source)) == 1
     source = source.replace("        scaler = ", "        self.opt = copy.copy(self.opt)\n        scaler = ")
-    assert findings(RULE, tmp_path, source) == ()
+    assert findings(RULE, tmp_path / "made", source) == ()
 
 
 def test_loaded_before_it_is_made(tmp_path: Path) -> None:

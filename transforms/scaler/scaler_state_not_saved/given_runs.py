@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ....codemod.purpose.decided import decided
-from ....codemod.purpose.regimes import conditions_of
+from ....codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ....codemod.purpose.steps import function_scope
+from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import FunctionTarget
@@ -26,11 +27,18 @@ MET = ("exists(", "isfile(", "is_file(", "isdir(", "is_dir(", "is_available(")
 
 
 def is_on(project: Project, scaler: Scaler) -> bool:
-    """Whether defaults, launch lines and files leave the scaler on; also where they say nothing of it."""
+    """Whether defaults, launch lines and files leave the scaler on.
+
+    Where they say nothing it is, unless its condition asks for a precision: that is hardly the default then.
+    """
     for module, test, holds in conditions_of(project, scaler):
-        for item in conditions_in(project, module).given(test, holds):
-            found = decided(project, module, [item])
-            if found is not None and found.open and not _is_documented(project, module, item):
+        asked = conditions_in(project, module).given(test, holds)
+        found = [decided(project, module, [item]) for item in asked]
+        is_unknown = not asked or None in found
+        if is_unknown and speaks_of_precision(project, module, test):
+            return False
+        for item, known in zip(asked, found, strict=True):
+            if known is not None and known.open and not _is_documented(project, module, item):
                 return False
     return True
 
@@ -73,8 +81,17 @@ def _is_met(item: Given) -> bool:
     return item.text == "__name__" or (item.equal and any(word in item.text for word in MET))
 
 
+def _is_made(item: Given, module: ModuleNames) -> bool:
+    """``optimizer is not None``, where a call made the optimizer."""
+    value = only_value(module, item.node)
+    return item.values == (None,) and not item.equal and isinstance(value, ast.Call)
+
+
 def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
-    return all(_holds(project, module, item) or _is_documented(project, module, item) for item in asked)
+    return all(
+        _holds(project, module, item) or _is_made(item, module) or _is_documented(project, module, item)
+        for item in asked
+    )
 
 
 def _holds(project: Project, module: ModuleNames, item: Given) -> bool:
