@@ -14,11 +14,10 @@ from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import FunctionTarget
 from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
-from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Given
 from ....codemod.torch.scalers import Scaler
-from ....codemod.trainers.reading.launch_flags import programs_of
+from ....codemod.trainers.reading.shown_flags import shown_values
 
 MAX_CALLERS = 4
 MAX_FILES = 20
@@ -102,19 +101,7 @@ def _holds(project: Project, module: ModuleNames, item: Given) -> bool:
 def _is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether a launch line in a read-me, or the head of the file, shows the option that the test asks for."""
     name = item.text.rpartition(".")[2]
-    flags = {f"--{name}", f"--{name.replace('_', '-')}"}
-    if _shows(ast.get_docstring(module.tree) or "", flags):
-        return True
-    programs = [path.rpartition("/")[2].rpartition(".")[0] for path in programs_of(project, module)]
-    for document in project.documents(FileKind.TEXT, flags):
-        for line in document.text.replace("\\\n", " ").splitlines():
-            if _shows(line, flags) and any(program in line for program in programs):
-                return True
-    return False
-
-
-def _shows(text: str, flags: set[str]) -> bool:
-    return not flags.isdisjoint(text.replace("=", " ").replace("`", " ").split())
+    return name.isidentifier() and next(shown_values(project, module, name), None) is not None
 
 
 def _calls(
