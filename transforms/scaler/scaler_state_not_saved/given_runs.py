@@ -9,7 +9,6 @@ from itertools import islice
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ....codemod.purpose.steps import function_scope
-from ....codemod.python.bindings import only_value
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.conditions import conditions_in
 from ....codemod.python.functions import FunctionTarget
@@ -80,16 +79,15 @@ def _is_met(item: Given) -> bool:
     return item.text == "__name__" or (item.equal and any(word in item.text for word in MET))
 
 
-def _is_made(item: Given, module: ModuleNames) -> bool:
+def _is_made(item: Given) -> bool:
     """``optimizer is not None``, where a call made the optimizer."""
-    value = only_value(module, item.node)
-    return item.values == (None,) and not item.equal and isinstance(value, ast.Call)
+    bindings = item.scope.lookup(item.text)
+    return item.values == (None,) and not item.equal and any(isinstance(each.value, ast.Call) for each in bindings)
 
 
 def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
     return all(
-        _holds(project, module, item) or _is_made(item, module) or _is_documented(project, module, item)
-        for item in asked
+        _holds(project, module, item) or _is_made(item) or _is_documented(project, module, item) for item in asked
     )
 
 
