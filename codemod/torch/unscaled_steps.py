@@ -78,7 +78,7 @@ def _step_with(
 
 def _step_of_caller(project: Project, region: Autocast, function: ast.AST, made: Collection[str]) -> LossStep | None:
     """``loss = self.loss_of(batch)``, then ``loss.backward()``, where ``loss_of`` returns what the region makes."""
-    if not isinstance(function, FunctionNode) or not _returns_one_of(region.module, function, made):
+    if not isinstance(function, FunctionNode) or not _returns_one_of(project, region.module, function, made):
         return None
     for site in callers_of(project, region.module, function).sites:
         statement = site.module.statement_of(site.call)
@@ -92,11 +92,12 @@ def _step_of_caller(project: Project, region: Autocast, function: ast.AST, made:
     return None
 
 
-def _returns_one_of(module: ModuleNames, function: FunctionNode, made: Collection[str]) -> bool:
+def _returns_one_of(project: Project, module: ModuleNames, function: FunctionNode, made: Collection[str]) -> bool:
     """Whether all that a function returns is one of these variables, not scaled by hand."""
     values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
     own = [value for value in values if function_of(module, value) is function]
-    return bool(own) and all(isinstance(value, ast.Name) and value.id in made for value in own)
+    plain = set(made) - project.memo(_multiplied, function)
+    return bool(own) and all(isinstance(value, ast.Name) and value.id in plain for value in own)
 
 
 def _loss_name(call: ast.Call) -> str:
