@@ -10,6 +10,7 @@ from ...python.names import ModuleNames
 from ...source.documents import FileKind
 from ...source.project import Project
 from .launch_flags import programs_of
+from .program_files import script_of
 
 KINDS = (FileKind.TEXT, FileKind.SHELL)
 _MARKS = str.maketrans("=`'\"", "    ")
@@ -19,11 +20,17 @@ def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[s
     """What stands behind ``--name`` wherever a program of ``module`` is started with it; "" where nothing does."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
     yield from _behind(ast.get_docstring(module.tree) or "", flags)
-    programs = [path.rpartition("/")[2].rpartition(".")[0] for path in programs_of(project, module)]
+    programs = programs_of(project, module)
     for document in (item for kind in KINDS for item in project.documents(kind, flags)):
         for line in document.text.replace("\\\n", " ").splitlines():
-            if any(program in line for program in programs):
+            words = line.translate(_MARKS).split()
+            if not flags.isdisjoint(words) and any(_starts(project, document.path, word, programs) for word in words):
                 yield from _behind(line, flags)
+
+
+def _starts(project: Project, path: str, word: str, programs: set[str]) -> bool:
+    """Whether a word of a launch line names one of the programs."""
+    return (word.endswith(".py") or "." in word) and script_of(project, path, word) in programs
 
 
 def _behind(text: str, flags: set[str]) -> Iterator[str]:
