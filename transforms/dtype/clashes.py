@@ -9,13 +9,13 @@ from enum import Enum
 
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
-from ...codemod.flow.half_classes import weights_in_half
-from ...codemod.flow.half_runs import meetings_in_half
+from ...codemod.flow.half_runs import HalfRun, half_runs, weights_in_half
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
 from ...codemod.half.atom_places import MAX_STEPS, chain_of
 from ...codemod.model import Place
+from ...codemod.purpose.proved_reach import can_run, is_reached
 from ...codemod.python.caught import is_caught
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
@@ -40,6 +40,8 @@ class Family(Enum):
 ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
 NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
 LOSSES = ("loss", "criterion")
+MAX_MISTAKES = 3
+"""Separate mistakes that one program may hold; more refute that it runs as it is taken to run."""
 
 
 def clashes(project: Project, family: Family) -> Iterator[Meeting]:
@@ -65,8 +67,8 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         unread = is_join_of_activations(meeting) or _is_kept(meeting)
         if unread and meeting.node not in project.fact(_widening):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
-        known = runs_in_half(project, meeting)
-        if is_caught(meeting.module, meeting.node, "RuntimeError"):
+        known = meeting.certain
+        if is_caught(meeting.module, meeting.node, "RuntimeError") or not is_proved(project, meeting):
             continue
         if meeting.mix == "promotes" and is_cast_below(meeting):
             continue
@@ -119,23 +121,47 @@ def _maker(meeting: Meeting) -> ast.AST:
 
 
 def _certain_mistakes(project: Project) -> tuple[Meeting, ...]:
+    found: dict[tuple[ast.expr, ast.expr], Meeting] = {}
+    for run in half_runs(project):
+        for meeting in _of_run(project, run):
+            found.setdefault((meeting.node, meeting.odd.node), meeting)
+    return tuple(meeting for meeting in found.values() if project.is_checked(meeting.module.document.path))
+
+
+def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
+    """What raises in one run: the join that widened a tensor in place of what reads it.
+
+    A program that would raise for many reasons has never run so: then what is taken for granted is wrong, not it.
+    """
     kept = project.fact(names_kept_in_float32)
-    return tuple(
+    raising = [
         meeting
-        for meeting in meetings_in_half(project)
+        for meeting in run.meetings
         if meeting.mix != "promotes"
-        and project.is_checked(meeting.module.document.path)
         and is_mistake(meeting, True)
         and not _is_kept_in_float32(meeting, kept)
         and not is_on_purpose(project, meeting, True)
         and not is_cast_on_the_way(meeting)
-    )
+    ]
+    if len({_maker(meeting) for meeting in raising}) > MAX_MISTAKES:
+        return []
+    widening = {mixture.node for meeting in raising if (mixture := meeting.odd.atom.mixture) is not None}
+    joins = [meeting for meeting in run.meetings if meeting.mix == "promotes" and meeting.node in widening]
+    told = {meeting.node for meeting in joins}
+    others = [item for item in raising if item.odd.atom.mixture is None or item.odd.atom.mixture.node not in told]
+    return [*joins, *others]
 
 
-def runs_in_half(project: Project, meeting: Meeting) -> bool:
-    """Whether the weights that are met are certainly 16-bit in some program, outside of autocast."""
-    atom = meeting.meant.atom
-    return meeting.certain or (atom.role is Role.WEIGHTS and atom.symbol in weights_in_half(project))
+def is_proved(project: Project, meeting: Meeting) -> bool:
+    """Whether a run comes to the meeting, and to what gave both operands their dtypes."""
+    if not is_reached(project, meeting.module, meeting.node):
+        return False
+    for step in (*chain_of(meeting.odd.atom), *chain_of(meeting.meant.atom)):
+        document = project.document(step.path)
+        module = names_of(project, document) if document is not None and hasattr(step.node, "lineno") else None
+        if module is not None and step.node in module.parents and not can_run(project, module, step.node):
+            return False
+    return True
 
 
 def is_only_possible(meeting: Meeting) -> bool:
@@ -301,7 +327,7 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
         places.setdefault((place.path, place.span.row, place.message), place)
     cast = weights_in_half(project).get(meeting.meant.atom.symbol)
     if cast is not None:
-        places.setdefault((cast.path, cast.span.row, cast.message), cast)
+        places.setdefault((cast[0].path, cast[0].span.row, cast[0].message), cast[0])
     mixture = meeting.odd.atom.mixture
     document = project.document(mixture.path) if mixture is not None else None
     if mixture is not None and document is not None:
