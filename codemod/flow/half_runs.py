@@ -22,8 +22,8 @@ from .analysis import NOTHING, FlowAnalysis, Interpretation, flow_of, substitute
 from .classes import ProjectClass
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Meeting, Record
 from .half_classes import certain_casts, entries_of
-from .left_out import defaults_of
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Value
+from .left_out import defaults_of
 
 MAX_CALLS = 800
 """Calls that are followed in one model; what is called then is unknown."""
@@ -145,7 +145,6 @@ class Run:
             self._enter(receiver)
             self._done[key] = self._analysis.followed(self, self.record, target, state, _held(target, given, receiver))
         return self._done[key]
-
 
     def _enter(self, receiver: Value | None) -> None:
         detail = receiver.detail if receiver is not None else None

@@ -8,6 +8,7 @@ that nothing calls. Nothing is said of a place unless each step from a program t
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..python.callers import callers_of
@@ -27,6 +28,12 @@ MAX_DECLARING_FILES = 12
 LAUNCHING = (FileKind.SHELL, FileKind.TEXT, FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.ENV)
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
+
+DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
+"""Expressions that are never None."""
+
+BUILTINS = frozenset(dir(builtins))
+"""Names whose calls fill no parameter of the project's."""
 
 
 class Something:
@@ -71,9 +78,7 @@ def _comes_out(test: ast.expr, holds: bool, values: Values) -> bool:
     return True
 
 
-def _is_reached(
-    project: Project, module: ModuleNames, node: ast.AST, hops: int, way: tuple[ast.AST, ...]
-) -> bool:
+def _is_reached(project: Project, module: ModuleNames, node: ast.AST, hops: int, way: tuple[ast.AST, ...]) -> bool:
     if not can_run(project, module, node):
         return False
     function = module.scope_of(node).function.node
@@ -157,7 +162,7 @@ def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Answ
 def _leaf(_question: Trace[Answer], _module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
     if isinstance(node, ast.Constant):
         return ((type(node.value).__name__, node.value),)
-    if isinstance(node, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.JoinedStr | ast.Lambda | ast.BinOp | ast.ListComp):
+    if isinstance(node, DISPLAYS):
         return (SOMETHING,)
     return (SOMETHING,) if isinstance(node, ast.Call) and _makes_object(node) else None
 
@@ -191,17 +196,21 @@ def _may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool
     if function is None:
         return True
     owner = module.scopes[function].enclosing_class
-    name = getattr(owner.node, "name", "") if owner is not None and function.name == "__init__" else function.name
+    by_class = owner is not None and function.name in ("__init__", "forward")
+    name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
     placed = [*function.args.posonlyargs, *function.args.args]
     index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
     for document in project.python_documents((name,)):
-        calls = names_of(project, document).calls_by_name.get(name, []) if not is_test(document.path) else []
-        if any(_fills(call, parameter.arg, index) for call in calls):
+        other = names_of(project, document)
+        calls = other.calls if function.name == "forward" else other.calls_by_name.get(name, [])
+        if not is_test(document.path) and any(_fills(call, parameter.arg, index) for call in calls):
             return True
     return False
 
 
 def _fills(call: ast.Call, name: str, index: int) -> bool:
+    if isinstance(call.func, ast.Name) and call.func.id in BUILTINS:
+        return False
     if any(item.arg in (None, name) for item in call.keywords):
         return True
     return len(call.args) > index or any(isinstance(item, ast.Starred) for item in call.args)
@@ -244,7 +253,9 @@ def _declared(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Option,
     if len(paths) > MAX_DECLARING_FILES:
         return ()
     documents = project.python_documents_at(paths)
-    return tuple(item for document in documents for item in _command_options(project, names_of(project, document), name))
+    return tuple(
+        item for document in documents for item in _command_options(project, names_of(project, document), name)
+    )
 
 
 def _command_options(project: Project, module: ModuleNames, name: str) -> tuple[Option, ...]:

@@ -13,9 +13,9 @@ from ...codemod.flow.half_runs import HalfRun, half_runs, weights_in_half
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
-from ...codemod.half.atom_places import MAX_STEPS, chain_of
+from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
 from ...codemod.model import Place
-from ...codemod.purpose.proved_reach import can_run, is_reached
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.caught import is_caught
 from ...codemod.python.names import names_of
 from ...codemod.source.project import Project
@@ -154,14 +154,8 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
 
 def is_proved(project: Project, meeting: Meeting) -> bool:
     """Whether a run comes to the meeting, and to what gave both operands their dtypes."""
-    if not is_reached(project, meeting.module, meeting.node):
-        return False
-    for step in (*chain_of(meeting.odd.atom), *chain_of(meeting.meant.atom)):
-        document = project.document(step.path)
-        module = names_of(project, document) if document is not None and hasattr(step.node, "lineno") else None
-        if module is not None and step.node in module.parents and not can_run(project, module, step.node):
-            return False
-    return True
+    atoms = (meeting.odd.atom, meeting.meant.atom)
+    return is_reached(project, meeting.module, meeting.node) and steps_can_run(project, atoms)
 
 
 def is_only_possible(meeting: Meeting) -> bool:
