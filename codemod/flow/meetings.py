@@ -76,12 +76,22 @@ def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, ope
     others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
     if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):
         return
+    if all(_is_raw(item, masks[0][0]) for item, _ in others):
+        return  # labels and boxes of one batch, gathered for a loss
     neighbor, value = others[0]
     if any(atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES) for atom in value.atoms):
         return
     text = f"{ast.unparse(neighbor)[:60]} has the dtype that the model is trained in"
     meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbor, text))
     record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbor, meant), dtype_of(neighbor))
+
+
+def _is_raw(node: ast.expr, mask: ast.expr) -> bool:
+    """Whether an operand is an item of the mask's own batch, in whatever shape: ``batch["boxes"].view(-1, 4)``."""
+    batch = next((item.value for item in ast.walk(mask) if isinstance(item, ast.Subscript)), None)
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and keeps_dtype(node.func.attr):
+        node = node.func.value
+    return batch is not None and isinstance(node, ast.Subscript) and ast.unparse(node.value) == ast.unparse(batch)
 
 
 def _stored_mask(frame: Frame, value: Value) -> Atom | None:
