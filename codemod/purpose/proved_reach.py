@@ -96,7 +96,10 @@ def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
 
 
 def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool:
-    """Whether code outside of tests reads the name of a function, or of its class where others call its method."""
+    """Whether code outside of tests reads the name of a function, or of its class where others call its method.
+
+    A file that is no program is written for others, who may call all of it.
+    """
     module, function = asked
     if function.decorator_list and not _only_wraps(function):
         return True
@@ -112,7 +115,14 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
         if not is_test(document.path) and any(load not in own for load in loads):
             return True
-    return owner is not None and bool(getattr(owner.node, "bases", ()))
+    return not _is_program(module) or (owner is not None and bool(getattr(owner.node, "bases", ())))
+
+
+def _is_program(module: ModuleNames) -> bool:
+    """Whether a file runs something by itself: what its program leaves out, nobody else can be counted on to call."""
+    return any(isinstance(item, ast.If) and "__name__" in ast.unparse(item.test) for item in module.tree.body) or any(
+        isinstance(item, ast.Expr) and isinstance(item.value, ast.Call) for item in module.tree.body
+    )
 
 
 def _only_wraps(function: FunctionNode) -> bool:

@@ -97,10 +97,15 @@ def _may_build(project: Project, run: Run, path: str) -> bool:
 
 def is_switched_on(project: Project, run: Run) -> bool:
     """Whether the project gives a run in which the region is open, as far as its switch and its place tell."""
-    return run.region is None or project.memo(_is_switched_on, run.region)
+    return run.region is None or can_be_open(project, run.region)
 
 
-def _is_switched_on(project: Project, region: Autocast) -> bool:
+def can_be_open(project: Project, region: Autocast) -> bool:
+    """Whether a region is switched on in some run, as far as its switch and the tests around it tell."""
+    return project.memo(_can_be_open, region)
+
+
+def _can_be_open(project: Project, region: Autocast) -> bool:
     switch, module = region.enabled_node, region.module
     return (switch is None or can_come_out(project, module, switch, True)) and can_run(project, module, region.node)
 
