@@ -17,9 +17,12 @@ from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
 from ...codemod.model import Place
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.caught import is_caught
-from ...codemod.python.names import names_of
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.paths import position
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import FP32, HALVES
+from ...codemod.torch.dtype_values import constants_of
+from ...codemod.torch.dtypes import FP32, HALVES, Dtype
+from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other
 from .handed_halves import is_handed_half
 from .islands import is_on_purpose
@@ -64,15 +67,15 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         key = (meeting.node, meeting.odd.node)
         if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
             continue  # the rehearsal knows better
-        unread = is_join_of_activations(meeting) or _is_kept(meeting)
-        if unread and meeting.node not in project.fact(_widening):
+        unread = is_join_of_activations(meeting) or _is_kept(meeting) or _is_only_returned(meeting)
+        if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         known = meeting.certain
         if is_caught(meeting.module, meeting.node, "RuntimeError") or not is_proved(project, meeting):
             continue
         if meeting.mix == "promotes" and is_cast_below(meeting):
             continue
-        if not known and is_only_possible(meeting):
+        if not known and is_only_possible(project, meeting):
             continue
         if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept) or is_cast_on_the_way(meeting):
             continue
@@ -158,7 +161,7 @@ def is_proved(project: Project, meeting: Meeting) -> bool:
     return is_reached(project, meeting.module, meeting.node) and steps_can_run(project, atoms)
 
 
-def is_only_possible(meeting: Meeting) -> bool:
+def is_only_possible(project: Project, meeting: Meeting) -> bool:
     """Whether nothing but "this can be 16-bit" tells of a mistake: no run is known in which it is.
 
     Classes are written for both, and who casts to float32 in front of a layer often knows that the layer is float32, or
@@ -167,29 +170,25 @@ def is_only_possible(meeting: Meeting) -> bool:
     atom = meeting.meant.atom
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
-        return atom.made is Made.FOLLOWED or named_wide or _is_float32_unless_given(meeting)
+        return atom.made is Made.FOLLOWED or named_wide or _is_never_half(project, meeting)
     return meeting.mix != "raises-destination" and atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
 
 
-def _is_float32_unless_given(meeting: Meeting) -> bool:
-    """``def f(x, dtype=torch.float32)``: the dtype that was meant is that parameter."""
-    said, function = meeting.meant.atom.expression, meeting.function
-    if not isinstance(said, ast.Name) or function is None:
+def _is_never_half(project: Project, meeting: Meeting) -> bool:
+    """``def f(x, dtype=torch.float32)``: all that is known to be passed for the dtype that was meant is wider."""
+    said, module = meeting.meant.atom.expression, meeting.module
+    if not isinstance(said, ast.Name):
         return False
-    given = function.args
-    places = [*given.posonlyargs, *given.args]
-    defaults = [*zip(places[len(places) - len(given.defaults) :], given.defaults, strict=True)]
-    defaults += [(item, value) for item, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
-    return any(
-        item.arg == said.id and isinstance(value, ast.Attribute) and value.attr in ("float32", "float")
-        for item, value in defaults
-    )
+    bindings = [item for item in module.scope_of(meeting.node).lookup(said.id) if item.kind == "parameter"]
+    found = {value for item in bindings for value in constants_of(project, module, item) if isinstance(value, Dtype)}
+    return bool(found) and found.isdisjoint(HALVES)
 
 
 def _widening(project: Project) -> frozenset[ast.AST]:
-    """The operations whose float32 result raises somewhere in the project."""
-    raising = [item.odd.atom.mixture for item in all_meetings(project) if item.mix != "promotes"]
-    return frozenset(mixture.node for mixture in raising if mixture is not None)
+    """The operations whose float32 result raises somewhere in the project, and what made the tensors that do."""
+    raising = [item for item in all_meetings(project) if item.mix != "promotes"]
+    mixtures = [item.odd.atom.mixture for item in raising]
+    return frozenset((*map(_maker, raising), *(mixture.node for mixture in mixtures if mixture is not None)))
 
 
 def is_join_of_activations(meeting: Meeting) -> bool:
@@ -202,6 +201,27 @@ def _is_kept(meeting: Meeting) -> bool:
     statement = meeting.module.statement_of(meeting.node)
     stored = isinstance(statement, ast.Assign) and all(isinstance(item, ast.Attribute) for item in statement.targets)
     return meeting.mix == "promotes" and stored
+
+
+def _is_only_returned(meeting: Meeting) -> bool:
+    """Whether a concatenation leaves its function and does nothing else: its caller may cast it."""
+    module = meeting.module
+    statement = module.statement_of(meeting.node)
+    names = [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
+    holder = module.scope_of(meeting.node).function
+    loads = [item for name in names for item in module.name_loads.get(name, [])]
+    read = [item for item in loads if module.scope_of(item).function is holder and position(item) > position(statement)]
+    return meeting.mix == "promotes" and all(_leaves(module, item) for item in (read if names else [meeting.node]))
+
+
+def _leaves(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a value is returned as it is, beside others or in another shape."""
+    parent = module.parents.get(node)
+    called = module.parents.get(parent) if isinstance(parent, ast.Attribute) else None
+    if isinstance(parent, ast.Attribute) and isinstance(called, ast.Call) and keeps_dtype(parent.attr):
+        return _leaves(module, called)
+    passed = isinstance(parent, ast.Tuple | ast.List | ast.Dict | ast.Subscript)
+    return isinstance(parent, ast.Return) or (passed and parent is not None and _leaves(module, parent))
 
 
 def names_kept_in_float32(project: Project) -> frozenset[str]:

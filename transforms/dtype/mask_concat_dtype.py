@@ -45,24 +45,8 @@ EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
 
 def check(project: Project) -> Iterator[Finding]:
     for meeting in clashes(project, Family.JOIN):
-        of_data = meeting.odd.atom.role is Role.DATA
-        if not is_cast_afterwards(meeting) and (not of_data or _is_passed_on(meeting)):
+        if not is_cast_afterwards(meeting):
             yield _finding(project, meeting)
-
-
-def _is_passed_on(meeting: Meeting) -> bool:
-    """Whether a call is given what the join makes, as a model would be: no loss, no target that is returned."""
-    module = meeting.module
-    statement = module.statement_of(meeting.node)
-    names = [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
-    holder = module.scope_of(meeting.node).function
-    loads: list[ast.AST] = [item for name in names for item in module.name_loads.get(name, [])]
-    for load in (meeting.node, *(item for item in loads if module.scope_of(item).function is holder)):
-        parent = module.parents.get(load)
-        call = module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-        if isinstance(call, ast.Call) and load is not call.func and "loss" not in ast.unparse(call.func).lower():
-            return True
-    return False
 
 
 def is_cast_afterwards(meeting: Meeting) -> bool:
