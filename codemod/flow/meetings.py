@@ -12,7 +12,6 @@ from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
 from .lattice import Atom, Kind, Made, Role, Source, Value, clash
-from .prepared import may_be_prepared
 from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")
@@ -166,33 +165,6 @@ def _given_model(module: Value | None) -> tuple[Atom, ...]:
     return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),)
 
 
-def report_bypass(frame: Frame, node: ast.Call, operand: ast.expr, value: Value, module: Value) -> None:
-    """Record that a submodule is called by itself on what its own model returned.
-
-    accelerate wraps the forward of the whole model (autocast inside, float32 outside); the submodule's own call is
-    bare.
-    """
-    detail = module.detail
-    if not isinstance(detail, LibraryModel) or not detail.part_of or frame.autocast.state is Autocasting.ON:
-        return
-    for atom in value.atoms:
-        if _is_output(frame, node, atom, detail.part_of):
-            text = f"the weights of {detail.name} can be 16-bit"
-            meant = Atom(symbol=text, role=Role.WEIGHTS, source=frame.source(node.func, text))
-            odd = Atom(symbol=f"output of {detail.part_of}", role=Role.OUTPUT, source=atom.source)
-            _met_weight(frame, node, operand, module, odd, meant)
-
-
-def _is_output(frame: Frame, node: ast.Call, atom: Atom, model: str) -> bool:
-    """Whether an atom is what ``model`` returned: here, or in the caller that hands over its hidden states."""
-    if atom.symbol == f"output of {model}":
-        return True
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-    root = owner.value if isinstance(owner, ast.Attribute) else owner
-    named_so = atom.role is Role.PARAMETER and "hidden_state" in atom.symbol
-    return named_so and may_be_prepared(frame.project, frame.module, root)
-
-
 def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
     """What was computed from a scheduler's float32 table enters a model as it is."""
     if atom.made is not Made.TABLE or not isinstance(node.func, ast.Attribute | ast.Name):
@@ -288,11 +260,10 @@ def weights_dtype(frame: Frame, node: ast.Call, module: Value | None) -> str:
     detail, text = module.detail, ast.unparse(called)
     if isinstance(detail, TorchLayer) and detail.name in ("LSTM", "GRU", "RNN"):
         return f"{text}.weight_ih_l0.dtype"
-    if isinstance(detail, LibraryModel) and not detail.part_of and has_dtype(detail):
+    if isinstance(detail, LibraryModel) and has_dtype(detail):
         return f"{text}.dtype"
     plain = isinstance(detail, TorchLayer) and detail.name.startswith(WITH_WEIGHT)
-    part = isinstance(detail, LibraryModel) and detail.part_of
-    return f"{text}.weight.dtype" if plain or part else f"next({text}.parameters()).dtype"
+    return f"{text}.weight.dtype" if plain else f"next({text}.parameters()).dtype"
 
 
 def _is_method(frame: Frame, module: Value, name: str) -> bool:

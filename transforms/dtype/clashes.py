@@ -17,7 +17,7 @@ from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
 from ...codemod.model import Place
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.caught import is_caught
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
@@ -26,6 +26,7 @@ from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other
 from .handed_halves import is_handed_half
 from .islands import is_on_purpose
+from .kept_in_float32 import is_kept_in_float32
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 
 
@@ -62,7 +63,6 @@ def followers(project: Project, meeting: Meeting) -> tuple[Meeting, ...]:
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found = {(each.node, each.odd.node): each for each in _seen(project)}
     at_seen = {node for node, _ in found}
-    kept = project.fact(names_kept_in_float32)
     for meeting in meetings(project):
         key = (meeting.node, meeting.odd.node)
         if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
@@ -70,16 +70,13 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         unread = is_join_of_activations(meeting) or _is_kept(meeting) or _is_only_returned(meeting)
         if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
-        known = meeting.certain
-        if is_caught(meeting.module, meeting.node, "RuntimeError") or not is_proved(project, meeting):
+        if is_only_possible(project, meeting) or is_caught(meeting.module, meeting.node, "RuntimeError"):
             continue
-        if meeting.mix == "promotes" and is_cast_below(meeting):
+        if (meeting.mix == "promotes" and is_cast_below(meeting)) or not is_proved(project, meeting):
             continue
-        if not known and is_only_possible(project, meeting):
+        if not is_mistake(meeting) or is_kept_in_float32(project, meeting) or is_cast_on_the_way(meeting):
             continue
-        if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept) or is_cast_on_the_way(meeting):
-            continue
-        if not is_on_purpose(project, meeting, known) and is_handed_half(project, meeting):
+        if not is_on_purpose(project, meeting) and is_handed_half(project, meeting):
             _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
@@ -136,14 +133,13 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
 
     A program that would raise for many reasons has never run so: then what is taken for granted is wrong, not it.
     """
-    kept = project.fact(names_kept_in_float32)
     raising = [
         meeting
         for meeting in run.meetings
         if meeting.mix != "promotes"
-        and is_mistake(meeting, True)
-        and not _is_kept_in_float32(meeting, kept)
-        and not is_on_purpose(project, meeting, True)
+        and is_mistake(meeting)
+        and not is_kept_in_float32(project, meeting)
+        and not is_on_purpose(project, meeting)
         and not is_cast_on_the_way(meeting)
     ]
     if len({_maker(meeting) for meeting in raising}) > MAX_MISTAKES:
@@ -224,44 +220,6 @@ def _leaves(module: ModuleNames, node: ast.AST) -> bool:
     return isinstance(parent, ast.Return) or (passed and parent is not None and _leaves(module, parent))
 
 
-def names_kept_in_float32(project: Project) -> frozenset[str]:
-    """The submodules that model classes list as staying in float32 (``_keep_in_fp32_modules`` of transformers)."""
-    found: set[str] = set()
-    for document in project.python_documents(("_keep_in_fp32_modules",)):
-        for name, stores in names_of(project, document).attribute_stores.items():
-            if name.startswith("_keep_in_fp32_modules"):
-                values = [value for _, value, _ in stores if isinstance(value, ast.List | ast.Tuple)]
-                texts = [ast.literal_eval(item) for value in values for item in value.elts if _is_text(item)]
-                found.update(_submodule(text) for text in texts)
-    return frozenset(found)
-
-
-def _submodule(path: str) -> str:
-    """``gate`` for ``mlp.gate.weight``."""
-    parts = [part for part in path.split(".") if part not in ("weight", "bias")]
-    return parts[-1] if parts else path
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _is_kept_in_float32(meeting: Meeting, kept: frozenset[str]) -> bool:
-    """Whether the weights belong to a submodule that stays in float32, or to a class that such a submodule is of."""
-    if not kept:
-        return False
-    node = meeting.meant.node
-    if any(isinstance(part, ast.Attribute) and part.attr in kept for part in ast.walk(node)):
-        return True
-    owner = meeting.module.scope_of(meeting.node).enclosing_class
-    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
-    return any(
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == name
-        for kept_name in kept
-        for _, value, _ in meeting.module.attribute_stores.get(kept_name, [])
-    )
-
-
 def family_of(meeting: Meeting) -> Family:
     """The kind of mistake: what was done to the operand that is too wide, and where it meets the other."""
     odd = meeting.odd.atom
@@ -273,12 +231,12 @@ def family_of(meeting: Meeting) -> Family:
         return Family.ATTENTION
     if odd.made is Made.FACTORY:
         return Family.FACTORY
-    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
+    if odd.role is Role.DATA or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
         return Family.SUBMODULE
     return Family.CAST
 
 
-def is_mistake(meeting: Meeting, runs_in_half: bool) -> bool:
+def is_mistake(meeting: Meeting) -> bool:
     """Whether a meeting is worth a finding: islands of float32 that were built on purpose are not."""
     odd, meant = meeting.odd.atom, meeting.meant.atom
     if meeting.function is not None and meeting.function.name == "__init__":
@@ -295,7 +253,7 @@ def is_mistake(meeting: Meeting, runs_in_half: bool) -> bool:
         return False  # float64 is asked for on purpose
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
         return meeting.mix == "raises-destination"
-    return runs_in_half or not (meeting.mix == "raises" and _is_deliberate(meeting))
+    return meeting.certain or not (meeting.mix == "raises" and _is_deliberate(meeting))
 
 
 def _is_entry_or_loss(meeting: Meeting) -> bool:
