@@ -29,6 +29,7 @@ LAUNCHING = (FileKind.SHELL, FileKind.TEXT, FileKind.YAML, FileKind.JSON, FileKi
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
 
+DECLARING = ("add_argument", "option", "add_option")
 DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
 """Expressions that are never None."""
 
@@ -279,12 +280,32 @@ def _is_set(project: Project, name: str) -> bool:
         for document in project.documents(kind, spellings):
             if any(_names(document.text, spelling) for spelling in spellings):
                 return True
-    return any(is_notebook(path) for path in project.python_paths((f"--{name}", f"--{spellings[1]}")))
+    modules = (names_of(project, document) for document in project.python_documents(spellings))
+    return any(_is_set_in(module, name) for module in modules)
 
 
-def is_notebook(path: str) -> bool:
-    """Whether a file is a notebook, whose cells may hold launch lines."""
-    return path.endswith(".ipynb")
+def _is_set_in(module: ModuleNames, name: str) -> bool:
+    """``args.amp = True``, ``Namespace(amp=True)``, ``["train.py", "--amp"]``, and any launch line of a notebook."""
+    flag = f"--{name.replace('_', '-')}"
+    if any(owner not in (None, ["self"]) for owner, *_ in module.attribute_stores.get(name, [])):
+        return True
+    if module.document.path.endswith(".ipynb") and _names(module.document.text, flag[2:]):
+        return True
+    for call in module.calls:
+        declares = getattr(call.func, "attr", "") in DECLARING
+        passed = [item.value for item in call.keywords if item.arg == name]
+        if not declares and any(not (isinstance(item, ast.Constant) and not item.value) for item in passed):
+            return True
+    texts = (node for node in module.of_type(ast.Constant) if isinstance(node.value, str) and "--" in node.value)
+    return any(_names(str(node.value).replace("_", "-"), flag[2:]) and not _declares(module, node) for node in texts)
+
+
+def _declares(module: ModuleNames, node: ast.Constant) -> bool:
+    """Whether a string stands in the declaration of an option: its flag, or its help."""
+    above = (item for item in module.ancestors(node) if isinstance(item, ast.Call))
+    return any(getattr(item.func, "attr", "") in DECLARING for item in above) or isinstance(
+        module.parents.get(node), ast.Expr
+    )
 
 
 def _names(text: str, spelling: str) -> bool:
