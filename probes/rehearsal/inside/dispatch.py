@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .failures import is_of_machine
 from .tensors import cast_all, dtype_name, float_dtypes, tensors_in
 
 _LENT = "not implemented for"
@@ -81,7 +82,8 @@ class Dispatch:
         if self.simulated and self.cuda and any(words in str(error) for words in _COMPLEX_HALF):
             return self._in_float32(func, args, kwargs, self.torch.float16)
         session.failures.operation = str(func)
-        if not (session.in_backward and session.functions.running == 0 and len(floats) > 1):
+        in_backward = session.in_backward and session.functions.running == 0
+        if not in_backward or len(floats) < 2 or is_of_machine(error):
             raise error
         return self._passed_over(func, args, kwargs, operands, error)
 

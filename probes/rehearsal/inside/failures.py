@@ -13,6 +13,7 @@ from .tensors import cast_all, dtype_name, float_dtypes
 _NO_KERNEL = ("not implemented for", "Unsupported dtype")
 _IN_PLACE_ARGUMENT = "out"
 _FFT_OF_HALF = "Unsupported dtype Half"
+_OF_MACHINE = ("out of memory", "device-side assert", "illegal memory access")
 
 
 class Failures:
@@ -28,7 +29,7 @@ class Failures:
     def passed_over(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
         """The result of the same call after the cast that makes it work; raises ``error`` where no cast does."""
         operation, self.operation = self.operation, ""
-        if getattr(error, "rehearsed", False) or self.session.stopping:
+        if self.session.stopping or is_of_machine(error):
             raise error
         name = operation or getattr(func, "__name__", "")
         if getattr(error, "of_the_device", False):
@@ -132,6 +133,11 @@ class Failures:
                 return "optimizer"
             frame = frame.f_back  # type: ignore[assignment]
         return "forward" if self.torch.is_grad_enabled() else "other"
+
+
+def is_of_machine(error: Exception) -> bool:
+    """Whether the GPU is full or broken, which no cast repairs."""
+    return any(words in str(error) for words in _OF_MACHINE)
 
 
 def _in_half(torch: Any, result: Any) -> Any:

@@ -59,11 +59,12 @@ class Session:
 
     def start(self) -> None:
         """From here on everything that the program asks of torch is seen."""
-        from .simulation import keep_fast_path, simulate
+        from .simulation import compile_nothing, keep_fast_path, simulate
 
         if self.settings.on.simulated:
             simulate(self)
         keep_fast_path(self.torch)
+        compile_nothing(self, self.torch)
         for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending, self.checkpoints):
             part.install()
         if self.settings.shadow:
@@ -89,6 +90,10 @@ class Session:
         enabled = bool(self.torch.is_autocast_enabled(device))
         dtype = str(self.torch.get_autocast_dtype(device)).removeprefix("torch.")
         return {"enabled": enabled, "dtype": dtype if enabled else None, "device": device}
+
+    def is_captured(self, tensor: Any) -> bool:
+        """Whether a CUDA graph is being made of what runs: a value that is read would end that."""
+        return bool(tensor.is_cuda and self.torch.cuda.is_current_stream_capturing())
 
     def module_path(self, frame: FrameType | None) -> str:
         return self.modules.path(frame)
