@@ -10,7 +10,7 @@ from .naming import class_of, names_of, role_of
 from .recorder import born, place_of
 from .tensors import cast_all, dtype_name, float_dtypes
 
-_NO_KERNEL = ("not implemented for", "Unsupported dtype")
+_NO_KERNEL = ("not implemented for", "Unsupported dtype", "sizes are powers of two", "support tensor of type")
 _IN_PLACE_ARGUMENT = "out"
 _FFT_OF_HALF = "Unsupported dtype Half"
 _OF_MACHINE = ("out of memory", "device-side assert", "illegal memory access")
@@ -38,10 +38,7 @@ class Failures:
             self.record("kernel_missing", error, name, operands)
             return result
         if _FFT_OF_HALF in str(error) and self.session.settings.on.type == "cuda":  # refused before its kernel is asked
-            wide = (cast_all(self.torch.Tensor, each, self.torch.float32) for each in (args, kwargs))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch warns of complex32 once
-                return _in_half(self.torch, func(*next(wide), **next(wide)))
+            return self._fft_of_half(func, args, kwargs, operands, name)
         for dtype, keep in self._ways(func, args, kwargs, operands):
             try:
                 result = func(
@@ -53,6 +50,23 @@ class Failures:
             self.record(kind, error, name, operands)
             return result
         raise error
+
+    def _fft_of_half(self, func: Any, args: Any, kwargs: Any, operands: Any, name: str) -> Any:
+        wide, named = (cast_all(self.torch.Tensor, each, self.torch.float32) for each in (args, kwargs))
+        self.session.ffts_are_half = True
+        try:
+            result = func(*wide, **named)
+        except self.errors as error:
+            if not getattr(error, "of_the_device", False):
+                raise
+            with self.session.device_gaps_ignored():
+                result = func(*wide, **named)
+            self.record("kernel_missing", error, name, operands)
+        finally:
+            self.session.ffts_are_half = False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of complex32 once
+            return _in_half(self.torch, result)
 
     def _ways(self, func: Any, args: Any, kwargs: Any, operands: Any) -> Any:
         """Dtypes to cast to, likeliest first, and the tensor that must stay as it is."""

@@ -11,6 +11,7 @@ from typing import Any
 from . import dispatch, functions
 from .backward import Backward
 from .births import Births
+from .called import Called
 from .checkpoints import Checkpoints
 from .devices import Devices
 from .ending import Ending
@@ -43,8 +44,8 @@ class Session:
         self.recorder.state.update({"torch": str(torch.__version__).partition("+")[0], "simulated": on.simulated})
         self.devices = Devices(torch, on.type, on.simulated)
         self.in_backward = self.step = self.evaluated = 0
-        self.autocast_of_fused = False
-        self.enough = self.stopping = self.ignoring_gaps = False
+        self.called = Called(self)
+        self.enough = self.stopping = self.ignoring_gaps = self.ffts_are_half = False
         self.backward: Backward = Backward(self)
         self.training = Training(self)
         self.failures = Failures(self)

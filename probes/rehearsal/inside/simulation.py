@@ -16,7 +16,7 @@ _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 def simulate(session: Any) -> None:
     """Make torch answer as on a machine with the device."""
     torch, device = session.torch, session.settings.on
-    if not autocast.Policy(torch, device.type).install():
+    if not autocast.Policy(torch, device.type, cudnn=not device.hip).install():
         session.recorder.note(f"this torch does not say what autocast for {device.type} casts: it is not simulated")
     autocast.State(torch, device.type).install()
     if device.type == "cuda":
@@ -252,6 +252,7 @@ def _checkpointing(session: Any, module: Any) -> None:
 
 def compile_nothing(session: Any, torch: Any) -> None:
     """Also on a GPU: what is compiled cannot be watched, and torch would compile what watches."""
+
     def compiled(model: Any = None, **options: Any) -> Any:
         session.recorder.note(_NOT_COMPILED)
         if not isinstance(model, torch.nn.Module):
