@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .failures import is_of_machine
-from .tensors import cast_all, dtype_name, float_dtypes, tensors_in
+from .tensors import cast_all, dtype_name, float_dtypes, tensors_in, write_back
 from .wording import of_the_device
 
 _LENT = "not implemented for"
@@ -111,14 +111,8 @@ class Dispatch:
         wide = cast_all(self.tensor, args, torch.float32)
         named = cast_all(self.tensor, kwargs, torch.float32)
         result = func(*wide, **named)
-        self._write_back((args, kwargs), (wide, named))
+        write_back(self.tensor, (args, kwargs), (wide, named))
         return kwargs["out"] if "out" in kwargs else self._rounded(result, dtype)
-
-    def _write_back(self, args: Any, wide: Any) -> None:
-        """What an operation changed in place has changed in the copy."""
-        for before, after in zip(tensors_in(self.tensor, args), tensors_in(self.tensor, wide), strict=True):
-            if before is not after and after._version > 0:
-                before.copy_(after)
 
     def _rounded(self, result: Any, dtype: Any) -> Any:
         if isinstance(result, self.tensor):

@@ -8,7 +8,7 @@ from typing import Any
 
 from .naming import class_of, names_of, role_of
 from .recorder import born, place_of
-from .tensors import cast_all, dtype_name, float_dtypes
+from .tensors import cast_all, dtype_name, float_dtypes, tensors_in, write_back
 
 _NO_KERNEL = ("not implemented for", "Unsupported dtype", "sizes are powers of two", "support tensor of type")
 _IN_PLACE_ARGUMENT = "out"
@@ -49,7 +49,24 @@ class Failures:
             kind = "kernel_missing" if any(text in str(error) for text in _NO_KERNEL) else "dtype_mismatch"
             self.record(kind, error, name, operands)
             return result
+        if _NO_KERNEL[0] in str(error) and name.endswith("_"):
+            return self._in_float32(func, args, kwargs, operands, error)
         raise error
+
+    def _in_float32(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
+        """What changes 16-bit tensors in place and has no kernel for them: done to copies, and written back."""
+        kind = self.torch.Tensor
+        wide = cast_all(kind, (args, kwargs), self.torch.float32)
+        try:
+            result = func(*wide[0], **wide[1])
+        except self.errors:
+            raise error from None
+        with self.torch.no_grad():
+            write_back(kind, (args, kwargs), wide)
+        self.record("kernel_missing", error, getattr(func, "__name__", ""), operands)
+        changed = tensors_in(kind, wide)
+        known = next((one for one, copy in zip(operands, changed, strict=False) if copy is result), None)
+        return result if known is None else known
 
     def _fft_of_half(self, func: Any, args: Any, kwargs: Any, operands: Any, name: str) -> Any:
         wide, named = (cast_all(self.torch.Tensor, each, self.torch.float32) for each in (args, kwargs))
