@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..python.functions import FunctionTarget
 from ..python.names import attribute_chain
+from ..source.slim_nodes import ORIGINAL
 from ..torch.api import SAME_MODULE
 from ..torch.dtypes import FP32, HALVES
 from .classes import ProjectClass, attribute_value
@@ -170,7 +171,7 @@ def _is_same(node: ast.expr, other: ast.expr) -> bool:
         return node.attr == other.attr and _is_same(node.value, other.value)
     if isinstance(node, ast.Name) or isinstance(other, ast.Name):
         return isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id
-    return node.__class__ is other.__class__ and ast.unparse(node) == ast.unparse(other)
+    return ORIGINAL[node.__class__] is ORIGINAL[other.__class__] and ast.unparse(node) == ast.unparse(other)
 
 
 def forget_given(frame: Frame, given: Iterable[tuple[ast.expr, Value]]) -> None:
