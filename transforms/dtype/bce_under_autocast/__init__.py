@@ -26,7 +26,7 @@ of a run without mixed precision.
 
 A loss after the region, behind `autocast(enabled=False)` (an island, also in a function around it), in a region on a
 CPU or on MPS; `BCEWithLogitsLoss`; a class of the project that is only called BCELoss; a criterion whose calls are not
-found inside of any region.
+found inside of any region, or that no configuration asks for; regions that nothing switches on.
 """
 
 from __future__ import annotations
