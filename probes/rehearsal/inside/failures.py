@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 from .naming import class_of, names_of, role_of
@@ -33,10 +34,10 @@ class Failures:
             raise error
         name = operation or getattr(func, "__name__", "")
         if getattr(error, "of_the_device", False):
-            with self.session.device_gaps_ignored():
+            with suppress(*self.errors), self.session.device_gaps_ignored():
                 result = func(*args, **kwargs)
-            self.record("kernel_missing", error, name, operands)
-            return result
+                self.record("kernel_missing", error, name, operands)
+                return result
         if _FFT_OF_HALF in str(error) and self.session.settings.on.type == "cuda":  # refused before its kernel is asked
             return self._fft_of_half(func, args, kwargs, operands, name)
         for dtype, keep in self._ways(func, args, kwargs, operands):
@@ -46,10 +47,11 @@ class Failures:
                 )
             except self.errors:
                 continue
-            kind = "kernel_missing" if any(text in str(error) for text in _NO_KERNEL) else "dtype_mismatch"
-            self.record(kind, error, name, operands)
-            return result
-        if _NO_KERNEL[0] in str(error) and name.endswith("_"):
+            missing = any(text in str(error) for text in _NO_KERNEL)
+            self.record("kernel_missing" if missing else "dtype_mismatch", error, name, operands)
+            is_wider = missing and isinstance(result, self.torch.Tensor) and result.dtype == self.torch.float32
+            return result.to(operands[0].dtype) if is_wider and operands[0].is_floating_point() else result
+        if _NO_KERNEL[0] in str(error) and getattr(func, "__name__", "").endswith("_"):
             return self._in_float32(func, args, kwargs, operands, error)
         raise error
 

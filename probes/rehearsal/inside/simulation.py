@@ -16,7 +16,8 @@ _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 def simulate(session: Any) -> None:
     """Make torch answer as on a machine with the device."""
     torch, device = session.torch, session.settings.on
-    if not autocast.Policy(torch, device.type, cudnn=not device.hip).install():
+    policy = autocast.Policy(torch, device.type, not device.hip, session.tensor_devices.are_on_cpu)
+    if not policy.install():
         session.recorder.note(f"this torch does not say what autocast for {device.type} casts: it is not simulated")
     autocast.State(torch, device.type).install()
     if device.type == "cuda":

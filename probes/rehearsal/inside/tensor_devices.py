@@ -6,7 +6,7 @@ from typing import Any
 
 from .births import Birth
 from .old_types import on_the_cpu
-from .tensors import dtype_name
+from .tensors import dtype_name, tensors_in
 
 
 class TensorDevices:
@@ -64,6 +64,11 @@ class TensorDevices:
         if birth is None:
             return bool(self.functions.session.in_backward)
         return bool(birth.on_device)
+
+    def are_on_cpu(self, operands: Any) -> bool:
+        """Whether all of them are known, and are where the program has left them: on the CPU."""
+        known = [self.births.of(each) for each in tensors_in(self.torch.Tensor, operands)]
+        return bool(known) and all(birth is not None and not birth.on_device for birth in known)
 
     def _device(self, func: Any, args: Any, kwargs: Any) -> Any:
         real = func(*args)
