@@ -89,7 +89,8 @@ assert Path("best.pt").read_text() == "{{}}"
 """
 NOTEBOOK = [
     "!pip install anything\nimport torch",
-    "x = torch.ones(2, device='cuda').half()\nx @ torch.ones(2, device='cuda')",
+    "async def later():\n    return torch.ones(2, device='cuda').half()\nassert 'colab' not in str(get_ipython())",
+    "x = await later()\nx @ torch.ones(2, device='cuda')",
 ]
 
 
@@ -143,6 +144,29 @@ def test_a_program_that_dies_of_something_else_shows_its_own_error(tmp_path: Pat
     done = rehearse(tmp_path, "--", "python", "train.py")
     assert done.returncode == 3
     assert "FileNotFoundError: [Errno 2] No such file or directory: 'nothing.yaml'" in done.stderr.decode()
+
+
+def test_a_list_of_what_would_have_been_right_names_no_dtype_that_failed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.randn(2, 3, wrong=1)\n", "utf-8")
+    done = rehearse(tmp_path, "--", "python", "train.py")
+    assert (done.returncode, "the program died: TypeError: randn()" in last_line(done)) == (3, True)
+
+
+@pytest.mark.parametrize("line", ["export PYTHONPATH=$PWD/lib", "unset PYTHONPATH; PATH=$PATH:/nowhere"])
+def test_a_script_that_sets_the_path_of_modules_anew_is_watched(tmp_path: Path, line: str) -> None:
+    (tmp_path / "train.py").write_text(f"import sys\nsys.path.append('lib')\nimport own\n{STEP}", "utf-8")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "own.py").write_text("", "utf-8")
+    (tmp_path / "run.sh").write_text(f"set -eu\n{line}\npython train.py | cat\n", "utf-8")
+    done = rehearse(tmp_path, "--", "sh", "run.sh")
+    assert (done.returncode, last_line(done)) == (0, "Rehearsed: nothing raised in 1 optimizer step as on cuda.")
+
+
+def test_what_dies_where_it_is_not_watched_is_told(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(1).cuda()\n", "utf-8")
+    done = rehearse(tmp_path, "--", "python", "-I", "train.py")
+    assert done.returncode == 3
+    assert "the program died before it imported torch where it could be watched: AssertionError" in last_line(done)
 
 
 def test_what_is_piped_in_is_the_programs(tmp_path: Path) -> None:
@@ -249,7 +273,7 @@ def test_the_cells_of_a_notebook_are_run_in_order(tmp_path: Path) -> None:
     (tmp_path / "run.ipynb").write_text(json.dumps(notebook), "utf-8")
     done = rehearse(tmp_path, "--", "jupyter", "nbconvert", "--execute", "run.ipynb")
     assert done.returncode == 1, done.stderr.decode()
-    assert "run.ipynb:cell 3:2" in done.stdout.decode()
+    assert "run.ipynb:cell 4:2" in done.stdout.decode()
 
 
 LAUNCHER = {"torch": "2.13.0", "ended": "error", "error": "ChildFailedError: ", "died": {"place": None}}

@@ -20,6 +20,7 @@ from typing import Any
 
 from .memory import used_by_group
 from .simulated import SIMULATED
+from .stand_ins import stand_ins
 
 INJECT, INSIDE = (Path(__file__).parent / name for name in ("inject", "inside"))
 GRACE = 8.0
@@ -166,12 +167,13 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
     file = scratch / "settings.json"
     file.write_text(json.dumps(settings_for(rehearsal, answers)), "utf-8")
     paths = [str(INJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    own = str(Path(sys.executable).parent)
+    search = os.pathsep.join([*os.environ.get("PATH", "").split(os.pathsep), str(Path(sys.executable).parent)])
+    first = stand_ins(scratch, INJECT, file, search)
     return {
         **os.environ,
         "PRECFIX_REHEARSAL": str(file),
         "PYTHONPATH": os.pathsep.join(paths),
-        "PATH": os.pathsep.join([*os.environ.get("PATH", "").split(os.pathsep), own]),
+        "PATH": search if first is None else os.pathsep.join([str(first), search]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
