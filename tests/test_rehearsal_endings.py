@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from precfix.codemod.cli.rehearsed_device import device_of
 from precfix.probes.rehearsal.inside.settings import Settings
 from precfix.probes.rehearsal.inside.start import on_this_machine
 from precfix.probes.rehearsal.memory import used_by_group
@@ -217,10 +218,13 @@ def test_no_program_is_left_running_where_precfix_is_terminated(tmp_path: Path, 
         (["./run.sh"], "it is not executable; type `sh ./run.sh`"),
         (["./plain"], "its first line names no shell; type `sh ./plain`"),
         (["--compare", "--", sys.executable, "train.py"], "--compare requires a GPU"),
+        (["--as", "b200x", "--", sys.executable, "train.py"], "neither a file nor one of cuda, v100"),
+        (["--as", "empty.json", "--", sys.executable, "train.py"], "this profile has no device"),
     ],
 )
 def test_a_command_that_cannot_be_run_is_bad_usage(tmp_path: Path, command: list[str], words: str) -> None:
     (tmp_path / "train.py").write_text("import torch\nopen('ran', 'w')\n", "utf-8")
+    (tmp_path / "empty.json").write_text('{"precfix_profile": 1}', "utf-8")
     for name, mode in (("run.sh", 0o644), ("plain", 0o755)):
         (tmp_path / name).write_text("echo\n", "utf-8")
         (tmp_path / name).chmod(mode)
@@ -248,6 +252,31 @@ def test_what_a_gpu_in_the_machine_means(gpu: str, has_gpu: bool, simulated: boo
     asked = settings_for(Rehearsal(["python"], Path("/nowhere"), gpu=Gpu(gpu)), Path("/nowhere"))
     settings, reason = on_this_machine(Settings(**asked), has_gpu)
     assert (settings.on.simulated, bool(reason)) == (simulated, refused)
+
+
+@pytest.mark.parametrize(
+    ("backend", "capability", "support", "native"),
+    [
+        ("cuda", "7.5", "emulated", False),
+        ("cuda", "8.6", None, True),
+        ("cuda", "7.0", None, False),
+        ("rocm", "gfx942", None, True),
+    ],
+)
+def test_a_saved_profile_is_a_device(
+    tmp_path: Path, backend: str, capability: str, support: str | None, native: bool
+) -> None:
+    verdicts = {"bf16": {"support": support}} if support else {}
+    device = {"backend": backend, "capability": capability, "name": "Some GPU", "memory_bytes": 24 << 30}
+    file = tmp_path / "precfix-profile.json"
+    file.write_text(json.dumps({"precfix_profile": 1, "devices": [{**device, "verdicts": verdicts}]}), "utf-8")
+    name, found = device_of(str(file))
+    assert name == "precfix-profile.json"
+    assert found is not None
+    assert (found.name, found.type, found.memory, found.native_bf16) == ("Some GPU", "cuda", 24, native)
+    assert found.hip == (backend == "rocm")
+    assert found.capability == {"7.5": (7, 5), "8.6": (8, 6), "7.0": (7, 0), "gfx942": (9, 4)}[capability]
+    assert "aten::_amp_foreach_non_finite_check_and_unscale_" in found.missing
 
 
 def test_what_was_there_is_not_overwritten_and_checkpoints_are_read_back(tmp_path: Path) -> None:

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from ...probes.rehearsal.running import Notebook, Rehearsal, Run
 
 
-class Device(str, Enum):
-    """Devices that can be simulated."""
-
-    CUDA = "cuda"
-    V100 = "v100"
-    T4 = "t4"
-    A100 = "a100"
-    H100 = "h100"
-    RX7900 = "rx7900"
-    MPS = "mps"
-    CPU = "cpu"
-
-
 class Format(str, Enum):
     """How the result is printed."""
 
@@ -46,11 +33,12 @@ def rehearse(
     ],
     steps: Annotated[int, typer.Option(help="Stop after this many optimizer steps.", min=1, max=100000)] = 3,
     device: Annotated[
-        Device | None,
+        str | None,
         typer.Option(
             "--as",
-            help="The device that the program is for.  [default: the GPU of this machine, else cuda, simulated]",
-            case_sensitive=False,
+            help="The device that the program is for: cuda, v100, t4, a100, h100, rx7900, mps, cpu, or a profile that "
+            "`precfix probe` saved.  [default: the GPU of this machine, else cuda, simulated]",
+            metavar="DEVICE",
         ),
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write what was seen to this file.", metavar="FILE")] = None,
@@ -87,14 +75,17 @@ def rehearse(
     """
     from ...probes.rehearsal.running import Gpu, Rehearsal
     from .comparing_devices import compared
+    from .rehearsed_device import device_of
     from .shadowed import page_of
 
     _check_writable(save)
     _check_writable(shadow_page)
+    profile, simulated_device = device_of(device)
     request = Rehearsal(
         command,
         Path.cwd(),
-        (device or Device.CUDA).value,
+        profile,
+        simulated_device,
         gpu=Gpu.RECORDED if device is None else Gpu.REFUSED,
         steps=steps,
         time_limit=time_limit,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .memory import used_by_group
-from .simulated import SIMULATED
+from .simulated import SIMULATED, Simulated
 from .stand_ins import stand_ins
 
 INJECT, INSIDE = (Path(__file__).parent / name for name in ("inject", "inside"))
@@ -58,6 +58,8 @@ class Rehearsal:
     command: Sequence[str]
     root: Path
     profile: str = "cuda"
+    device: Simulated | None = None
+    """What is simulated where that is none of the known profiles."""
     simulated: bool = True
     gpu: Gpu = Gpu.IGNORED
     steps: int = 3
@@ -140,7 +142,7 @@ def _scratch() -> Iterator[Path]:
 
 def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
     """What each process of the command is asked, as data."""
-    device = SIMULATED[rehearsal.profile]
+    device = rehearsal.device or SIMULATED[rehearsal.profile]
     return {
         "root": str(rehearsal.root),
         "answers": str(answers),
