@@ -163,6 +163,13 @@ def test_a_script_that_sets_the_path_of_modules_anew_is_watched(tmp_path: Path, 
     assert (done.returncode, last_line(done)) == (0, "Rehearsed: nothing raised in 1 optimizer step as on cuda.")
 
 
+def test_a_program_above_the_current_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(2, 2) @ torch.ones(2, 2).half()\n", "utf-8")
+    (tmp_path / "scripts").mkdir()
+    done = rehearse(tmp_path / "scripts", "--", "python", "../train.py")
+    assert done.stdout.decode().startswith("train.py:2:1 PF2"), done.stdout.decode()
+
+
 def test_what_dies_where_it_is_not_watched_is_told(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.ones(1).cuda()\n", "utf-8")
     done = rehearse(tmp_path, "--", "python", "-I", "train.py")

@@ -75,6 +75,7 @@ def rehearse(
     """
     from ...probes.rehearsal.running import Gpu, Rehearsal
     from .comparing_devices import compared
+    from .rehearsed_command import root_of
     from .rehearsed_device import device_of
     from .shadowed import page_of
 
@@ -83,7 +84,7 @@ def rehearse(
     profile, simulated_device = device_of(device)
     request = Rehearsal(
         command,
-        Path.cwd(),
+        root_of(command),
         profile,
         simulated_device,
         gpu=Gpu.RECORDED if device is None else Gpu.REFUSED,
@@ -92,6 +93,7 @@ def rehearse(
         memory_limit=int(memory_limit * (1 << 30)),
         no_write=no_write,
         notebook=_notebook(command),
+        folder=Path.cwd(),
         shadow=tuple(shadow_modules or ["*"]) if shadow or shadow_modules or shadow_page else (),
     )
     record, run = _rehearsed(replace(request, gpu=Gpu.REQUIRED) if compare else request)
@@ -100,7 +102,7 @@ def rehearse(
         save.write_text(record.dump(), "utf-8")
     if shadow_page is not None:
         shadow_page.write_text(page_of(record), "utf-8")
-    code = _shown(record, run, None if quiet else output_format, verbose)
+    code = _shown(request.root, record, run, None if quiet else output_format, verbose)
     raise typer.Exit(code if simulated is None else max(code, compared(record, simulated)))
 
 
@@ -148,7 +150,7 @@ def _not_executable(word: str) -> str:
     return f"{word!r} cannot be run: it is not executable; type `{shell} {word}`, or make it so with chmod +x"
 
 
-def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
+def _shown(root: Path, record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
     from ...probes.rehearsal.verdict import UNSEEN, closing, exit_code, tail
     from ..report.printable import printable
     from .rehearsed import report_rehearsal
@@ -160,7 +162,7 @@ def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool
     elif code == UNSEEN and record.ended == "error":
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
     if output_format is not None:
-        report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+        report_rehearsal(record.dump(), root=root, output_format=output_format.value)
     if output_format in (Format.TEXT, None):
         for line in shadow_lines(record):
             print(printable(line))

@@ -57,6 +57,7 @@ class Rehearsal:
 
     command: Sequence[str]
     root: Path
+    """The project: what is below it is the user's, and named from here."""
     profile: str = "cuda"
     device: Simulated | None = None
     """What is simulated where that is none of the known profiles."""
@@ -71,6 +72,8 @@ class Rehearsal:
     """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
     notebook: Notebook | None = None
     """What is run in place of the command."""
+    folder: Path | None = None
+    """Where the command runs; without it at the root."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def run(rehearsal: Rehearsal) -> Run:
         with (scratch / "out").open("wb") as output, (scratch / "err").open("wb") as errors:
             process = subprocess.Popen(
                 _words(rehearsal, scratch),
-                cwd=rehearsal.root,
+                cwd=rehearsal.folder or rehearsal.root,
                 env=environment,
                 stdin=_input(),
                 stdout=output,
