@@ -195,7 +195,6 @@ class State:
         torch = self.torch
         torch.is_autocast_enabled, torch.set_autocast_enabled = self.is_enabled, self.set_enabled
         torch.get_autocast_dtype, torch.set_autocast_dtype = self.dtype, self.set_dtype
-        self._real["set_autocast_dtype"]("cpu", self._real["get_autocast_dtype"](self.device))
         if self.device == "cuda":
             torch.get_autocast_gpu_dtype = lambda: self.dtype("cuda")
             torch.set_autocast_gpu_dtype = lambda dtype: self.set_dtype("cuda", dtype)
@@ -203,6 +202,10 @@ class State:
         torch.set_autocast_cpu_enabled = lambda enabled: self.set_enabled("cpu", enabled)
         torch.get_autocast_cpu_dtype = lambda: self.dtype("cpu")
         torch.set_autocast_cpu_dtype = lambda dtype: self.set_dtype("cpu", dtype)
+
+    def enter_thread(self) -> None:
+        """Each thread begins with the dtype that is the device's own."""
+        self._real["set_autocast_dtype"]("cpu", self._real["get_autocast_dtype"](self.device))
 
     def is_enabled(self, device_type: Any = None) -> bool:
         device_type = "cuda" if device_type is None else device_type

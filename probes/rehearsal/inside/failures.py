@@ -26,6 +26,8 @@ class Failures:
         self.assumed = False
         self.operation = ""
         """The operation of ATen that raised last, below the function that the program called."""
+        self.refused: tuple[BaseException | None, list[dict[str, Any]]] = (None, [])
+        """The last error that no cast repairs, and the tensors of the call."""
 
     def passed_over(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
         """The result of the same call after the cast that makes it work; raises ``error`` where no cast does."""
@@ -53,6 +55,9 @@ class Failures:
             return result.to(operands[0].dtype) if is_wider and operands[0].is_floating_point() else result
         if _NO_KERNEL[0] in str(error) and getattr(func, "__name__", "").endswith("_"):
             return self._in_float32(func, args, kwargs, operands, error)
+        frame = self.session.places.frame(sys._getframe(1))
+        with suppress(Exception):  # a tensor may be one of the program's own classes
+            self.refused = (error, [self.operand(each, frame) for each in operands[:8]])
         raise error
 
     def _in_float32(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
@@ -125,7 +130,7 @@ class Failures:
             "stack": [place_of(each) for each in session.places.stack(2)] if frame is not None else [],
             "phase": self.phase(),
             "step": session.step,
-            "operands": [self.operand(each, frame) for each in operands[:8]],
+            "operands": [self.operand(each, frame) for each in operands[:8]] or self._of_refused(error),
             "module": session.module_path(sys._getframe(1)),
             "module_class": class_of(session.module_called(sys._getframe(1), frame)),
             "autocast": session.autocast(),
@@ -134,6 +139,10 @@ class Failures:
         if session.recorder.failure(key, entry):
             self.assumed = True
             session.flush()
+
+    def _of_refused(self, error: BaseException) -> list[dict[str, Any]]:
+        refused, operands = self.refused
+        return operands if refused is error else []
 
     def nonfinite(self, entry: dict[str, Any], place: Any, phase: str) -> None:
         """The training has gone wrong without an exception."""
@@ -148,7 +157,7 @@ class Failures:
     def operand(self, tensor: Any, frame: Any = None) -> Any:
         """A tensor as data."""
         birth = self.session.births.of(tensor)
-        known = {"dtype": dtype_name(tensor.dtype), "shape": [int(size) for size in tensor.shape]}
+        known = {"dtype": dtype_name(tensor.dtype), "shape": [] if tensor.is_nested else [*map(int, tensor.shape)]}
         known |= {"role": role_of(self.torch, tensor), "names": names_of(tensor, frame)}
         on_device = self.session.tensor_devices.on_device(tensor)
         return {**known, "device": self.session.devices.kind if on_device else "cpu", "born": born(birth)}
