@@ -14,6 +14,7 @@ from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.dtypes import Constant, Dtype, Given, as_dtype
+from ...codemod.torch.machine_tests import asks_machine
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source
 
@@ -52,13 +53,16 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
         if _excluded(item, given):
             return None
         if not _is_settled(item, given):
-            found = _values(project, module, item)
+            machine = _of_machine(project, module, item)
+            if machine is False:
+                return None
+            found = [] if machine else _values(project, module, item)
             if found is None:
                 return None
             fitting = [source for source in found if _fits(source.value, item)]
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
-            if not fitting:
+            if not fitting and not machine:
                 need = _need(item) if found else None
                 if need is None:
                     return None
@@ -67,14 +71,26 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
     return Decided(given, places, needed)
 
 
+def _of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
+    """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
+    holder = _holder(project, module, item) if item.values == (True,) else None
+    asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
+    return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
+
+
 def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
     """What the project states for a setting: what runs are given, else the defaults; None where nobody knows."""
-    holder = next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
+    holder = _holder(project, module, item)
     if holder is None:
         return None
     found = sources(project, *_asked(project, holder, item.node))
     seen = [source for source in found if not source.is_guessed]
     return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
+
+
+def _holder(project: Project, module: ModuleNames, item: Given) -> ModuleNames | None:
+    """The module that a condition stands in."""
+    return next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
 
 
 def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, ast.expr]:

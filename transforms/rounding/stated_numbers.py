@@ -13,7 +13,6 @@ from ...codemod.python.names import ModuleNames
 from ...codemod.python.numbers import number_of
 from ...codemod.python.options import Option, options_in
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import Constant
 from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.setting_reads import read_of
@@ -44,7 +43,7 @@ def _of_sources(project: Project, module: ModuleNames, node: ast.expr, name: str
     options = _options_read(project, module, node)
     given = sources(project, module, node) or [item for each in options for item in values_given(project, each)]
     for source in (item for item in given if item.value is not None):
-        value = _number(source.value)
+        value = number_in(source.value)
         yield Stated(value, source.place(f"{name} is {value:g} here")) if value is not None else None
     for option in () if given else options:
         if option.default is not None:
@@ -68,7 +67,8 @@ def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequ
     return [item for item in found if item.kind == "option" or item.flags]
 
 
-def _number(value: Constant) -> float | None:
+def number_in(value: object) -> float | None:
+    """The number that a constant or a text of a setting is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...purpose.files import is_test
-from ...python.creations import creations_of
+from ...python.creations import PARSING, creations_of
 from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
@@ -20,8 +20,6 @@ from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model, passed_to
 
 FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}
 """The attribute of the trainer's arguments that is true where it computes in a type."""
-PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
-"""Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
 
 
 def launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
@@ -75,16 +73,17 @@ def _of_trainer(
 def _dtypes_in_run(project: Project, load: Load, compute: Compute) -> frozenset[Dtype]:
     """What the load takes where the flag is on that the launch line gives: ``float16 if args.fp16 else float32``."""
     flag = FLAGS.get(compute)
-    if flag is None or load.node is None or len(load.dtypes) < 2:
+    if flag is None or load.node is None or len(load.dtypes) == 1:
         return load.dtypes
     kept: set[Dtype] = set()
     for scenario in scenarios_of(project, load.module, load.node):
         value = as_dtype(scenario.value)
         said = {(item.text.rpartition(".")[2], item.equal) for item in scenario.given if item.values == (True,)}
+        if (flag, False) in said or any((other, True) in said for other in FLAGS.values() if other != flag):
+            continue
         if not isinstance(value, Dtype):
             return load.dtypes
-        if (flag, False) not in said and not any((other, True) in said for other in FLAGS.values() if other != flag):
-            kept.add(value)
+        kept.add(value)
     return frozenset(kept)
 
 

@@ -70,13 +70,11 @@ def check(project: Project) -> Iterator[Finding]:
             message = _message(item.name, item.weights, rate.value)
             yield rule.at(item.module, item.call, message, evidence, _choices(item.weights.dtype))
     for training in half_trainings(project):
-        if loses_updates(training.rate.value, training.dtype):
-            weights = HalfWeights("the model", training.dtype, training.loaded)
-            message, evidence = (
-                _message(training.optimizer, weights, training.rate.value),
-                (training.loaded, training.rate.place),
-            )
-            yield rule.at(training.module, training.call, message, evidence, _choices(training.dtype))
+        weights, rate = training.weights, training.rate
+        if loses_updates(rate.value, weights.dtype):
+            message = _message(training.optimizer, weights, rate.value)
+            evidence = (*weights.places, rate.place)
+            yield rule.at(training.module, training.call, message, evidence, _choices(weights.dtype))
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
             message = _message(
