@@ -17,6 +17,7 @@ from ...codemod.trainers.reading.command_options import declared_options, values
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.setting_reads import read_of
 
+CONVERTING = ("float", "int")
 MAX_FILES = 60
 """Files that a script imports, near ones first, in which the fields of its configuration are looked for."""
 
@@ -32,6 +33,8 @@ class Stated:
 def stated_numbers(project: Project, module: ModuleNames, node: ast.expr, name: str) -> tuple[Stated, ...]:
     """Every number that ``node`` can be, called ``name`` for people; empty where any value is not a number."""
     value = number_of(project, module, node)
+    if value is None and isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in CONVERTING:
+        return stated_numbers(project, module, node.args[0], name)
     if value is not None:
         return (Stated(value, module.place(node, f"{name} is {value:g} here")),) if math.isfinite(value) else ()
     found = tuple(_of_sources(project, module, node, name))

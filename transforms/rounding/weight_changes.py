@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...codemod.python.conditions import conditions_in
-from ...codemod.python.creations import Creation
+from ...codemod.python.creations import Creation, ObjectName
 from ...codemod.python.functions import called_function
-from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ...codemod.torch.dtype_values import scenarios_of
-from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, as_dtype
+from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ...codemod.torch.weight_changes import may_change_back
+from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import load_at
 from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
@@ -83,19 +84,28 @@ class Mention:
 
 def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool) -> Iterator[Mention]:
     """The plain statements and loops that mention the model, those below the optimizer that stand alone included."""
-    born = made.module.statement_of(made.call)
+    own = {made.module.statement_of(made.call), trains.statement_of(optimizer)}
     for name in made.names:
         module, chain = name.module, name.text.split(".")
         loads: Sequence[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
         for load in loads:
             if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
                 continue
+            if _is_shadowed(module, load, name):
+                continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, optimizer)
             below = here and position(statement) > position(optimizer)
             counts = not below or (later and isinstance(statement, ast.Expr))
-            if counts and not isinstance(statement, COMPOUND) and statement is not born:
+            if counts and not isinstance(statement, COMPOUND) and statement not in own:
                 yield Mention(module, statement, name.text)
+
+
+def _is_shadowed(module: ModuleNames, load: ast.expr, name: ObjectName) -> bool:
+    """Whether a name of a function that is called the same is meant: its own parameter."""
+    if not isinstance(load, ast.Name) or not isinstance(name.container, ast.Module | FunctionNode):
+        return False
+    return all(item.scope.node is not name.container for item in module.scope_of(load).lookup(load.id))
 
 
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:
@@ -117,7 +127,16 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     if load.quantized or load.unsloth:
         return ()
     values = scenarios_of(project, module, load.node) if load.node is not None else (Scenario(FP32),)
-    return tuple(map(_named, values))
+    named = tuple(map(_named, values))
+    unknown = load.node is not None and all(isinstance(item.value, Unknown) for item in named)
+    return _written(project, module, load.node) or named if unknown and load.node is not None else named
+
+
+def _written(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Scenario, ...]:
+    """The one dtype that the project's files give a setting: ``getattr(torch, config["dtype"])``."""
+    found = {as_dtype(item.value) for item in sources(project, module, node) if not item.is_guessed}
+    only = found.pop() if len(found) == 1 else None
+    return (Scenario(only),) if isinstance(only, Dtype) else ()
 
 
 def is_cast(node: ast.expr | None, name: str = "") -> bool:
@@ -162,7 +181,9 @@ def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[
     asked = [item.value for item in call.keywords if item.arg in LOAD_KEYS] or list(call.args)
     values = [item for node in asked for item in scenarios_of(project, module, node)]
     dtypes = tuple(item for item in values if isinstance(item.value, Dtype))
-    return dtypes or (() if may_recast(call) else KEPT)
+    if dtypes or not may_recast(call):
+        return dtypes or KEPT
+    return next((found for node in asked if (found := _written(project, module, node))), ())
 
 
 def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> Iterator[Change]:
