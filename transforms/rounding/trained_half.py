@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.model import Place
 from ...codemod.purpose.files import is_test
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
@@ -26,9 +25,12 @@ from .launchers import is_held
 from .optimizer_table import rows_of_trainer
 from .stated_numbers import Stated, largest, number_in, stated_numbers
 
-RATES = {"TrainingArguments": 5e-5, "Seq2SeqTrainingArguments": 5e-5, "SFTConfig": 2e-5, "RewardConfig": 1e-4} | {
-    name: 1e-6 for name in ("DPOConfig", "GRPOConfig", "KTOConfig", "RLOOConfig", "ORPOConfig", "CPOConfig")
-}
+RATES = {
+    "TrainingArguments": 5e-5,
+    "Seq2SeqTrainingArguments": 5e-5,
+    "SFTConfig": 2e-5,
+    "RewardConfig": 1e-4,
+} | dict.fromkeys(("DPOConfig", "GRPOConfig", "KTOConfig", "RLOOConfig", "ORPOConfig", "CPOConfig"), 1e-06)
 """The default learning rates of transformers 5.24.0 and trl 1.16.0."""
 TABLES = ("hf_trainer", "trl")
 OWN_OPTIMIZERS = ("create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs")

@@ -20,6 +20,7 @@ from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import load_at
 from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
+from .casts_of_each import cast_of_each
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -194,7 +195,10 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         return
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(cast, ast.Call) and is_cast(cast, name):
+    each = cast_of_each(module, statement, name)
+    if each is not None:
+        yield Change(module, statement, cast_values(project, module, each), given)
+    elif isinstance(cast, ast.Call) and is_cast(cast, name):
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
         yield Change(module, call, values, given)

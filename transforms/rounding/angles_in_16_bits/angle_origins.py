@@ -60,12 +60,16 @@ class Origin:
 
 
 def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
-    """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies."""
+    """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies.
+
+    A divisor says nothing: it counts the channels, whatever is encoded.
+    """
     for node in behind(module, angle):
         factors = _factors(module, node)
         if factors:
-            words = {word for factor in factors for word in _words(module, factor)}
-            counted = next((call for factor in factors for call in _counts(module, factor)), None)
+            far = factors[:1] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else factors
+            words = {word for factor in far for word in _words(module, factor)}
+            counted = next((call for factor in far for call in _counts(module, factor)), None)
             if words & MEANING or counted is not None:
                 return Origin(node, factors, _named(words), counted)
     return None

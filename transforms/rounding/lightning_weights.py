@@ -1,0 +1,54 @@
+"""Models of Lightning that its trainers make 16-bit: ``Trainer(precision="bf16-true")``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.model import Place
+from ...codemod.purpose.files import is_test
+from ...codemod.python.functions import all_bases
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import BF16, FP16, Dtype
+from ...codemod.trainers.reading.declarations import scopes_of
+from ...codemod.trainers.reading.precision import precision_of
+from ...codemod.trainers.reading.trained_loads import mentions
+from .launchers import LAUNCHES, TEXTS
+from .weight_changes import WIDE_ADAPTERS
+
+TRUE = {"bf16-true": BF16, "fp16-true": FP16}
+HOLDING = ("deepspeed", "DeepSpeed")
+MODULES = ("LightningModule",)
+CONFIGURING = "configure_optimizers"
+
+
+def made_half_by_lightning(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Dtype, Place] | None:
+    """What every trainer of the project makes of the weights, where ``node`` stands in ``configure_optimizers``."""
+    scope = module.scope_of(node)
+    owner = scope.enclosing_class
+    if getattr(scope.function.node, "name", "") != CONFIGURING or owner is None:
+        return None
+    if mentions(owner.node, WIDE_ADAPTERS) or any(_shards(project)):
+        return None
+    is_lightning = any((attribute_chain(base) or [""])[-1] in MODULES for _, base in all_bases(project, module, owner))
+    return project.fact(_of_trainers) if is_lightning else None
+
+
+def _shards(project: Project) -> Iterator[bool]:
+    """Whether DeepSpeed may hold float32 copies of the weights."""
+    yield from (True for _ in project.python_documents(HOLDING))
+    yield from (True for kind in (*LAUNCHES, *TEXTS) for _ in project.documents(kind, HOLDING))
+
+
+def _of_trainers(project: Project) -> tuple[Dtype, Place] | None:
+    asked = [
+        precision_of(project, scope)
+        for scope in scopes_of(project)
+        if scope.framework.id == "lightning" and not is_test(scope.path)
+    ]
+    regimes = {regime for item in asked for regime in item.regimes}
+    only = TRUE.get(next(iter(regimes))) if len(regimes) == 1 else None
+    stated = next((item for item in asked if item.regimes), None)
+    place = stated.place.saying(f"the trainer makes the weights {only.name}") if stated is not None and only else None
+    return (only, place) if only is not None and place is not None else None
