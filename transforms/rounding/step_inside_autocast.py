@@ -167,7 +167,8 @@ def _training_function(
     if "clear_autocast_cache" in target.module.calls_by_name:
         return None
     calls = list(_own_calls(target.node))
-    steps = any(map(_is_step, calls)) and any(map(_is_backward, calls))
+    stepping = any(_is_step(item) and _is_of_called_model(target.module, item) for item in calls)
+    steps = stepping and any(map(_is_backward, calls))
     return (target.module, target.node) if steps else None
 
 

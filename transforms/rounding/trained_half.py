@@ -114,7 +114,7 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
     module, call = made.module, made.call
     scope = scope_of_call(project, call)
     given = keywords_of(module, call)
-    if scope is None or scope.framework.id not in TABLES or not given.complete:
+    if scope is None or scope.framework.id not in TABLES or not given.complete or "optim_args" in given.values:
         return
     if precision_of(project, scope).partitioned or any(_is_set(name, made) for name in ("learning_rate", "optim")):
         return

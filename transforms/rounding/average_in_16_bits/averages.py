@@ -133,12 +133,20 @@ def _of_copy(project: Project, module: ModuleNames, call: ast.Call, model: ast.e
         return
     is_model = not is_state and not isinstance(statement.value, ast.ListComp | ast.DictComp)  # type: ignore[attr-defined]
     both = {keeper, ast.unparse(model)}
-    here = [(module, item) for item in project.memo(_averagings, (module, module.tree)) if both <= set(item.between)]
+    averagings = project.memo(_averagings, (module, module.tree))
+    near = [item for item in averagings if "self." in keeper or _is_seen(module, call, item.decay)]
+    here = [(module, item) for item in near if both <= set(item.between)]
     for there, averaging in here or _by_function(project, module, module.tree, both):
         decay = largest(stated_numbers(project, there, averaging.decay, "the decay"))
         if decay is not None:
             lerped = averaging.lerped if here and is_model else ()
             yield Average(call, statement, model, _of_average(decay), keeper, is_model, lerped)
+
+
+def _is_seen(module: ModuleNames, made: ast.Call, decay: ast.expr) -> bool:
+    """Whether a name of the function that makes the copy is known where the averaging stands."""
+    function = module.scope_of(made).function.node
+    return function is module.tree or function in module.ancestors(decay)
 
 
 def _of_average(decay: Stated) -> Stated:
