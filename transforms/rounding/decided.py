@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...codemod.model import Place
 from ...codemod.purpose.imports import connected_modules
-from ...codemod.python.conditions import excludes, same_operand
+from ...codemod.python.conditions import conditions_in, excludes, same_operand
 from ...codemod.python.creations import creations_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
@@ -69,6 +69,16 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
                 needed = (*needed, need) if need not in needed else needed
             given = (*given, item)
     return Decided(given, places, needed)
+
+
+def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test around a place does not hold with any value that the project states."""
+    for item in conditions_in(project, module).path_given(node, module.scope_of(node)):
+        is_setting = isinstance(item.node, ast.Attribute | ast.Subscript) and None not in item.values
+        found = _values(project, module, item) if is_setting else None
+        if found and not any(_fits(source.value, item) for source in found):
+            return True
+    return False
 
 
 def _of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:

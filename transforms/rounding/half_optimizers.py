@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.purpose.files import is_test
+from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function
 from ...codemod.python.keywords import keywords_of
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of, resolve
 from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
@@ -85,9 +86,23 @@ def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
 def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
     """The learning rate of the run that loses least; of several runs that of one in which updates are lost at all."""
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
-    rates = stated_numbers(project, item.module, node, "the learning rate") if node is not None else ()
+    passed = _passed_there(project, item, node) if isinstance(node, ast.Name) else []
+    asked = passed or ([(item.module, node)] if node is not None else [])
+    found = [stated_numbers(project, module, value, "the learning rate") for module, value in asked]
+    rates = tuple(rate for each in found for rate in each) if all(found) else ()
     losing = tuple(rate for rate in rates if item.loses_at(rate.value))
     return largest(losing) or largest(rates)
+
+
+def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list[tuple[ModuleNames, ast.expr]]:
+    """What those callers pass as the rate whose file makes the weights 16-bit, where several programs share a function."""
+    function = item.module.scope_of(item.call).function.node
+    if not isinstance(function, FunctionNode) or item.module.path == item.weights.place.path:
+        return []
+    sites = callers_of(project, item.module, function).sites
+    near = [site for site in sites if site.module.path == item.weights.place.path]
+    values = [(site.module, site.target.arguments(site.call).get(node.id)) for site in near]
+    return [(module, value) for module, value in values if value is not None]
 
 
 def _has_remedy(module: ModuleNames) -> bool:

@@ -67,10 +67,19 @@ def half_weights(
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
     changes = [[_like_another(project, change, hops) for change in each] for each in found]
-    whatever = [half_after(project, (replace(item[0], given=()), *item[1:])) for item in changes]
+    whatever = [half_after(project, _given_the_first(item)) for item in changes]
     states = whatever if None not in whatever else [half_after(project, item) for item in changes]
     known = [item for item in states if item is not None]
     return _known(model, min(known, key=lambda item: len(item.decided.open))) if known else None
+
+
+def _given_the_first(changes: list[Change]) -> list[Change]:
+    """The changes where what must hold for the model to be made does hold."""
+    known = {(item.text, item.values, item.equal) for item in changes[0].given}
+    return [
+        replace(item, given=tuple(test for test in item.given if (test.text, test.values, test.equal) not in known))
+        for item in changes
+    ]
 
 
 def _like_another(project: Project, change: Change, hops: int) -> Change:

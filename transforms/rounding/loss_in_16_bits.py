@@ -42,6 +42,7 @@ from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import is_without_gradients
 from .certain_halves import certainly_half
+from .decided import is_switched_off
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp", "binary_cross_entropy_with_logits")
 CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss", "BCEWithLogitsLoss")
@@ -88,6 +89,8 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     logits = call.args[0]
     half = certainly_half(project, module, logits)
     if half is None or is_without_gradients(module, call) or not _is_trained(project, half):
+        return
+    if is_switched_off(project, module, call):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]
