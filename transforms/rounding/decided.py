@@ -20,6 +20,7 @@ from ...codemod.trainers.reading.source import Source
 
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
+DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
 OFF = ("false", "no", "0", "none", "off", "")
 
 
@@ -83,6 +84,9 @@ def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> boo
 
 def _of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
     """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
+    named = set(item.values)
+    if "device" in item.text.lower() and named and named <= DEVICES:
+        return ("cuda" in named) == item.equal
     holder = _holder(project, module, item) if item.values == (True,) else None
     asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
     return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None

@@ -95,7 +95,7 @@ def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
 
 
 def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list[tuple[ModuleNames, ast.expr]]:
-    """What those callers pass as the rate whose file makes the weights 16-bit, where several programs share a function."""
+    """What callers pass as the rate whose own file makes the weights 16-bit: several programs may share a function."""
     function = item.module.scope_of(item.call).function.node
     if not isinstance(function, FunctionNode) or item.module.path == item.weights.place.path:
         return []

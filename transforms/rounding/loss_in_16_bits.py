@@ -26,7 +26,8 @@ bytes for each logit.
 ## Not flagged
 
 Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region;
-code without gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
+branches that stated settings switch off; code without gradients; dtypes that are not certain; softmax inside of
+attention, whose few classes lose little.
 """
 
 from __future__ import annotations

@@ -72,11 +72,15 @@ def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
             far = factors[:1] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else factors
             words = {word for factor in far for word in _words(module, factor)}
             counted = next((call for factor in far for call in _counts(module, factor)), None)
-            if words & GRID:
+            if (words | set(_function_named(module, node).split("_"))) & GRID:
                 return None
             if words & MEANING or counted is not None:
                 return Origin(node, factors, _named(words), counted)
     return None
+
+
+def _function_named(module: ModuleNames, node: ast.AST) -> str:
+    return str(getattr(module.scope_of(node).function.node, "name", ""))
 
 
 def _named(words: set[str]) -> str:
