@@ -18,6 +18,7 @@ from ...codemod.torch.dtypes import FP16
 from .half_weights import HalfWeights, half_weights, models_of
 from .launchers import is_held
 from .optimizer_table import Row, row_of_optimizer
+from .parameter_groups import rates_of_groups
 from .stated_numbers import Stated, largest, stated_numbers
 from .updates_share import loses_updates
 
@@ -55,6 +56,7 @@ class HalfOptimizer:
     name: str
     row: Row
     weights: HalfWeights
+    parameters: ast.expr
     given: dict[str, ast.expr]
 
     def loses_at(self, rate: float) -> bool:
@@ -86,12 +88,17 @@ def _in_file(project: Project, document: Document) -> tuple[HalfOptimizer, ...]:
 def rate_of(project: Project, item: HalfOptimizer) -> Stated | None:
     """The learning rate of the run that loses least; of several runs that of one in which updates are lost at all."""
     node = item.given.get("lr") or (item.call.args[1] if len(item.call.args) > 1 else None)
-    passed = _passed_there(project, item, node) if isinstance(node, ast.Name) else []
-    asked = passed or ([(item.module, node)] if node is not None else [])
-    found = [stated_numbers(project, module, value, "the learning rate") for module, value in asked]
+    found = [_rates(project, item, each or node) for each in rates_of_groups(item.module, item.parameters)]
     rates = tuple(rate for each in found for rate in each) if all(found) else ()
     losing = tuple(rate for rate in rates if item.loses_at(rate.value))
     return largest(losing) or largest(rates)
+
+
+def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tuple[Stated, ...]:
+    passed = _passed_there(project, item, node) if isinstance(node, ast.Name) else []
+    asked = passed or ([(item.module, node)] if node is not None else [])
+    found = [stated_numbers(project, module, value, "the learning rate") for module, value in asked]
+    return tuple(rate for each in found for rate in each) if all(found) else ()
 
 
 def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list[tuple[ModuleNames, ast.expr]]:
@@ -121,9 +128,11 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     values = given.values | _partly_written(module, call)
     parameters = call.args[0] if call.args else values.get("params")
     weights = _weights(project, module, parameters, call) if parameters is not None else None
-    if weights is None or _is_remedied(row, values, weights) or _is_wrapped(project, module, call):
+    if parameters is None or weights is None or _is_remedied(row, values, weights):
         return None
-    return HalfOptimizer(module, call, name, row, weights, values)
+    if _is_wrapped(project, module, call):
+        return None
+    return HalfOptimizer(module, call, name, row, weights, parameters, values)
 
 
 def _partly_written(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
@@ -235,9 +244,15 @@ def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
         last = (attribute_chain(other.func) or [""])[-1]
         arguments = [*other.args, *(item.value for item in other.keywords)]
         held = call in arguments or any(ast.unparse(item) in names for item in arguments if _is_name(item))
-        if held and (any(word in last for word in WRAPPERS) or (last == "prepare" and is_held(project, module))):
+        wraps = any(word in last for word in WRAPPERS) and not _is_of_fabric(other)
+        if held and (wraps or (last == "prepare" and is_held(project, module))):
             return True
     return False
+
+
+def _is_of_fabric(call: ast.Call) -> bool:
+    """``fabric.setup(model, optimizer)``, which keeps the weights; DeepSpeed would be named in the file."""
+    return "fabric" in (attribute_chain(call.func) or [""])[0].lower() or "fabric" in ast.unparse(call.func).lower()
 
 
 def _is_name(node: ast.expr) -> bool:

@@ -28,6 +28,8 @@ KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
 FROZEN = ("requires_grad", "freeze")
 CASTS = (*WEIGHT_CASTS, "to")
+KEEPING = (*SAME_COMPUTATION, "prepare", "setup_module")
+"""Wrappers that leave the weights as they are."""
 KEPT = (Scenario(None),)
 """The dtype of before."""
 
@@ -167,7 +169,9 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
     """A call that gives the model back."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
-    if mentions(call.func, WIDE_ADAPTERS) or (name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare")):
+    if mentions(call.func, WIDE_ADAPTERS) or (
+        name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare", "setup_module")
+    ):
         return Change(module, call, (), given)
     return Change(module, call, cast_values(project, module, call), given)
 
