@@ -136,6 +136,24 @@ def moved_by(source: str) -> float:
     return float((names["model"].weight != names["before"]).float().mean())
 
 
+@pytest.mark.parametrize(("dtype", "least", "most"), [("bfloat16", 0.0, 0.5), ("float32", 0.95, 1.0)])
+def test_a_trainer_of_transformers_steps_the_weights_as_they_are(
+    tmp_path: Path, dtype: str, least: float, most: float
+) -> None:
+    """``bf16=True`` opens a region and casts no weight."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    config = transformers.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2)
+    model = transformers.GPT2LMHeadModel(config).to(DTYPES.get(dtype, torch.float32))
+    before = model.transformer.wte.weight.detach().clone()
+    settings = {"max_steps": 1, "report_to": [], "save_strategy": "no", "lr_scheduler_type": "constant"}
+    arguments = transformers.TrainingArguments(str(tmp_path), learning_rate=1e-5, bf16=True, use_cpu=True, **settings)
+    rows = [{"input_ids": torch.arange(64)[:16], "labels": torch.arange(64)[:16]}] * 8
+    transformers.Trainer(model=model, args=arguments, train_dataset=rows).train()
+    moved = float((model.transformer.wte.weight.detach() != before).float().mean())
+    assert least <= moved <= most
+
+
 CASTS = {
     "by_parameters": "part-by-part",
     "by_apply": "part-by-part",
