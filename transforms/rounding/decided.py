@@ -17,6 +17,7 @@ from ...codemod.torch.dtypes import Constant, Dtype, Given, as_dtype
 from ...codemod.torch.machine_tests import asks_machine
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.source import Source
+from .table_entries import entry_of
 
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
@@ -114,7 +115,7 @@ def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Modul
             given = next((item.value for item in made.call.keywords if item.arg == node.attr), None)
             if given is not None and (made.module.qualified(made.call.func) or "") in ACCELERATOR:
                 return made.module, given
-    return module, node
+    return entry_of(project, module, node) or (module, node)
 
 
 def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:

@@ -16,6 +16,7 @@ from ...codemod.source.project import Project
 from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.setting_reads import read_of
+from .table_entries import entry_of, is_changed, option_read
 
 CONVERTING = ("float", "int")
 MAX_FILES = 60
@@ -32,11 +33,14 @@ class Stated:
 
 def stated_numbers(project: Project, module: ModuleNames, node: ast.expr, name: str) -> tuple[Stated, ...]:
     """Every number that ``node`` can be, called ``name`` for people; empty where any value is not a number."""
-    value = number_of(project, module, node)
+    value = number_of(project, module, node) if not is_changed(module, node) else None
     if value is None and isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in CONVERTING:
         return stated_numbers(project, module, node.args[0], name)
     if value is not None:
         return (Stated(value, module.place(node, f"{name} is {value:g} here")),) if math.isfinite(value) else ()
+    entry = entry_of(project, module, node)
+    if entry is not None:
+        return stated_numbers(project, *entry, name)
     found = tuple(_of_sources(project, module, node, name))
     return tuple(item for item in found if item is not None) if None not in found else ()
 
@@ -62,11 +66,12 @@ def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequ
         value = bindings[0].value if len(bindings) == 1 else None
         return _options_read(project, module, value) if isinstance(value, ast.Attribute) else ()
     read = read_of(module, node) if isinstance(node, ast.Attribute) else None
-    if read is None or read.of_environment:
+    name = read.name if read is not None and not read.of_environment else option_read(module, node)
+    if name is None:
         return ()
-    near = declared_options(project, module, read.name)
+    near = declared_options(project, module, name)
     far = () if near else reached_from(project, [module], MAX_FILES)
-    found = [*near, *(item for other in far for item in options_in(project, other).get(read.name, ()))]
+    found = [*near, *(item for other in far for item in options_in(project, other).get(name, ()))]
     return [item for item in found if item.kind == "option" or item.flags]
 
 
