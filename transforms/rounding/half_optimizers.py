@@ -22,7 +22,7 @@ from .parameter_groups import rates_of_groups
 from .stated_numbers import Stated, largest, stated_numbers
 from .updates_share import loses_updates
 
-WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch")
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
 REMEDIES = (
     "stochastic",

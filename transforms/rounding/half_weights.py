@@ -16,7 +16,7 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, Scenario
 from ...codemod.torch.weight_changes import may_change_back
 from .decided import CERTAIN, Decided
-from .lightning_weights import made_half_by_lightning
+from .lightning_weights import made_half_by_fabric, made_half_by_lightning
 from .weight_changes import Change, changes_of, is_cast
 from .weight_states import State, half_after
 
@@ -70,7 +70,11 @@ def half_weights(
     whatever = [half_after(project, _given_the_first(item)) for item in changes]
     states = whatever if None not in whatever else [half_after(project, item) for item in changes]
     known = [item for item in states if item is not None]
-    return _known(model, min(known, key=lambda item: len(item.decided.open))) if known else None
+    if not known:
+        freezes = any(change.is_freezing for each in changes for change in each)
+        by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
+        return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
+    return _known(model, min(known, key=lambda item: len(item.decided.open)))
 
 
 def _given_the_first(changes: list[Change]) -> list[Change]:
