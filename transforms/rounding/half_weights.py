@@ -59,7 +59,7 @@ def half_weights(
         return None
     lowered = made_half_by_lightning(project, module, model) if chain[0] == "self" else None
     if lowered is not None:
-        return HalfWeights(ast.unparse(model), *lowered)
+        return HalfWeights("the module" if len(chain) == 1 else ast.unparse(model), *lowered)
     if isinstance(model, ast.Name) and model.id == "self":
         return _of_receiver(project, module, before, later=later)
     ways: dict[ast.Call, list[Creation]] = {}
