@@ -55,7 +55,7 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
         if _excluded(item, given):
             return None
         if not _is_settled(item, given):
-            machine = _of_machine(project, module, item)
+            machine = of_machine(project, module, item)
             if machine is False:
                 return None
             found = [] if machine else _values(project, module, item)
@@ -83,7 +83,7 @@ def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> boo
     return False
 
 
-def _of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
+def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
     """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
     named = set(item.values)
     if "device" in item.text.lower() and named and named <= DEVICES:

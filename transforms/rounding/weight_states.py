@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, HALVES, Dtype, Scenario
-from .decided import CERTAIN, Decided, decided
+from .decided import CERTAIN, Decided, decided, of_machine
 from .weight_changes import Change
 
 
@@ -55,9 +55,11 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
 
 
 def _is_off(project: Project, change: Change, known: Decided) -> bool:
-    """Whether a change that leaves no 16-bit weights runs only with options that are off."""
+    """Whether a change that leaves no 16-bit weights runs only with options that are off, or on other machines."""
     if any(item.value in HALVES for item in change.values) or not change.given:
         return False
+    if any(of_machine(project, change.module, item) is False for item in change.given):
+        return True
     needed = decided(project, change.module, change.given, known)
     return needed is not None and len(needed.open) > len(known.open)
 
