@@ -48,6 +48,8 @@ class Change:
     """The part of the model that alone is meant; empty for all of it."""
     is_adapter: bool = False
     is_freezing: bool = False
+    is_unfreezing: bool = False
+    """Whether it certainly makes a part trainable again, as it is."""
 
 
 def changes_of(
@@ -210,13 +212,19 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield Change(module, statement, KEPT, given, is_adapter=True)
     elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):
         freezes = mentions(statement, FROZEN) and not mentions(statement, ("float", "to", "data"))
-        yield Change(
-            module, statement, KEPT if freezes else (), given, is_freezing=freezes and not _unfreezes(statement)
-        )
+        yield _of_freezing(module, statement, given) if freezes else Change(module, statement, (), given)
     elif mentions(statement, FROZEN):
-        yield Change(module, statement, KEPT, given, is_freezing=not _unfreezes(statement))
+        yield _of_freezing(module, statement, given)
     elif any(_recasts_inside(project, module, item, name) for item in nodes if isinstance(item, ast.Call)):
         yield Change(module, statement, (), given)
+
+
+def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
+    """``model.requires_grad_(False)``, or ``True`` for a part of it."""
+    again = any(isinstance(item, ast.Constant) and item.value is True for item in ast.walk(statement))
+    certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
+    thaws = _unfreezes(statement)
+    return Change(module, statement, KEPT, given, is_freezing=not thaws, is_unfreezing=thaws and certain)
 
 
 def _unfreezes(statement: ast.stmt) -> bool:

@@ -37,7 +37,9 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
     for change in changes:
         if known.rules_out(change.given) or _is_off(project, change, known):
             continue
-        adapted, frozen = adapted or change.is_adapter, (frozen or change.is_freezing) and not change.is_adapter
+        is_whole = state is not None and not state.change.part
+        thawed = change.is_adapter or (change.is_unfreezing and is_whole)
+        adapted, frozen = adapted or change.is_adapter, (frozen or change.is_freezing) and not thawed
         if change.values and all(item.value is None for item in change.values):
             continue
         half = _half(project, change, dtype, known)
