@@ -198,3 +198,16 @@ def test_an_install_line_of_a_readme_pins_where_nothing_else_does(tmp_path: Path
 def test_prose_about_versions_pins_nothing(tmp_path: Path) -> None:
     files = {"README.md": "We install torch==1.0 never.\nNeeds torch==1.11.0.\npip install mytorch==1.0\n"}
     assert allowed(written(tmp_path, files), "torch") is None
+
+
+@pytest.mark.parametrize("path", ["learning.yaml", "requirements_gpu.yml", "conda/cluster.yml"])
+def test_an_environment_of_conda_under_any_name(tmp_path: Path, path: str) -> None:
+    text = "name: learning\nchannels:\n  - pytorch\ndependencies:\n  - python=3.8\n  - pytorch=1.9\n"
+    found = pins(tmp_path, {path: text}, "train.py")
+    assert found is not None
+    assert not found.may_reach("2.0")
+
+
+def test_other_files_that_name_dependencies_pin_nothing(tmp_path: Path) -> None:
+    text = "name: step\ndependencies:\n  - torch=1.9\n"
+    assert pins(tmp_path, {"pipeline.yaml": text}, "train.py") is None

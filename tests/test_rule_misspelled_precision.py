@@ -79,8 +79,8 @@ WRONG = {
     "compared": 'def f(kind): return kind == "bloat16"',
     "key of a table": 'def f(kind): return {"bloat16": 2, "float32": 4}[kind]',
     "choices": 'def f(p): p.add_argument("--kind", choices=["fp32", "bloat16"])',
-    "bool": 'def f(p): p.add_argument("--fp16", default=False, type=bool)',
-    "mixed": 'def f(p): p.add_argument("--mixed-precision", type=bool)',
+    "bool": '"x.py --fp16 False"\ndef f(p): p.add_argument("--fp16", default=False, type=bool)',
+    "mixed": '"x.py --mixed-precision=no"\ndef f(p): p.add_argument("--mixed-precision", type=bool)',
     "autocast": 'import torch\nx = torch.autocast("cuda", enabled="False")',
     "swapped keywords": "def f(args, run): run(fp16=args.bf16, bf16=args.fp16)",
     "trl": 'from trl import SFTConfig\nx = SFTConfig("o", bf16="True")',
@@ -198,6 +198,7 @@ def test_a_text_over_several_lines_keeps_its_indentation(tmp_path: Path) -> None
 
 def test_the_new_reader_reads_both_words(tmp_path: Path) -> None:
     text = dedent("""
+        '''python train.py --fp16 False'''
         import argparse
         parser = argparse.ArgumentParser()
         parser.add_argument("--fp16", type=bool, default=True)

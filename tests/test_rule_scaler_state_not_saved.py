@@ -23,7 +23,8 @@ def script(
         f"import torch\n\ndef train(model, opt, loader, resume=False{signature}):\n"
         f"{at(made, 4)}\n    if resume:\n{at(load, 8)}\n"
         "    for epoch in range(3):\n        for x in loader:\n            scaler.scale(model(x)).backward()\n"
-        f"            scaler.step(opt)\n            scaler.update()\n{at(save, 8)}\n"
+        f"            scaler.step(opt)\n            scaler.update()\n{at(save, 8)}\n\n"
+        "train(None, None, [], resume=True)\n"
     )
 
 
@@ -90,6 +91,8 @@ class Trainer:
     def load(self, path):
         state = torch.load(path)
         self.opt.load_state_dict(state["opt"])
+
+Trainer(None, None).load("last.pt")
 """
 
 
@@ -131,6 +134,8 @@ RIGHT = {
     "saved and loaded": script(SAVED, LOAD + '\nscaler.load_state_dict(checkpoint["scaler"])'),
     "saved, the key is read": script(SAVED, LOAD + '\nrestore(scaler_state=checkpoint["scaler"])'),
     "never resumed": script(load="pass"),
+    "a switch that is off": script().replace("resume=True", "resume=False"),
+    "a method that nothing calls": CLASS.replace('Trainer(None, None).load("last.pt")', ""),
     "never saved": script(save="pass"),
     "weights only": script(save='torch.save(model.state_dict(), "m.pt")'),
     "kept by a library": script(save=SAVE + "\nlibrary.keep(scaler)"),
@@ -151,6 +156,9 @@ def test_stays_silent(name: str, tmp_path: Path) -> None:
 
 
 NO_FIX = {
+    "one of two scalers": script(
+        made="scaler = torch.amp.GradScaler('cuda')\nother = torch.amp.GradScaler('cuda')\nother.scale(loader)"
+    ),
     "made after the load": script(made="pass", load=LOAD + "\nscaler = torch.amp.GradScaler('cuda')").replace(
         "    for epoch", "    scaler = torch.amp.GradScaler('cuda')\n    for epoch", 1
     ),
@@ -198,6 +206,14 @@ def test_made_for_each_fold_is_right(tmp_path: Path) -> None:
 def test_made_together_with_the_optimizer_is_right(tmp_path: Path) -> None:
     source = ANEW.replace("        scaler = ", "        opt = torch.optim.SGD(model.parameters())\n        scaler = ")
     assert findings(RULE, tmp_path, source) == ()
+
+
+def test_made_together_with_an_optimizer_of_the_object_is_right(tmp_path: Path) -> None:
+    source = ANEW.replace("opt", "self.opt").replace("self.opt, loader", "loader")
+    source = source.replace("train(model", "train(self, model")
+    assert len(findings(RULE, tmp_path / "kept", source)) == 1
+    source = source.replace("        scaler = ", "        self.opt = copy.copy(self.opt)\n        scaler = ")
+    assert findings(RULE, tmp_path / "made", source) == ()
 
 
 def test_loaded_before_it_is_made(tmp_path: Path) -> None:

@@ -139,7 +139,8 @@ def validate(accelerator, unet, wanted):
     CAST
     return pipeline("a horse")
 
-def main(accelerator, unet, loader, opt):
+def main(accelerator, unet, loader):
+    opt = torch.optim.AdamW(unet.parameters())
     for x in loader:
         accelerator.backward(unet(x))
         opt.step()

@@ -25,7 +25,7 @@ SAVED_NAME = "precfix-profile.json"
 
 def probe(
     device: Annotated[
-        str, typer.Option(help="all, cpu, mps, cuda:0, xpu:0: the devices to probe.", metavar="DEVICE")
+        str, typer.Option("--device", help="all, cpu, mps, cuda:0, xpu:0: the devices to probe.", metavar="DEVICE")
     ] = "all",
     quick: Annotated[
         bool, typer.Option("--quick/--full", help="The verdict in seconds, or every check and the operation matrix.")

@@ -10,7 +10,7 @@ from ..python.functions import all_bases
 from ..python.names import FunctionNode, ModuleNames, Scope, resolve
 from ..source.project import Project
 from ..torch.dtypes import FP32
-from ..torch.tables.libraries import MODEL_NAMES, PARTS, TOKEN_IDS
+from ..torch.tables.libraries import MODEL_NAMES, TOKEN_IDS
 from .frame import Frame
 from .idle_setters import is_idle_setter
 from .lattice import FLOATING, INT64, UNKNOWN_VALUE, Atom, Kind, Made, Role, Source, Value
@@ -58,8 +58,6 @@ class LibraryModel:
     name: str
     prepared: bool = False
     """Went through ``accelerator.prepare``: its forward runs under autocast and returns float32."""
-    part_of: str = ""
-    """For a submodule that is called by itself, past the prepared forward: the model it belongs to."""
     parameter: str = ""
     """For a model that a function is given: the symbol of that parameter, for the function's callers."""
 
@@ -117,8 +115,6 @@ def _part(base: Value, detail: LibraryModel, name: str) -> Value:
     """A submodule of a library's model, where its name tells that it is one with weights."""
     if name in ("module", "model", "text_model"):
         return Value(Kind.MODULE, base.atoms, label=base.label, detail=detail)
-    if name in PARTS and base.label:
-        return Value(Kind.MODULE, base.atoms, label=base.label, detail=LibraryModel(name, part_of=base.label))
     return UNKNOWN_VALUE
 
 

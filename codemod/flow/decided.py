@@ -5,25 +5,38 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from ..purpose.proved_reach import can_come_out
 from ..torch.dtypes import Dtype
-from .frame import Autocasting, Frame, place_of
-from .lattice import NUMBER_VALUE, Kind, Value
+from .frame import Autocasting, Frame, asks_for_precision, place_of
+from .lattice import NONE_VALUE, Kind, Value
 
 ENABLED = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.is_autocast_gpu_enabled")
+PLAIN = {"None": False, "False": False, "True": True}
+"""The labels of plain values (`left_out.constant_value`), and their truth."""
 Evaluate = Callable[[ast.expr], Value]
 
 
 def decided(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
-    """What a condition is while a model is followed; None where that is not known."""
+    """What a condition is while a model is followed; None where that is not known, or runs differ."""
     if frame.run is None:
         return None
+    known = _by_values(frame, test, evaluate)
+    if known is not None or frame.project.memo(asks_for_precision, test):
+        return known
+    taken = [outcome for outcome in (True, False) if _can_come_out(frame, test, outcome)]
+    return taken[0] if len(taken) == 1 else None
+
+
+def _by_values(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = decided(frame, test.operand, evaluate)
+        inner = _by_values(frame, test.operand, evaluate)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
         ends = isinstance(test.op, ast.Or)
-        parts = [decided(frame, item, evaluate) for item in test.values]
+        parts = [_by_values(frame, item, evaluate) for item in test.values]
         return ends if ends in parts else None if None in parts else not ends
+    if isinstance(test, ast.Name | ast.Attribute):
+        return PLAIN.get(evaluate(test).label)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return _compared(test.left, test.ops[0], test.comparators[0], evaluate)
     if isinstance(test, ast.Call) and frame.analysis.qualified(frame.module, test.func) in ENABLED:
@@ -34,6 +47,8 @@ def decided(frame: Frame, test: ast.expr, evaluate: Evaluate) -> bool | None:
 def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, evaluate: Evaluate) -> bool | None:
     if isinstance(operator, ast.Is | ast.IsNot) and isinstance(right, ast.Constant) and right.value is None:
         value = evaluate(left)
+        if value.label in PLAIN:
+            return isinstance(operator, ast.Is) is (value.label == "None")
         there = value.kind is Kind.TENSOR and bool(value.atoms)
         return isinstance(operator, ast.IsNot) if there else None
     one = _dtype(evaluate(left))
@@ -46,6 +61,12 @@ def _compared(left: ast.expr, operator: ast.cmpop, right: ast.expr, evaluate: Ev
         listed = [_dtype(evaluate(item)) for item in right.elts]
         return None if None in listed else (one in listed) is isinstance(operator, ast.In)
     return None
+
+
+def _can_come_out(frame: Frame, test: ast.expr, holds: bool) -> bool:
+    """Whether a switch may have been set so; what the call that is followed passed may be anything."""
+    passed = set(frame.names) & {item.id for item in ast.walk(test) if isinstance(item, ast.Name)} - {"self"}
+    return bool(passed) or can_come_out(frame.project, frame.module, test, holds)
 
 
 def _dtype(value: Value) -> Dtype | None:
@@ -61,4 +82,4 @@ def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:
     right, place = test.comparators[0], place_of(test.left)
     is_none = isinstance(right, ast.Constant) and right.value is None
     if is_none and place in frame.names and branch is (node.body if isinstance(test.ops[0], ast.Is) else node.orelse):
-        frame.put(place, NUMBER_VALUE)
+        frame.put(place, NONE_VALUE)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from ..source.slim_nodes import of_both
 from .attributes import attribute_of
 from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
@@ -310,10 +311,6 @@ def _target_names(target: ast.expr) -> list[ast.Name]:
     return [node for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
-def _slice(frame: Frame, node: ast.expr, depth: int) -> Value:
-    return NUMBER_VALUE
-
-
 def _other(frame: Frame, node: ast.expr, depth: int) -> Value:
     """Displays, lambdas, awaits, f-strings: what stands inside is evaluated, the thing itself is unknown."""
     if isinstance(node, ast.Lambda):
@@ -324,27 +321,29 @@ def _other(frame: Frame, node: ast.expr, depth: int) -> Value:
     return NUMBER_VALUE if isinstance(node, ast.JoinedStr) else UNKNOWN_VALUE
 
 
-_HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr, int], Value]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.Compare: _compare,
-    ast.IfExp: _conditional,
-    ast.BoolOp: _boolean,
-    ast.Dict: _dictionary,
-    ast.Tuple: _sequence,
-    ast.List: _sequence,
-    ast.Call: _call,
-    ast.NamedExpr: _named,
-    ast.Starred: _starred,
-    ast.ListComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.DictComp: _mapping,
-    ast.Yield: _yielded,
-    ast.YieldFrom: _yielded_from,
-    ast.Slice: _slice,
-}
+_HANDLERS: dict[type[ast.expr], Callable[[Frame, ast.expr, int], Value]] = of_both(
+    {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.Compare: _compare,
+        ast.IfExp: _conditional,
+        ast.BoolOp: _boolean,
+        ast.Dict: _dictionary,
+        ast.Tuple: _sequence,
+        ast.List: _sequence,
+        ast.Call: _call,
+        ast.NamedExpr: _named,
+        ast.Starred: _starred,
+        ast.ListComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.DictComp: _mapping,
+        ast.Yield: _yielded,
+        ast.YieldFrom: _yielded_from,
+        ast.Slice: _constant,
+    }
+)

@@ -7,25 +7,24 @@ What a class's author wrote about float32 inside of it (``self.norm(x.float())``
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from ..model import Place
 from ..purpose.files import purpose_of
+from ..purpose.proved_reach import is_reached
 from ..purpose.steps import is_in_context
 from ..purpose.words import Purpose
 from ..python.callers import callers_of
 from ..python.caught import is_caught
 from ..python.creations import creations_of
-from ..python.functions import FunctionTarget, class_of, lineage
+from ..python.functions import FunctionTarget, class_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
-from ..torch.dtypes import HALVES, Dtype
+from ..torch.dtypes import HALVES
 from ..torch.half_models import applications_of, stays_cast
 from ..torch.weights import cast_dtype
-from .analysis import FlowAnalysis, flow_of
+from .analysis import flow_of
 from .classes import ProjectClass
 from .contexts import autocasts_by_node
-from .parts import classes_named
 
 WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
@@ -33,41 +32,10 @@ REGION_MAKERS = ("Accelerator", "Trainer", "Fabric", "initialize", "Seq2SeqTrain
 """What may open an autocast region around the model (accelerate, Lightning, transformers, DeepSpeed and apex)."""
 SETTING = ("to", "half", "bfloat16", "float", "train", "eval", "load_state_dict", "state_dict", "parameters")
 """Methods that a class of the project may override and that compute nothing."""
-_Cast = tuple[Place, Dtype | None]
-"""Where a model is cast, and to what."""
 MAX_HOPS = 3
 """How many calls up a region is looked for."""
-MAX_PARTS = 400
-"""Classes of one model that are looked into; the models of transformers have about thirty."""
-
-
-def weights_in_half(project: Project) -> Mapping[str, Place]:
-    """The symbols of the weights (`classes.weights_atom`) that are 16-bit in some program, and what casts them."""
-    return project.fact(_weights_in_half)
-
-
-def dtypes_in_half(project: Project) -> Mapping[str, Dtype]:
-    """The dtype that the same weights have, by their symbols."""
-    return project.fact(_dtypes_in_half)
-
-
-def _weights_in_half(project: Project) -> dict[str, Place]:
-    analysis, found = flow_of(project), project.fact(_cast_classes)
-    return {analysis.own_weights(item).symbol: place for item, (place, _) in found.items()}
-
-
-def _dtypes_in_half(project: Project) -> dict[str, Dtype]:
-    analysis, found = flow_of(project), project.fact(_cast_classes)
-    return {analysis.own_weights(item).symbol: dtype for item, (_, dtype) in found.items() if dtype is not None}
-
-
-def _cast_classes(project: Project) -> dict[ProjectClass, _Cast]:
-    analysis = flow_of(project)
-    found: dict[ProjectClass, _Cast] = {}
-    for module, call, owner in certain_casts(project):
-        place = module.place(call, f"{owner.name} is cast to 16 bits here")
-        _add_parts(analysis, owner, (place, cast_dtype(project, module, call)), found)
-    return found
+MAX_ENTRIES = 6
+"""Calls of one model that are followed."""
 
 
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
@@ -92,23 +60,29 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
         known = {ProjectClass(*item) for item in classes if item is not None}
         if len(known) == 1 and None not in classes and all(flow_of(project).is_module(item) for item in known):
             owner = known.pop()
-            if entered_methods(project, module, call, owner):
+            if entries_of(project, module, call, owner):
                 yield call, owner
 
 
-def entered_methods(project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass) -> list[FunctionTarget]:
-    """The methods of the cast model that its file calls: what runs in 16 bits for certain.
+def entries_of(
+    project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass
+) -> list[tuple[FunctionTarget, ast.Call]]:
+    """The methods of the cast model that its file calls, with the calls: what runs in 16 bits for certain.
 
-    Not where a caller elsewhere opens a region around the call, and not where the call is expected to fail.
+    Not where no run comes to the cast or the call, where a caller elsewhere opens a region around the call, and where
+    the call is expected to fail.
     """
+    if not is_reached(project, module, cast):
+        return []
     analysis = flow_of(project)
-    found: dict[str, FunctionTarget] = {}
+    found: list[tuple[FunctionTarget, ast.Call]] = []
     for name, call in applications_of(project, module, cast):
-        target = analysis.method(owner, name) if name not in found and name not in SETTING else None
-        expected = is_caught(module, call, "RuntimeError")
-        if target is not None and not expected and not _may_be_inside(project, module, call):
-            found[name] = target
-    return list(found.values())
+        target = analysis.method(owner, name) if name not in SETTING and len(found) < MAX_ENTRIES else None
+        if target is None or is_caught(module, call, "RuntimeError") or not is_reached(project, module, call):
+            continue
+        if not _may_be_inside(project, module, call):
+            found.append((target, call))
+    return found
 
 
 def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> bool:
@@ -120,17 +94,3 @@ def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: i
         return False
     sites = callers_of(project, module, function).sites
     return any(_may_be_inside(project, site.module, site.call, hops - 1) for site in sites)
-
-
-def _add_parts(analysis: FlowAnalysis, owner: ProjectClass, cast: _Cast, found: dict[ProjectClass, _Cast]) -> None:
-    """A class and those of its submodules: all that its constructor names, for it may choose among them."""
-    waiting = [owner]
-    while waiting and len(found) < MAX_PARTS:
-        current = waiting.pop()
-        if current not in found:
-            found[current] = cast
-            waiting += (ProjectClass(*item) for item in lineage(analysis.project, current.module, current.scope))
-            constructor = analysis.method(current, "__init__")
-            if constructor is not None:
-                named = classes_named(analysis.project, constructor.module, constructor.node)
-                waiting += [item for item in named if analysis.is_module(item)]

@@ -8,52 +8,94 @@ that two paths gave different dtypes meets nothing.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from ..python.functions import FunctionTarget
-from ..python.names import ModuleNames, parameters_of
+from ..model import Place
+from ..python.functions import FunctionTarget, lineage
+from ..python.names import FunctionNode, ModuleNames, parameters_of
 from ..source.project import Project
+from ..torch.dtypes import Dtype
 from ..torch.weights import cast_dtype
 from .analysis import NOTHING, FlowAnalysis, Interpretation, flow_of, substituted
 from .classes import ProjectClass
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Meeting, Record
-from .half_classes import certain_casts, entered_methods
+from .half_classes import certain_casts, entries_of
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Value
+from .left_out import defaults_of
 
 MAX_CALLS = 800
 """Calls that are followed in one model; what is called then is unknown."""
 MAX_CLASSES = 40
 
 
-def meetings_in_half(project: Project) -> tuple[Meeting, ...]:
-    """float32 tensors that meet the weights or results of models that are certainly 16-bit, in the order they run."""
-    return project.fact(_meetings_in_half)
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfRun:
+    """One model that a program certainly runs in 16 bits."""
+
+    owner: ProjectClass
+    cast: Place
+    dtype: Dtype
+    meetings: tuple[Meeting, ...]
+    """float32 tensors that meet its weights or results, in the order they run."""
+    parts: tuple[ProjectClass, ...]
+    """The classes of its modules that are entered, its own among them."""
 
 
-def _meetings_in_half(project: Project) -> tuple[Meeting, ...]:
-    found: dict[tuple[ast.AST, ast.AST], Meeting] = {}
-    seen: set[ProjectClass] = set()
+def half_runs(project: Project) -> tuple[HalfRun, ...]:
+    """The models that programs certainly run in 16 bits, one of each class."""
+    return project.fact(_half_runs)
+
+
+def weights_in_half(project: Project) -> Mapping[str, tuple[Place, Dtype]]:
+    """The symbols of weights (`classes.weights_atom`) that are 16-bit in some run; what casts them, and to what."""
+    return project.fact(_weights_in_half)
+
+
+def _weights_in_half(project: Project) -> dict[str, tuple[Place, Dtype]]:
+    found: dict[str, tuple[Place, Dtype]] = {}
+    for run in half_runs(project):
+        for part in run.parts:
+            found.setdefault(flow_of(project).own_weights(part).symbol, (run.cast, run.dtype))
+    return found
+
+
+def _half_runs(project: Project) -> tuple[HalfRun, ...]:
+    found: dict[ProjectClass, HalfRun] = {}
     for module, call, owner in certain_casts(project):
-        if owner in seen or len(seen) >= MAX_CLASSES:
-            continue
-        seen.add(owner)
-        for meeting in _run(project, module, call, owner):
-            found.setdefault((meeting.node, meeting.odd.node), meeting)
+        dtype = cast_dtype(project, module, call)
+        if owner not in found and len(found) < MAX_CLASSES and dtype is not None:
+            found[owner] = _run(project, module, call, owner, dtype)
     return tuple(found.values())
 
 
-def _run(project: Project, module: ModuleNames, call: ast.Call, owner: ProjectClass) -> Iterator[Meeting]:
-    analysis, dtype = flow_of(project), cast_dtype(project, module, call)
-    if dtype is None:
-        return
+def _run(project: Project, module: ModuleNames, call: ast.Call, owner: ProjectClass, dtype: Dtype) -> HalfRun:
+    analysis = flow_of(project)
     run = Run(analysis)
     frame = Frame(analysis, module, None, run.record, OUTSIDE)
     source = frame.source(call, f"{owner.name} is cast to {dtype.name} here")
     model = Value(Kind.MODULE, (Atom(dtype, made=Made.CAST, source=source),), detail=owner)
-    for target in entered_methods(project, module, call, owner):
-        run.entered(target, {}, model, OUTSIDE)
-    yield from run.record.meetings
+    for target, entry in entries_of(project, module, call, owner):
+        run.entered(target, _given(analysis, module, entry, target), model, OUTSIDE)
+    place = module.place(call, f"{owner.name} is cast to {dtype.name} here")
+    return HalfRun(owner, place, dtype, tuple(run.record.meetings), tuple(dict.fromkeys((owner, *run.owners))))
+
+
+def _given(analysis: FlowAnalysis, module: ModuleNames, call: ast.Call, target: FunctionTarget) -> dict[str, Value]:
+    """What the script passes the model, and what it leaves at its default."""
+    caller = module.scope_of(call).function.node
+    if isinstance(caller, FunctionNode):
+        known = analysis.with_names(module, caller, {}).record.values
+    else:
+        known = analysis.observed_script(module).record.values if isinstance(caller, ast.Module) else {}
+    given = {name: known.get(item, UNKNOWN_VALUE) for name, item in target.arguments(call).items()}
+    return {name: value for name, value in given.items() if _is_told(value)} | defaults_of(call, target)
+
+
+def _is_told(value: Value) -> bool:
+    """Whether a tensor has one known dtype; what is a symbol of its function says nothing here."""
+    return value.kind is Kind.TENSOR and len(value.atoms) == 1 and value.atoms[0].dtype is not None
 
 
 class Run:
@@ -66,6 +108,8 @@ class Run:
         self._analysis = analysis
         self._done: dict[object, Interpretation] = {}
         self._followed = 0
+        self.owners: dict[ProjectClass, None] = {}
+        """The classes of the modules whose methods were entered, and those that these inherit from."""
 
     def applied(
         self,
@@ -76,7 +120,7 @@ class Run:
         receiver: Value | None,
     ) -> Value:
         """What a call returns, with the values that it is given."""
-        done = self.entered(target, given, receiver, frame.autocast)
+        done = self.entered(target, defaults_of(node, target) | given, receiver, frame.autocast)
         return substituted(done.returned, {}, frame, node, target)
 
     @contextmanager
@@ -98,8 +142,16 @@ class Run:
             if self._followed > MAX_CALLS:
                 return NOTHING
             self._done[key] = NOTHING
+            self._enter(receiver)
             self._done[key] = self._analysis.followed(self, self.record, target, state, _held(target, given, receiver))
         return self._done[key]
+
+    def _enter(self, receiver: Value | None) -> None:
+        detail = receiver.detail if receiver is not None else None
+        if isinstance(detail, ProjectClass) and self._analysis.is_module(detail):
+            self.owners[detail] = None
+            above = lineage(self._analysis.project, detail.module, detail.scope)
+            self.owners.update(dict.fromkeys(ProjectClass(*item) for item in above))
 
 
 def _held(target: FunctionTarget, given: dict[str, Value], receiver: Value | None) -> dict[str, Value]:

@@ -220,6 +220,7 @@ class Value:
 
 UNKNOWN_VALUE = Value()
 NUMBER_VALUE = Value(Kind.NUMBER)
+NONE_VALUE = Value(Kind.NUMBER, label="None")
 ARRAY_VALUE = Value(Kind.ARRAY)
 BOOL_TENSOR = Value(Kind.TENSOR, (Atom(BOOL),))
 INT_TENSOR = Value(Kind.TENSOR, (Atom(INT64),))

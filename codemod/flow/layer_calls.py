@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ..torch.dtypes import FP32
+from ..torch.dtypes import FP16, FP32
 from ..torch.tables.layers import LAYERS, Layer
 from .frame import Autocasting, Frame
 from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
 from .siblings import feed
+
+IN_FLOAT16 = ("RNN", "LSTM", "GRU")
+"""cuDNN's layers: CUDA's autocast runs them in float16 in a bfloat16 region as well (seen on an H200, torch 2.11)."""
 
 
 def layer_forward(frame: Frame, node: ast.Call, name: str, module: Value, positional: list[NodeValue]) -> Value:
@@ -46,6 +49,9 @@ def _result(
     frame: Frame, node: ast.Call, layer: Layer, policy: str, module: Value, item: ast.expr, value: Value
 ) -> Value:
     path = frame.module.document.path
+    in_float16 = policy == "lower" and layer.name in IN_FLOAT16 and frame.autocast.device != "cpu"
+    if in_float16 and frame.autocast.atom.dtype != FP16:
+        return Value(Kind.TENSOR)
     if policy in ("lower", "agree-lower"):
         return Value(Kind.TENSOR, (frame.autocast.atom.seen_at(path, node, "autocast computes this in 16 bits"),))
     if policy in ("fp32", "set_opt_dtype"):

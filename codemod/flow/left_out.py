@@ -1,4 +1,4 @@
-"""Optional parameters that no caller fills: inside the function they are their default, None."""
+"""Parameters that a call, or every known caller, leaves out: inside the function they are their default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,31 @@ import ast
 
 from ..python.bindings import default_of, reaching
 from ..python.callers import CallSite, callers_of
+from ..python.functions import FunctionTarget
 from .frame import Frame
+from .lattice import Kind, Value
+
+
+def defaults_of(node: ast.Call, target: FunctionTarget) -> dict[str, Value]:
+    """The parameters that a call leaves at a default that is a plain value: most often None."""
+    if any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords):
+        return {}
+    arguments, given = target.node.args, target.arguments(node)
+    positional = [*arguments.posonlyargs, *arguments.args]
+    pairs = [
+        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    return {
+        item.arg: constant_value(default)
+        for item, default in pairs
+        if isinstance(default, ast.Constant) and item.arg not in given
+    }
+
+
+def constant_value(node: ast.Constant) -> Value:
+    """A plain value; which one is kept where tests ask for it."""
+    return Value(Kind.NUMBER, label=repr(node.value) if isinstance(node.value, bool | None) else "")
 
 
 def is_left_out(frame: Frame, node: ast.expr) -> bool:

@@ -12,7 +12,6 @@ from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
 from .lattice import Atom, Kind, Made, Role, Source, Value, clash
-from .prepared import may_be_prepared
 from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")
@@ -76,12 +75,22 @@ def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, ope
     others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
     if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):
         return
+    if all(_is_raw(item, masks[0][0]) for item, _ in others):
+        return  # labels and boxes of one batch, gathered for a loss
     neighbor, value = others[0]
     if any(atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES) for atom in value.atoms):
         return
     text = f"{ast.unparse(neighbor)[:60]} has the dtype that the model is trained in"
     meant = Atom(symbol=text, role=Role.EXPRESSION, source=frame.source(neighbor, text))
     record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbor, meant), dtype_of(neighbor))
+
+
+def _is_raw(node: ast.expr, mask: ast.expr) -> bool:
+    """Whether an operand is an item of the mask's own batch, in whatever shape: ``batch["boxes"].view(-1, 4)``."""
+    batch = next((item.value for item in ast.walk(mask) if isinstance(item, ast.Subscript)), None)
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and keeps_dtype(node.func.attr):
+        node = node.func.value
+    return batch is not None and isinstance(node, ast.Subscript) and ast.unparse(node.value) == ast.unparse(batch)
 
 
 def _stored_mask(frame: Frame, value: Value) -> Atom | None:
@@ -154,33 +163,6 @@ def _given_model(module: Value | None) -> tuple[Atom, ...]:
     if not (isinstance(detail, LibraryModel) and detail.parameter):
         return ()
     return (Atom(symbol=detail.parameter, role=Role.WEIGHTS, can_be_half=False),)
-
-
-def report_bypass(frame: Frame, node: ast.Call, operand: ast.expr, value: Value, module: Value) -> None:
-    """Record that a submodule is called by itself on what its own model returned.
-
-    accelerate wraps the forward of the whole model (autocast inside, float32 outside); the submodule's own call is
-    bare.
-    """
-    detail = module.detail
-    if not isinstance(detail, LibraryModel) or not detail.part_of or frame.autocast.state is Autocasting.ON:
-        return
-    for atom in value.atoms:
-        if _is_output(frame, node, atom, detail.part_of):
-            text = f"the weights of {detail.name} can be 16-bit"
-            meant = Atom(symbol=text, role=Role.WEIGHTS, source=frame.source(node.func, text))
-            odd = Atom(symbol=f"output of {detail.part_of}", role=Role.OUTPUT, source=atom.source)
-            _met_weight(frame, node, operand, module, odd, meant)
-
-
-def _is_output(frame: Frame, node: ast.Call, atom: Atom, model: str) -> bool:
-    """Whether an atom is what ``model`` returned: here, or in the caller that hands over its hidden states."""
-    if atom.symbol == f"output of {model}":
-        return True
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-    root = owner.value if isinstance(owner, ast.Attribute) else owner
-    named_so = atom.role is Role.PARAMETER and "hidden_state" in atom.symbol
-    return named_so and may_be_prepared(frame.project, frame.module, root)
 
 
 def _of_table(frame: Frame, node: ast.Call, operand: ast.expr, atom: Atom) -> bool:
@@ -278,11 +260,10 @@ def weights_dtype(frame: Frame, node: ast.Call, module: Value | None) -> str:
     detail, text = module.detail, ast.unparse(called)
     if isinstance(detail, TorchLayer) and detail.name in ("LSTM", "GRU", "RNN"):
         return f"{text}.weight_ih_l0.dtype"
-    if isinstance(detail, LibraryModel) and not detail.part_of and has_dtype(detail):
+    if isinstance(detail, LibraryModel) and has_dtype(detail):
         return f"{text}.dtype"
     plain = isinstance(detail, TorchLayer) and detail.name.startswith(WITH_WEIGHT)
-    part = isinstance(detail, LibraryModel) and detail.part_of
-    return f"{text}.weight.dtype" if plain or part else f"next({text}.parameters()).dtype"
+    return f"{text}.weight.dtype" if plain else f"next({text}.parameters()).dtype"
 
 
 def _is_method(frame: Frame, module: Value, name: str) -> bool:

@@ -27,7 +27,7 @@ from .data import ImageTransform, transformed
 from .frame import Frame, Record, place_of
 from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
-from .meetings import NodeValue, report_bypass, report_input
+from .meetings import NodeValue, report_input
 from .operation_calls import apply_operation
 from .prepared import may_be_prepared
 from .recasts import LOOKING, forget, forget_by_other_name, recast, uncast
@@ -150,7 +150,6 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
         return Value(Kind.TENSOR)  # it may cast what it is given, and what it gives
     for item, value in [*positional, *((item, value) for _, item, value in named)]:
         if not _is_time(item) and not _is_tokens(node, module, value):
-            report_bypass(frame, node, item, value, module)
             report_input(frame, node, item, value, module.atoms, module)
     return _output(frame, node, module)
 
@@ -171,11 +170,10 @@ def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[N
 
 
 def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
-    """What a library's model returns: in the dtype of its weights, or float32 once accelerate has wrapped it."""
+    """What a library's model returns: in the dtype of its weights; of one that accelerate wraps nothing is known."""
     called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in FORWARD else node.func
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
-        source = frame.source(node, f"{module.label} is prepared by accelerate, which returns float32")
-        return Value(Kind.TENSOR, (Atom(symbol=f"output of {module.label}", role=Role.OUTPUT, source=source),))
+        return Value(Kind.TENSOR)
     known = of_weights(module)
     return Value(Kind.TENSOR, known) if known else result_of(frame, node)
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from ..python.scalars import is_scalar
-from ..torch.dtypes import BF16, FP16, FP32, FP64, Dtype
+from ..torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype
 from ..torch.tables.kernels import WITHOUT_KERNELS
 from ..torch.tables.operations import Operation, operation
 from .call_dtypes import Named, as_tensor, default_atom, given_atoms, moved
@@ -67,9 +67,18 @@ def apply_operation(
     if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
         atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
-    result = _result(frame, node, known, operands, taking, named)
+    result = _went_on(frame, known, taking, _result(frame, node, known, operands, taking, named))
     wide = frame.autocast.state is Autocasting.MAYBE and known.autocast("cuda") in ("fp32", "set_opt_dtype")
     return of_weights_only(result) if wide and result.kind is Kind.TENSOR else result
+
+
+def _went_on(frame: Frame, known: Operation, taking: list[NodeValue], result: Value) -> Value:
+    """What an operation that refuses a mix gives in a run that goes on: all its operands were 16-bit there."""
+    if frame.run is None or known.mix != "raises" or all(atom.dtype != FP32 for atom in result.atoms):
+        return result
+    atoms = [value.only for _, value in taking if value.only is not None]
+    halves = [atom for atom in atoms if atom.dtype in HALVES]
+    return Value(Kind.TENSOR, (halves[0],)) if halves else result
 
 
 def _autocast_atom(frame: Frame, node: ast.expr) -> Atom:

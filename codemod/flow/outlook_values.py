@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from ..python.names import root_name
+from ..source.slim_nodes import of_both
 from ..torch.api import LOADERS
 from ..torch.tables.libraries import SCHEDULER_METHODS
 from ..torch.tables.operations import operation
@@ -314,22 +315,24 @@ def _holds_floats(given: Sequence[ast.expr]) -> bool:
     return False
 
 
-_HANDLERS: dict[type[ast.expr], Callable[[Outlook, ast.expr], int]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.Compare: _plain,
-    ast.JoinedStr: _plain,
-    ast.IfExp: _conditional,
-    ast.NamedExpr: _named,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _nothing,
-    ast.Lambda: _nothing,
-    ast.Slice: _nothing,
-    ast.Call: _call,
-}
+_HANDLERS: dict[type[ast.expr], Callable[[Outlook, ast.expr], int]] = of_both(
+    {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.Compare: _plain,
+        ast.JoinedStr: _plain,
+        ast.IfExp: _conditional,
+        ast.NamedExpr: _named,
+        ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.DictComp: _nothing,
+        ast.Lambda: _nothing,
+        ast.Slice: _nothing,
+        ast.Call: _call,
+    }
+)

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 from ..python.functions import FunctionTarget
 from ..python.names import attribute_chain
+from ..source.slim_nodes import ORIGINAL
 from ..torch.api import SAME_MODULE
 from ..torch.dtypes import FP32, HALVES
 from .classes import ProjectClass, attribute_value
 from .frame import Autocasting, Frame, Record, place_of
-from .lattice import NUMBER_VALUE, OF_PART, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .lattice import OF_PART, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value
+from .left_out import defaults_of
 from .recast_parts import Recast
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ def _is_same(node: ast.expr, other: ast.expr) -> bool:
         return node.attr == other.attr and _is_same(node.value, other.value)
     if isinstance(node, ast.Name) or isinstance(other, ast.Name):
         return isinstance(node, ast.Name) and isinstance(other, ast.Name) and node.id == other.id
-    return node.__class__ is other.__class__ and ast.unparse(node) == ast.unparse(other)
+    return ORIGINAL[node.__class__] is ORIGINAL[other.__class__] and ast.unparse(node) == ast.unparse(other)
 
 
 def forget_given(frame: Frame, given: Iterable[tuple[ast.expr, Value]]) -> None:
@@ -250,7 +252,7 @@ def applied_with_parts(
     if frame.autocast.state is Autocasting.MAYBE and frame.autocast is not frame.entry:
         return None  # whether a region is open decides, and it may well be
     names = {name: value for name, value in given.items() if value.kind is not Kind.UNKNOWN}
-    names |= dict.fromkeys(_left_out(node, target), NUMBER_VALUE)
+    names |= defaults_of(node, target)
     own = _whole_of(receiver) if receiver is not None else None
     if receiver is not None and own is not None:
         receiver = replace(receiver, atoms=(own,))
@@ -266,19 +268,6 @@ def _whole_of(receiver: Value) -> Atom | None:
     if receiver.recast:
         return receiver.recast[0].whole
     return receiver.atoms[0] if len(receiver.atoms) == 1 else None
-
-
-def _left_out(node: ast.Call, target: FunctionTarget) -> list[str]:
-    """The parameters that the call leaves at a default that is a plain value: most often None."""
-    if any(isinstance(item, ast.Starred) for item in node.args) or any(item.arg is None for item in node.keywords):
-        return []
-    arguments, given = target.node.args, target.arguments(node)
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    return [item.arg for item, default in pairs if isinstance(default, ast.Constant) and item.arg not in given]
 
 
 def _attributes(frame: Frame, receiver: Value) -> dict[str, Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import reduce
 
+from ..purpose.proved_reach import known_texts
 from ..python.functions import class_of
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS
@@ -27,16 +28,20 @@ def handed_out(frame: Frame, node: ast.expr) -> Value:
         return Value(Kind.MODULE, (), detail=TorchLayer("SiLU"))
     if name in ATTENTION_FUNCTIONS:
         return Value(Kind.MODULE, (), detail=ATTENTION)
-    return _of_table(frame, source) if isinstance(source, ast.Name) else UNKNOWN_VALUE
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return _of_table(frame, source, key) if isinstance(source, ast.Name) else UNKNOWN_VALUE
 
 
-def _of_table(frame: Frame, name: ast.Name) -> Value:
-    """``ATTENTION_CLASSES[config.kind]``: one of the classes that a dictionary of the file holds."""
+def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
+    """``ATTENTION_CLASSES[config.kind]``: one of the classes that a dictionary of the file holds for what is asked."""
     bindings = frame.module.scope_of(name).lookup(name.id)
     table = bindings[0].value if len(bindings) == 1 and bindings[0].scope is frame.module.module_scope else None
     if not isinstance(table, ast.Dict) or not table.values:
         return UNKNOWN_VALUE
-    found = [class_value(frame, item) for item in table.values]
+    asked = known_texts(frame.project, frame.module, key) if key is not None else None
+    pairs = zip(table.keys, table.values, strict=True)
+    chosen = [value for item, value in pairs if asked and isinstance(item, ast.Constant) and item.value in asked]
+    found = [class_value(frame, item) for item in chosen or table.values]
     return reduce(join, found) if all(item.detail is not None for item in found) else UNKNOWN_VALUE
 
 

@@ -17,7 +17,7 @@ from ..python.functions import FunctionTarget
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
-from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES, PARTS
+from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .lattice import Kind, Made, Value
@@ -137,8 +137,6 @@ def _always(project: Project, module: ModuleNames) -> set[Holder]:
         nodes += [call for call in module.calls_by_name.get(name, []) if _joins_data(project, call)]
     for name in MODEL_NAMES:
         nodes += [call for call in module.calls_by_name.get(name, []) if _is_fed_data(call)]
-    for name in PARTS:
-        nodes += module.calls_by_name.get(name, [])
     return holders(module, nodes)
 
 

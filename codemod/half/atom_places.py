@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from ..flow.lattice import Atom, Source
 from ..model import Place
+from ..purpose.proved_reach import can_run
+from ..python.names import names_of
 from ..source.project import Project
 
 MAX_STEPS = 4
@@ -20,6 +22,16 @@ def chain_of(atom: Atom) -> list[Source]:
         steps.append(source)
         source = source.before
     return steps[::-1]
+
+
+def steps_can_run(project: Project, atoms: Iterable[Atom]) -> bool:
+    """Whether some run takes the branches in which atoms got their dtype."""
+    for step in (step for atom in atoms for step in chain_of(atom)):
+        document = project.document(step.path)
+        module = names_of(project, document) if document is not None and hasattr(step.node, "lineno") else None
+        if module is not None and step.node in module.parents and not can_run(project, module, step.node):
+            return False
+    return True
 
 
 def atom_places(project: Project, atoms: Iterable[Atom]) -> tuple[Place, ...]:

@@ -14,8 +14,9 @@ from ..flow.analysis import flow_of
 from ..flow.frame import ASSUMED
 from ..flow.lattice import Atom, Kind, Made, Role, Value
 from ..model import Place
+from ..purpose.proved_reach import can_run
 from ..purpose.regimes import speaks_of_precision
-from ..purpose.runs import runs_of, uses
+from ..purpose.runs import is_switched_on, runs_of, uses
 from ..python.names import FunctionNode, ModuleNames
 from ..python.paths import guards
 from ..python.seen import seen_of
@@ -52,6 +53,8 @@ def half_here(project: Project, module: ModuleNames, node: ast.expr, *, despite_
     """
     if is_told_apart(project, module, node):
         return None
+    if not can_run(project, module, node):
+        return _as_seen(project, module, node)
     value = flow_of(project).value_at(module, node, ASSUMED)
     atoms = value.atoms if value.kind is Kind.TENSOR else ()
     if not atoms:
@@ -116,7 +119,8 @@ def _under_autocast(project: Project, module: ModuleNames, node: ast.expr, atoms
         return Half(frozenset(dtype for dtype in dtypes if dtype is not None), False, why) if dtypes else None
     if _keeps_float32(project, module):
         return None  # parts of this file are in float32 on purpose, and this may be called from there
-    runs = [run for run in runs_of(project, module, node) if can_be_inside(project, run, module, node)]
+    known = (run for run in runs_of(project, module, node) if is_switched_on(project, run))
+    runs = [run for run in known if can_be_inside(project, run, module, node)]
     used = any(uses(project, run, module, node) for run in runs)
     named = frozenset(dtype for run in runs for dtype in run.dtypes)
     return Half(named, False, (*why, *(run.place for run in runs[:1])), used) if named else None

@@ -25,6 +25,7 @@ from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
 from .files import is_test, purpose_of
 from .imports import imported_modules, importers_of, reached_from
+from .proved_reach import can_come_out, can_run
 from .training import training_modules, trains
 
 MAX_IMPORTERS = 12
@@ -92,6 +93,21 @@ def _may_build(project: Project, run: Run, path: str) -> bool:
     folder = _project_folder(project, run.starts[0].document.path)
     own = path.startswith(folder) and not purpose_of(path).is_left_alone
     return own and project.memo(_imports_by_name, run.starts)
+
+
+def is_switched_on(project: Project, run: Run) -> bool:
+    """Whether the project gives a run in which the region is open, as far as its switch and its place tell."""
+    return run.region is None or can_be_open(project, run.region)
+
+
+def can_be_open(project: Project, region: Autocast) -> bool:
+    """Whether a region is switched on in some run, as far as its switch and the tests around it tell."""
+    return project.memo(_can_be_open, region)
+
+
+def _can_be_open(project: Project, region: Autocast) -> bool:
+    switch, module = region.enabled_node, region.module
+    return (switch is None or can_come_out(project, module, switch, True)) and can_run(project, module, region.node)
 
 
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:

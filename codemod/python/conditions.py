@@ -13,6 +13,8 @@ from .names import ModuleNames, Scope, attribute_chain
 from .paths import guards
 
 MAX_DEPTH = 10
+SWITCHES = ("enabled", "enable", "active", "on", "use")
+"""How settings are called that switch something on, whatever it is."""
 
 
 class Conditions:
@@ -148,8 +150,14 @@ def _is_question(test: ast.expr) -> bool:
 
 
 def same_operand(left: str, right: str) -> bool:
-    """Whether two expressions speak of the same setting: same text, or same last attribute (``args.x``, ``x``)."""
-    return left == right or left.rpartition(".")[2] == right.rpartition(".")[2]
+    """Whether two expressions speak of the same setting: same text, or same last attribute (``args.x``, ``x``).
+
+    Where that says nothing of what is switched (``cfg.amp.enabled``), the one before it has to be the same as well.
+    """
+    mine, theirs = left.split("."), right.split(".")
+    if mine[-1] != theirs[-1] or left == right:
+        return left == right
+    return mine[-1] not in SWITCHES or mine[-2:-1] == theirs[-2:-1] != []
 
 
 def _settle(item: Given, givens: Sequence[Given]) -> bool | None:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
+from ..source.slim_nodes import ORIGINAL
 from .editing import Editable
 from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, stored_by
 
@@ -36,8 +37,9 @@ class Indexed(Editable):
     @cached_property
     def _by_type(self) -> dict[type[ast.AST], list[ast.AST]]:
         found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        originals = ORIGINAL
         for node in self.nodes:
-            found[node.__class__].append(node)
+            found[originals[node.__class__]].append(node)
         return dict(found)
 
     def of_type(self, kind: type[N]) -> list[N]:

@@ -116,10 +116,16 @@ class ModuleNames(Indexed):
         chain = attribute_chain(node)
         if chain is None:
             return False
-        bindings = self.scope_of(node).lookup(chain[0])
+        bindings = [item for item in self.scope_of(node).lookup(chain[0]) if not self._stands_in(item)]
         kinds = {"import" if binding.kind == "import" else "other" for binding in bindings}
         targets = {binding.qualified for binding in bindings if binding.kind == "import"}
         return len(kinds) > 1 or len(targets) > 1
+
+    def _stands_in(self, binding: Binding) -> bool:
+        """``except ImportError: torch = None``: what stands in for a package that is not there."""
+        handler = next((item for item in self.ancestors(binding.node) if isinstance(item, ast.ExceptHandler)), None)
+        missing = handler.type.id if handler is not None and isinstance(handler.type, ast.Name) else ""
+        return binding.name == "torch" and missing in ("ImportError", "ModuleNotFoundError")
 
 
 STAR_EXPORTS = {

@@ -13,9 +13,12 @@ from .requirements import Pin, Tier, lines_of, pin_of, speaks_of_development
 
 __all__ = ["directory_of", "is_manifest", "pins_in"]
 
+CONDA_WORD = "dependencies"
+"""A word in every environment file of conda, whatever it is called."""
 _DEVELOPMENT_FOLDERS = {"docs", "doc", "test", "tests", "ci", ".ci", ".github", ".circleci", "dev"}
 _ENVIRONMENT_FOLDERS = {"env", "envs", "environment", "environments", "conda", "docker"}
 """Folders that hold nothing but ways to install the project around them."""
+_YAML = (".yml", ".yaml")
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
 _READERS = {
     "pyproject.toml": pins_of_pyproject,
@@ -37,7 +40,7 @@ def directory_of(path: str) -> str:
     folder = path.rpartition("/")[0]
     outer, _, last = folder.rpartition("/")
     listed = last.lower() in ("requirements", "requirement", "reqs") and _is_requirements(path.lower())
-    kept_apart = last.lower() in _ENVIRONMENT_FOLDERS and is_manifest(path)
+    kept_apart = last.lower() in _ENVIRONMENT_FOLDERS and (is_manifest(path) or path.lower().endswith(_YAML))
     return outer if listed or kept_apart else folder
 
 
@@ -51,7 +54,7 @@ def pins_in(document: Document) -> Iterator[Pin]:
         yield from _locked(document)
     elif _is_requirements(path):
         yield from _requirements(document)
-    elif _is_conda(name):
+    elif _is_conda(name) or (name.endswith(_YAML) and _reads_conda(document)):
         yield from _conda(document)
     elif _is_image(name):
         yield from _image(document)
@@ -68,7 +71,16 @@ def _is_requirements(path: str) -> bool:
 
 
 def _is_conda(name: str) -> bool:
-    return name.endswith((".yml", ".yaml")) and (name.startswith(("env", "conda")) or name == "meta.yaml")
+    return name.endswith(_YAML) and (name.startswith(("env", "conda")) or name == "meta.yaml")
+
+
+def _reads_conda(document: Document) -> bool:
+    """Whether a YAML file under any other name is an environment: its dependencies, and what only conda asks for."""
+    lines = [line.partition(" #")[0].rstrip() for line in document.text.splitlines()]
+    return "dependencies:" in lines and any(
+        line == "channels:" or line.lstrip("- ") in ("pip:", "python") or line.lstrip("- ").startswith("python=")
+        for line in lines
+    )
 
 
 def _is_instructions(name: str) -> bool:

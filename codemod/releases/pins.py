@@ -15,8 +15,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from ..model import Place
+from ..source.documents import FileKind
 from ..source.project import Project
-from .manifests import directory_of, is_manifest, pins_in
+from .manifests import CONDA_WORD, directory_of, is_manifest, pins_in
 from .requirements import Pin, Tier
 
 __all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has"]
@@ -98,11 +99,9 @@ def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Plac
 
 
 def _all_pins(project: Project) -> tuple[Pin, ...]:
-    found: list[Pin] = []
-    for path in project.paths:
-        document = project.document(path) if is_manifest(path) else None
-        if document is not None:
-            found += [_renamed(pin) for pin in pins_in(document)]
+    named = [document for path in project.paths if is_manifest(path) and (document := project.document(path))]
+    others = [item for item in project.documents(FileKind.YAML, (CONDA_WORD,)) if not is_manifest(item.path)]
+    found = [_renamed(pin) for document in (*named, *others) for pin in pins_in(document)]
     return tuple(pin for pin in found if len(pin.specifiers))
 
 

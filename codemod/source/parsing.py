@@ -11,13 +11,14 @@ from typing import Any
 
 from ..model import PrecfixError
 from .child_fields import CHILD_FIELDS
+from .slim_nodes import of_both, slimmed
 
 MAX_DEPTH = 200
 """Deeper trees are refused: visitors recurse two or three calls a level, and Python stops them at 1000."""
 _SHORT = MAX_DEPTH
 """Bytes in which nothing can be nested too deeply."""
 
-_PLACED = frozenset({*ast.stmt.__subclasses__(), *ast.expr.__subclasses__()})
+_PLACED = frozenset(of_both(dict.fromkeys((*ast.stmt.__subclasses__(), *ast.expr.__subclasses__()), True)))
 """Nodes that say where they end."""
 
 _HARMLESS = 200_000
@@ -36,7 +37,7 @@ class Unparsable(PrecfixError):
 
 
 def parse_python(text: str) -> ast.Module:
-    """The syntax tree of ``text``; raises `Unparsable`. Nothing is executed and no warning is shown."""
+    """The syntax tree of ``text`` in slim nodes; raises `Unparsable`. Nothing is executed and no warning is shown."""
     if sys.version_info < (3, 11) and len(text) > _HARMLESS and _longest_statement(text) > _HARMLESS // 2:
         raise Unparsable(0, "nested too deeply for Python's parser")  # which would crash, not raise
     try:
@@ -49,7 +50,7 @@ def parse_python(text: str) -> ast.Module:
         raise Unparsable(0, "nested too deeply for Python's parser") from None
     except ValueError as error:  # a NUL, or a lone surrogate
         raise Unparsable(0, f"cannot be parsed: {error}") from None
-    if _is_too_deep(tree):
+    if slimmed(tree) >= MAX_DEPTH and _is_too_deep(tree):
         raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
     return tree
 

@@ -126,19 +126,6 @@ SPEAKS_OF_DEVICE: Domain[bool] = Domain(_leaf, _gap, _carried, _set_anywhere, ev
 """Whether anything on the way to a value speaks of the device."""
 
 
-def is_compared_with_kinds(module: ModuleNames, text: str) -> bool:
-    """Whether the module compares the device that ``text`` names: ``self.device == "cpu"``, ``"cuda" in device``."""
-    names = {text, f"{text}.type", f"str({text})"}
-    for node in module.nodes:
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-            continue
-        sides = (node.left, node.comparators[0])
-        told = any(isinstance(side, ast.Constant) and side.value in ("cpu", "cuda", "mps", "xpu") for side in sides)
-        if told and any(ast.unparse(side) in names for side in sides if not isinstance(side, ast.Constant)):
-            return True
-    return False
-
-
 # --- code that runs on CUDA alone -------------------------------------------------------------------------------------
 
 

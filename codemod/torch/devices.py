@@ -9,9 +9,8 @@ from typing import Literal, TypeAlias
 
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames, attribute_chain, resolve
-from ..python.paths import guards
 from ..python.trace import Domain, Trace, trace
-from ..python.trace_steps import Bound, Chosen, Gap, Returned, Step
+from ..python.trace_steps import Gap
 from ..source.project import Project
 from .api import ACCELERATOR, FABRIC, PARTIAL_STATE
 
@@ -33,8 +32,6 @@ class DeviceValue:
     """``object`` (a ``torch.device``), ``text``, or empty where the source does not say."""
     indexed: bool = False
     """A text with an index (``cuda:0``)."""
-    guessed: bool = False
-    """Chosen by ``torch.cuda.is_available()``."""
 
 
 UNKNOWN_DEVICE = DeviceValue()
@@ -76,21 +73,7 @@ def _gap(_question: Trace[DeviceValue], module: ModuleNames, node: ast.AST, why:
     return (DeviceValue(form="object" if is_object else ""),)
 
 
-def _carried(_question: Trace[DeviceValue], step: Step, values: Iterable[DeviceValue]) -> Iterable[DeviceValue]:
-    """A value that was chosen by ``torch.cuda.is_available()`` on its way is a guess."""
-    tests: list[ast.expr] = []
-    if isinstance(step, Chosen):
-        module, tests = step.module, [step.node.test]
-    elif isinstance(step, Bound) and step.binding.value is not None:
-        module, tests = step.module, [guard.test for guard in guards(step.module, step.binding.node)]
-    elif isinstance(step, Returned):
-        module = step.target.module
-        tests = [guard.test for guard in guards(module, step.statement)]
-    guessed = any(asks_for_cuda(module, test) for test in tests)
-    return [replace(value, guessed=True) for value in values] if guessed else values
-
-
-DEVICES: Domain[DeviceValue] = Domain(_leaf, _gap, _carried)
+DEVICES: Domain[DeviceValue] = Domain(_leaf, _gap)
 """A device, and in which form it is named."""
 
 
@@ -120,13 +103,6 @@ def _is_of_library(project: Project, module: ModuleNames, owner: ast.expr) -> bo
         values = [value for value, _ in self_stores(module, scope.enclosing_class, chain[1])]
     made = [resolve(project, module, item.func) for item in values if isinstance(item, ast.Call)]
     return bool(made) and all(name in (*ACCELERATOR, *PARTIAL_STATE, *FABRIC) for name in made)
-
-
-def asks_for_cuda(module: ModuleNames, test: ast.expr) -> bool:
-    """``torch.cuda.is_available()``, plain or negated."""
-    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test = test.operand
-    return isinstance(test, ast.Call) and module.qualified(test.func) == "torch.cuda.is_available"
 
 
 def _constant(value: object) -> DeviceValue:

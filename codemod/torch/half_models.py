@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.creations import only_call
@@ -39,6 +39,8 @@ class LivePipeline:
     cast: ast.Call
     argument: str | int
     part: str
+    is_cast_besides: bool
+    """Whether another call of the function gives the model a dtype as well."""
 
 
 # --- cast models ------------------------------------------------------------------------------------------------------
@@ -269,9 +271,11 @@ def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Ite
         if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):
             continue
         live = [item for item in made.keywords if item.arg and _is_live(item.value)]
-        part = next((item.arg for item in live if not _is_frozen(module, item.value)), None)
-        if part is not None:
-            yield LivePipeline(module, made, call, argument, part)
+        trained = [item for item in live if _is_trained(module, item.value)]
+        if trained:
+            yield LivePipeline(
+                module, made, call, argument, trained[0].arg or "", _is_cast_besides(module, call, trained)
+            )
             return
 
 
@@ -290,15 +294,34 @@ def _is_live(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and "unwrap" in ast.unparse(node.func)
 
 
-def _is_frozen(module: ModuleNames, node: ast.expr) -> bool:
-    """``vae.requires_grad_(False)`` somewhere in the file: what the pipeline casts of it is not being trained."""
+def _is_trained(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether an optimizer may get the parameters of the model: they are read, and ``requires_grad_(False)`` is not
+    called on it."""
     names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
     for call in module.calls_by_name.get("requires_grad_", []):
-        receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-        if off and isinstance(receiver, ast.Name) and receiver.id in names:
-            return True
-    return False
+        if off and _receiver(call) in names:
+            return False
+    read = [*module.calls_by_name.get("parameters", []), *module.calls_by_name.get("named_parameters", [])]
+    return any(_receiver(call) in names for call in read)
+
+
+def _receiver(call: ast.Call) -> str:
+    """``unet`` of ``unet.parameters()``."""
+    return call.func.value.id if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else ""
+
+
+def _is_cast_besides(module: ModuleNames, cast: ast.Call, live: Sequence[ast.keyword]) -> bool:
+    """``unwrap(unet).to(dtype)`` in the function of ``cast``: without the pipeline's cast the model is cast still."""
+    names = {item.id for keyword in live for item in ast.walk(keyword.value) if isinstance(item, ast.Name)}
+    calls = [call for name in ("to", "half") for call in module.calls_by_name.get(name, []) if call is not cast]
+    here = [call for call in calls if function_of(module, call) is function_of(module, cast)]
+    return any(
+        isinstance(item, ast.Name) and item.id in names
+        for call in here
+        if isinstance(call.func, ast.Attribute)
+        for item in ast.walk(call.func.value)
+    )
 
 
 def _is_in_training(module: ModuleNames, call: ast.Call) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..python.bindings import values_at
+from ..python.callers import callers_of
 from ..python.functions import class_of
-from ..python.names import ModuleNames, attribute_chain
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import exclusive, function_of, position
 from ..source.project import Project
 from .autocast import Autocast
@@ -47,22 +49,55 @@ class LossStep:
 
 
 def training_step(project: Project, region: Autocast) -> LossStep | None:
-    """The ``backward`` of a loss made in the region, and the ``step`` after it, in the region's own function."""
+    """The ``backward`` of a loss made in the region, and the ``step`` after it: in the region's own function, or in one
+    that this one returns the loss to."""
     module, function = region.module, function_of(region.module, region.node)
     block = module.statement_of(region.node)
     made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return _step_with(project, region, module, block, made) or _step_of_caller(project, region, function, made)
+
+
+def _step_with(
+    project: Project, region: Autocast, module: ModuleNames, made_at: ast.stmt, made: Collection[str]
+) -> LossStep | None:
+    """The ``backward`` of one of the values that ``made_at`` makes, and the ``step`` after it, in its function."""
+    function = function_of(module, made_at)
     backwards = module.calls_inside.get((function, "backward"), [])
-    for call in backwards[bisect_left(backwards, position(block), key=position) :]:
+    for call in backwards[bisect_left(backwards, position(made_at), key=position) :]:
         if not isinstance(call.func, ast.Attribute):
             continue
         loss = _loss_name(call)
-        if loss not in made or loss in project.memo(_multiplied, function) or exclusive(module, call, region.node):
+        if loss not in made or loss in project.memo(_multiplied, function) or exclusive(module, call, made_at):
             continue
         called = module.calls_inside.get((function, "step"), [])
         steps = [item for item in called if _steps(item) and not exclusive(module, item, call)]
         if steps and not any(_is_own_optimizer(project, module, item) for item in steps):
             return LossStep(module, function, region, call, tuple(steps))
     return None
+
+
+def _step_of_caller(project: Project, region: Autocast, function: ast.AST, made: Collection[str]) -> LossStep | None:
+    """``loss = self.loss_of(batch)``, then ``loss.backward()``, where ``loss_of`` returns what the region makes."""
+    if not isinstance(function, FunctionNode) or not _returns_one_of(project, region.module, function, made):
+        return None
+    for site in callers_of(project, region.module, function).sites:
+        statement = site.module.statement_of(site.call)
+        named = isinstance(statement, ast.Assign) and statement.value is site.call and len(statement.targets) == 1
+        target = statement.targets[0] if named and isinstance(statement, ast.Assign) else None
+        found = None
+        if isinstance(target, ast.Name) and not scales_somehow(project, site.module):
+            found = _step_with(project, region, site.module, statement, {target.id})
+        if found is not None:
+            return found
+    return None
+
+
+def _returns_one_of(project: Project, module: ModuleNames, function: FunctionNode, made: Collection[str]) -> bool:
+    """Whether all that a function returns is one of these variables, not scaled by hand."""
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    own = [value for value in values if function_of(module, value) is function]
+    plain = set(made) - project.memo(_multiplied, function)
+    return bool(own) and all(isinstance(value, ast.Name) and value.id in plain for value in own)
 
 
 def _loss_name(call: ast.Call) -> str:

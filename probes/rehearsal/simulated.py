@@ -9,15 +9,21 @@ _UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
 _LINALG = """
     linalg_inv_ex linalg_cholesky_ex _linalg_svd linalg_qr _linalg_eigh _linalg_det _linalg_slogdet linalg_lu
     linalg_lu_factor_ex _linalg_solve_ex linalg_lstsq linalg_eig geqrf linalg_solve_triangular triangular_solve
-    cholesky cholesky_inverse _cdist_forward _pdist_forward _ctc_loss polar special_log_ndtr
+    cholesky cholesky_inverse cholesky_solve linalg_householder_product ormqr linalg_ldl_factor_ex
+    linalg_ldl_solve linalg_lu_solve lu_unpack _cdist_forward _pdist_forward _ctc_loss polar angle histc igamma igammac
 """
-_BF16_ONLY = "_fft_c2c _fft_r2c _fft_c2r complex view_as_complex"
+_SPECIAL = """
+    log_ndtr ndtri erfcx zeta airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1
+    modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0
+"""
+_BF16_ONLY = "_fft_c2c _fft_r2c _fft_c2r complex view_as_complex _embedding_bag_per_sample_weights_backward"
 """Kernels that CUDA has for float16 and not for bfloat16."""
 
 
 def _missing_on_cuda() -> dict[str, list[str]]:
     """Of the same sources as ``codemod/torch/tables/kernels.py``, under the names of ATen."""
-    both = {f"aten::{name}": ["bfloat16", "float16"] for name in _LINALG.split()}
+    names = (*_LINALG.split(), *(f"special_{name}" for name in _SPECIAL.split()))
+    both = {f"aten::{name}": ["bfloat16", "float16"] for name in names}
     one = {f"aten::{name}": ["bfloat16"] for name in (_UNSCALE, *_BF16_ONLY.split())}
     return {**both, **one}
 

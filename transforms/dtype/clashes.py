@@ -9,20 +9,24 @@ from enum import Enum
 
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
-from ...codemod.flow.half_classes import weights_in_half
-from ...codemod.flow.half_runs import meetings_in_half
+from ...codemod.flow.half_runs import HalfRun, half_runs, weights_in_half
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
-from ...codemod.half.atom_places import MAX_STEPS, chain_of
+from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
 from ...codemod.model import Place
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.caught import is_caught
-from ...codemod.python.names import names_of
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import position
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import FP32, HALVES
+from ...codemod.torch.dtype_values import constants_of
+from ...codemod.torch.dtypes import FP32, HALVES, Dtype
+from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other
 from .handed_halves import is_handed_half
 from .islands import is_on_purpose
+from .kept_in_float32 import is_kept_in_float32
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 
 
@@ -40,6 +44,8 @@ class Family(Enum):
 ATTENTION_OPERATIONS = ("scaled_dot_product_attention", "multi_head_attention_forward", "lstm", "gru", "rnn_tanh")
 NORMS = ("layer_norm", "group_norm", "batch_norm", "rms_norm", "instance_norm")
 LOSSES = ("loss", "criterion")
+MAX_MISTAKES = 3
+"""Separate mistakes that one program may hold; more refute that it runs as it is taken to run."""
 
 
 def clashes(project: Project, family: Family) -> Iterator[Meeting]:
@@ -57,24 +63,20 @@ def followers(project: Project, meeting: Meeting) -> tuple[Meeting, ...]:
 def _mistakes(project: Project) -> tuple[Meeting, ...]:
     found = {(each.node, each.odd.node): each for each in _seen(project)}
     at_seen = {node for node, _ in found}
-    kept = project.fact(names_kept_in_float32)
     for meeting in meetings(project):
         key = (meeting.node, meeting.odd.node)
         if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
             continue  # the rehearsal knows better
-        unread = is_join_of_activations(meeting) or _is_kept(meeting)
-        if unread and meeting.node not in project.fact(_widening):
+        unread = is_join_of_activations(meeting) or _is_kept(meeting) or _is_only_returned(meeting)
+        if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
-        known = runs_in_half(project, meeting)
-        if is_caught(meeting.module, meeting.node, "RuntimeError"):
+        if is_only_possible(project, meeting) or is_caught(meeting.module, meeting.node, "RuntimeError"):
             continue
-        if meeting.mix == "promotes" and is_cast_below(meeting):
+        if (meeting.mix == "promotes" and is_cast_below(meeting)) or not is_proved(project, meeting):
             continue
-        if not known and is_only_possible(meeting):
+        if not is_mistake(meeting) or is_kept_in_float32(project, meeting) or is_cast_on_the_way(meeting):
             continue
-        if not is_mistake(meeting, known) or _is_kept_in_float32(meeting, kept) or is_cast_on_the_way(meeting):
-            continue
-        if not is_on_purpose(project, meeting, known) and is_handed_half(project, meeting):
+        if not is_on_purpose(project, meeting) and is_handed_half(project, meeting):
             _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
@@ -119,26 +121,43 @@ def _maker(meeting: Meeting) -> ast.AST:
 
 
 def _certain_mistakes(project: Project) -> tuple[Meeting, ...]:
-    kept = project.fact(names_kept_in_float32)
-    return tuple(
+    found: dict[tuple[ast.expr, ast.expr], Meeting] = {}
+    for run in half_runs(project):
+        for meeting in _of_run(project, run):
+            found.setdefault((meeting.node, meeting.odd.node), meeting)
+    return tuple(meeting for meeting in found.values() if project.is_checked(meeting.module.document.path))
+
+
+def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
+    """What raises in one run: the join that widened a tensor in place of what reads it.
+
+    A program that would raise for many reasons has never run so: then what is taken for granted is wrong, not it.
+    """
+    raising = [
         meeting
-        for meeting in meetings_in_half(project)
+        for meeting in run.meetings
         if meeting.mix != "promotes"
-        and project.is_checked(meeting.module.document.path)
-        and is_mistake(meeting, True)
-        and not _is_kept_in_float32(meeting, kept)
-        and not is_on_purpose(project, meeting, True)
+        and is_mistake(meeting)
+        and not is_kept_in_float32(project, meeting)
+        and not is_on_purpose(project, meeting)
         and not is_cast_on_the_way(meeting)
-    )
+    ]
+    if len({_maker(meeting) for meeting in raising}) > MAX_MISTAKES:
+        return []
+    widening = {mixture.node for meeting in raising if (mixture := meeting.odd.atom.mixture) is not None}
+    joins = [meeting for meeting in run.meetings if meeting.mix == "promotes" and meeting.node in widening]
+    told = {meeting.node for meeting in joins}
+    others = [item for item in raising if item.odd.atom.mixture is None or item.odd.atom.mixture.node not in told]
+    return [*joins, *others]
 
 
-def runs_in_half(project: Project, meeting: Meeting) -> bool:
-    """Whether the weights that are met are certainly 16-bit in some program, outside of autocast."""
-    atom = meeting.meant.atom
-    return meeting.certain or (atom.role is Role.WEIGHTS and atom.symbol in weights_in_half(project))
+def is_proved(project: Project, meeting: Meeting) -> bool:
+    """Whether a run comes to the meeting, and to what gave both operands their dtypes."""
+    atoms = (meeting.odd.atom, meeting.meant.atom)
+    return is_reached(project, meeting.module, meeting.node) and steps_can_run(project, atoms)
 
 
-def is_only_possible(meeting: Meeting) -> bool:
+def is_only_possible(project: Project, meeting: Meeting) -> bool:
     """Whether nothing but "this can be 16-bit" tells of a mistake: no run is known in which it is.
 
     Classes are written for both, and who casts to float32 in front of a layer often knows that the layer is float32, or
@@ -147,29 +166,25 @@ def is_only_possible(meeting: Meeting) -> bool:
     atom = meeting.meant.atom
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
-        return atom.made is Made.FOLLOWED or named_wide or _is_float32_unless_given(meeting)
+        return atom.made is Made.FOLLOWED or named_wide or _is_never_half(project, meeting)
     return meeting.mix != "raises-destination" and atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
 
 
-def _is_float32_unless_given(meeting: Meeting) -> bool:
-    """``def f(x, dtype=torch.float32)``: the dtype that was meant is that parameter."""
-    said, function = meeting.meant.atom.expression, meeting.function
-    if not isinstance(said, ast.Name) or function is None:
+def _is_never_half(project: Project, meeting: Meeting) -> bool:
+    """``def f(x, dtype=torch.float32)``: all that is known to be passed for the dtype that was meant is wider."""
+    said, module = meeting.meant.atom.expression, meeting.module
+    if not isinstance(said, ast.Name):
         return False
-    given = function.args
-    places = [*given.posonlyargs, *given.args]
-    defaults = [*zip(places[len(places) - len(given.defaults) :], given.defaults, strict=True)]
-    defaults += [(item, value) for item, value in zip(given.kwonlyargs, given.kw_defaults, strict=True) if value]
-    return any(
-        item.arg == said.id and isinstance(value, ast.Attribute) and value.attr in ("float32", "float")
-        for item, value in defaults
-    )
+    bindings = [item for item in module.scope_of(meeting.node).lookup(said.id) if item.kind == "parameter"]
+    found = {value for item in bindings for value in constants_of(project, module, item) if isinstance(value, Dtype)}
+    return bool(found) and found.isdisjoint(HALVES)
 
 
 def _widening(project: Project) -> frozenset[ast.AST]:
-    """The operations whose float32 result raises somewhere in the project."""
-    raising = [item.odd.atom.mixture for item in all_meetings(project) if item.mix != "promotes"]
-    return frozenset(mixture.node for mixture in raising if mixture is not None)
+    """The operations whose float32 result raises somewhere in the project, and what made the tensors that do."""
+    raising = [item for item in all_meetings(project) if item.mix != "promotes"]
+    mixtures = [item.odd.atom.mixture for item in raising]
+    return frozenset((*map(_maker, raising), *(mixture.node for mixture in mixtures if mixture is not None)))
 
 
 def is_join_of_activations(meeting: Meeting) -> bool:
@@ -184,42 +199,25 @@ def _is_kept(meeting: Meeting) -> bool:
     return meeting.mix == "promotes" and stored
 
 
-def names_kept_in_float32(project: Project) -> frozenset[str]:
-    """The submodules that model classes list as staying in float32 (``_keep_in_fp32_modules`` of transformers)."""
-    found: set[str] = set()
-    for document in project.python_documents(("_keep_in_fp32_modules",)):
-        for name, stores in names_of(project, document).attribute_stores.items():
-            if name.startswith("_keep_in_fp32_modules"):
-                values = [value for _, value, _ in stores if isinstance(value, ast.List | ast.Tuple)]
-                texts = [ast.literal_eval(item) for value in values for item in value.elts if _is_text(item)]
-                found.update(_submodule(text) for text in texts)
-    return frozenset(found)
+def _is_only_returned(meeting: Meeting) -> bool:
+    """Whether a concatenation leaves its function and does nothing else: its caller may cast it."""
+    module = meeting.module
+    statement = module.statement_of(meeting.node)
+    names = [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
+    holder = module.scope_of(meeting.node).function
+    loads = [item for name in names for item in module.name_loads.get(name, [])]
+    read = [item for item in loads if module.scope_of(item).function is holder and position(item) > position(statement)]
+    return meeting.mix == "promotes" and all(_leaves(module, item) for item in (read if names else [meeting.node]))
 
 
-def _submodule(path: str) -> str:
-    """``gate`` for ``mlp.gate.weight``."""
-    parts = [part for part in path.split(".") if part not in ("weight", "bias")]
-    return parts[-1] if parts else path
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _is_kept_in_float32(meeting: Meeting, kept: frozenset[str]) -> bool:
-    """Whether the weights belong to a submodule that stays in float32, or to a class that such a submodule is of."""
-    if not kept:
-        return False
-    node = meeting.meant.node
-    if any(isinstance(part, ast.Attribute) and part.attr in kept for part in ast.walk(node)):
-        return True
-    owner = meeting.module.scope_of(meeting.node).enclosing_class
-    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
-    return any(
-        isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == name
-        for kept_name in kept
-        for _, value, _ in meeting.module.attribute_stores.get(kept_name, [])
-    )
+def _leaves(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a value is returned as it is, beside others or in another shape."""
+    parent = module.parents.get(node)
+    called = module.parents.get(parent) if isinstance(parent, ast.Attribute) else None
+    if isinstance(parent, ast.Attribute) and isinstance(called, ast.Call) and keeps_dtype(parent.attr):
+        return _leaves(module, called)
+    passed = isinstance(parent, ast.Tuple | ast.List | ast.Dict | ast.Subscript)
+    return isinstance(parent, ast.Return) or (passed and parent is not None and _leaves(module, parent))
 
 
 def family_of(meeting: Meeting) -> Family:
@@ -233,12 +231,12 @@ def family_of(meeting: Meeting) -> Family:
         return Family.ATTENTION
     if odd.made is Made.FACTORY:
         return Family.FACTORY
-    if odd.role in (Role.DATA, Role.OUTPUT) or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
+    if odd.role is Role.DATA or odd.made in (Made.MODULE, Made.OUTPUT, Made.TABLE, Made.PLAIN):
         return Family.SUBMODULE
     return Family.CAST
 
 
-def is_mistake(meeting: Meeting, runs_in_half: bool) -> bool:
+def is_mistake(meeting: Meeting) -> bool:
     """Whether a meeting is worth a finding: islands of float32 that were built on purpose are not."""
     odd, meant = meeting.odd.atom, meeting.meant.atom
     if meeting.function is not None and meeting.function.name == "__init__":
@@ -255,7 +253,7 @@ def is_mistake(meeting: Meeting, runs_in_half: bool) -> bool:
         return False  # float64 is asked for on purpose
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
         return meeting.mix == "raises-destination"
-    return runs_in_half or not (meeting.mix == "raises" and _is_deliberate(meeting))
+    return meeting.certain or not (meeting.mix == "raises" and _is_deliberate(meeting))
 
 
 def _is_entry_or_loss(meeting: Meeting) -> bool:
@@ -301,7 +299,7 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
         places.setdefault((place.path, place.span.row, place.message), place)
     cast = weights_in_half(project).get(meeting.meant.atom.symbol)
     if cast is not None:
-        places.setdefault((cast.path, cast.span.row, cast.message), cast)
+        places.setdefault((cast[0].path, cast[0].span.row, cast[0].message), cast[0])
     mixture = meeting.odd.atom.mixture
     document = project.document(mixture.path) if mixture is not None else None
     if mixture is not None and document is not None:

@@ -21,7 +21,8 @@ match them. Autocast with a GradScaler is what replaces it.
 ## Not flagged
 
 Files that do not train; bfloat16, which some trainers use for whole runs on purpose; a default that the same file sets
-to another dtype as well (it is put back); a dtype that is chosen when the program runs; tests.
+to another dtype as well (it is put back); a dtype that is chosen when the program runs; optimizers that scale the loss
+themselves; tests.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.imports import connected_modules
 from ...codemod.purpose.training import training_modules
 from ...codemod.python.names import ModuleNames, resolve
 from ...codemod.source.project import Project
@@ -38,6 +40,8 @@ from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16
 
 SETTERS = ("set_default_dtype", "set_default_tensor_type")
+OWN_SCALING = ("loss_scal", "lossscal", "fp16_optimizer", "master_param")
+"""Parts of names of optimizers that scale the loss, or keep float32 weights, by themselves."""
 HALF_TYPES = ("torch.HalfTensor", "torch.cuda.HalfTensor")
 """What ``set_default_tensor_type`` takes, as an object or as a string."""
 
@@ -46,6 +50,8 @@ def check(project: Project) -> Iterator[Finding]:
     for module in training_modules(project):
         calls = list(_settings(project, module))
         if is_test(module.path) or not all(_is_half(project, module, call) for call in calls):
+            continue
+        if calls and any(other.mentions(*OWN_SCALING) for other in connected_modules(project, module)):
             continue
         for call in calls:
             yield rule.at(

@@ -40,7 +40,7 @@ from ...codemod.model import Applicability, Finding, Fix, Rule
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from .casts import best_first, operand_fix, producer_fix
-from .clashes import Family, clashes, evidence, name_of
+from .clashes import Family, clashes, evidence, followers, name_of
 
 MAX_OTHERS = 4
 """Further places that one tensor reaches and that are shown."""
@@ -70,7 +70,8 @@ def _finding(project: Project, reached: Sequence[Meeting]) -> Finding:
         f"this tensor is float32, the default dtype; it reaches {name_of(first.meant.node)} as "
         f"{name_of(first.odd.node)} (line {first.node.lineno}), which raises where the weights are 16-bit"
     )
-    also = [each.module.place(each.node, f"it reaches {name_of(each.meant.node)} too") for each in others[:MAX_OTHERS]]
+    more = [*others, *followers(project, first)][:MAX_OTHERS]
+    also = [each.module.place(each.node, f"it reaches {name_of(each.meant.node)} too") for each in more]
     found = [producer_fix(project, first), _cast_everywhere(project, reached)]
     places = (*evidence(project, first), *also)
     return rule.at(first.module, span, message, places, best_first(found))

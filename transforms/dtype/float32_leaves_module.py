@@ -20,6 +20,11 @@ promote to the wider operand (`torch.promote_types`, PyTorch 2.13). Under autoca
 Reported only, where the tensor is an attribute (register it as a buffer, or cast it where it is used) and where the
 input itself was cast to float32 (cast the result back with `.to(x.dtype)`).
 
+## Off by default
+
+`extend-select = ["PF217"]` switches it on. Where the layer that raises is seen in a run of the model, PF201 to PF204
+tell of it; what is left is a guess about who reads the result.
+
 ## Not flagged
 
 Models that no program of the project casts to 16 bits outside of autocast; the model that is cast itself, whose result
@@ -38,8 +43,9 @@ from ...codemod.flow.analysis import FlowAnalysis, flow_of
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.encounters import all_meetings
 from ...codemod.flow.frame import Autocasting, Meeting, Operand
-from ...codemod.flow.half_classes import casts_to_half, weights_in_half
+from ...codemod.flow.half_runs import half_runs
 from ...codemod.flow.lattice import Atom, Kind, Made, Mixture, Role, Value
+from ...codemod.flow.parts import classes_named
 from ...codemod.flow.roots import followed_modules
 from ...codemod.model import Finding, Rule
 from ...codemod.proof.needs import Known
@@ -56,6 +62,8 @@ UNSAFE = (Known(False, "what follows may count on float32"),)
 WORDS = (".half(", "bfloat16", "float16")
 PARAMETER = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
 CASTS = ("to", "type_as", "half", "bfloat16", "float", "type")
+MAX_PARTS = 400
+"""Classes of one model that are looked into; the models of transformers have about thirty."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,15 +117,18 @@ def _meeting(item: Widened) -> Meeting:
 
 
 def _parts_in_half(project: Project) -> frozenset[str]:
-    """The weights of the classes that a 16-bit model is made of, without the models themselves."""
-    symbols = weights_in_half(project)
-    if not symbols:
-        return frozenset()
-    analysis = flow_of(project)
-    whole: set[str] = set()
-    for module in followed_modules(project):
-        whole.update(analysis.own_weights(owner).symbol for _, owner in casts_to_half(project, module))
-    return frozenset(symbols) - whole
+    """The weights of the classes that the constructors of 16-bit models name, without the models themselves."""
+    analysis, found = flow_of(project), dict[ProjectClass, None]()
+    wholes = [run.owner for run in half_runs(project)]
+    waiting = list(wholes)
+    while waiting and len(found) < MAX_PARTS:
+        current = waiting.pop()
+        constructor = analysis.method(current, "__init__") if current not in found else None
+        found[current] = None
+        if constructor is not None:
+            named = classes_named(project, constructor.module, constructor.node)
+            waiting += [item for item in named if analysis.is_module(item)]
+    return frozenset(analysis.own_weights(part).symbol for part in found if part not in wholes)
 
 
 def _widened(project: Project, parts: frozenset[str]) -> Iterator[Widened]:

@@ -43,7 +43,7 @@ from ...codemod.proof.needs import Known
 from ...codemod.proof.verdicts import Trusted
 from ...codemod.source.project import Project
 from .casts import maker_of, norm_weights_fix, operand_fix, producer_fix
-from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of, runs_in_half
+from .clashes import NORMS, Family, clashes, evidence, is_written_cast, name_of
 from .seen_clashes import seen_message
 
 
@@ -74,7 +74,7 @@ def fixes(project: Project, meeting: Meeting) -> list[Fix]:
         found = [producer_fix(project, meeting, _not_asked_for(meeting)), operand_fix(project, meeting, trusted)]
     else:
         # where some program opens autocast, it may compute this very layer in float32, which the cast would take away
-        alone = not (runs_in_half(project, meeting) and open_region(project) is not None)
+        alone = not (meeting.certain and open_region(project) is not None)
         found = [
             operand_fix(project, meeting, Known(alone, "autocast may compute this very layer in float32"), trusted),
             producer_fix(project, meeting, Known(False, "the cast to float32 may be meant for what stands between")),

@@ -30,7 +30,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
-from ...codemod.flow.lattice import Made, Role
+from ...codemod.flow.lattice import Made
 from ...codemod.half.atom_places import chain_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
@@ -55,8 +55,6 @@ def is_cast_afterwards(meeting: Meeting) -> bool:
     parent = module.parents.get(meeting.node)
     if isinstance(parent, ast.Attribute) and parent.attr in ("to", "type_as", "half", "bfloat16", "float", "type"):
         return True
-    if meeting.odd.atom.role is Role.DATA:
-        return False  # a mask costs nothing to cast where it is joined, and the next use may forget it
     if not (isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name)):
         return False
     name = parent.targets[0].id

@@ -65,7 +65,7 @@ def is_read_as_tensor(project: Project, meeting: Meeting) -> bool:
     """The same by reading alone."""
     if meeting.odd.atom.dtype is not None:
         return True
-    if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER, Role.OUTPUT) or meeting.operation != "module":
+    if meeting.odd.atom.role not in (Role.DATA, Role.PARAMETER) or meeting.operation != "module":
         return True
     module, node = meeting.module, meeting.odd.node
     if _is_layer(meeting.applied) or _computes(node) or _taken_by_autoencoder(meeting):
@@ -78,9 +78,9 @@ def is_read_as_tensor(project: Project, meeting: Meeting) -> bool:
 
 
 def _is_layer(value: Value | None) -> bool:
-    """Whether a module takes nothing but tensors; the parts of encoders that are called by themselves are layers."""
+    """Whether a module takes nothing but tensors."""
     if value is None or not isinstance(value.detail, TorchLayer):
-        return value is not None and isinstance(value.detail, LibraryModel) and bool(value.detail.part_of)
+        return False
     return _is_layer(value.items[0]) if value.items else value.detail.name not in LISTS
 
 

@@ -6,7 +6,7 @@ import ast
 
 from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import OUTSIDE
-from ...codemod.flow.half_classes import dtypes_in_half, weights_in_half
+from ...codemod.flow.half_runs import weights_in_half
 from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places
 from ...codemod.half.half_here import Half
@@ -30,7 +30,7 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
         trained = [trained_in_half(project).get(atom.symbol) for atom in value.atoms if atom.role is Role.WEIGHTS]
         return _of_trained(trained[0]) if len(trained) == len(value.atoms) and None not in trained else None
     known = weights_in_half(project)
-    casts = tuple(dict.fromkeys(known[atom.symbol] for atom in value.atoms if atom.symbol in known))
+    casts = tuple(dict.fromkeys(known[atom.symbol][0] for atom in value.atoms if atom.symbol in known))
     places = tuple(dict.fromkeys((*casts, *atom_places(project, value.atoms))))
     return Half(frozenset(item for item in dtypes if item is not None), True, places)
 
@@ -45,4 +45,5 @@ def _dtype(project: Project, atom: Atom) -> Dtype | None:
     """The 16-bit dtype that a way gives for certain: that of a whole model's cast for what its weights decide."""
     if atom.dtype is not None:
         return atom.dtype if atom.dtype in HALVES else None
-    return dtypes_in_half(project).get(atom.symbol) if atom.role is Role.WEIGHTS else None
+    known = weights_in_half(project).get(atom.symbol) if atom.role is Role.WEIGHTS else None
+    return known[1] if known is not None else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...codemod.model import Place
+from ...codemod.purpose.decided import CERTAIN, Decided
 from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
@@ -15,7 +16,6 @@ from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, Scenario
 from ...codemod.torch.weight_changes import may_change_back
-from .decided import CERTAIN, Decided
 from .lightning_weights import made_half_by_fabric, made_half_by_lightning
 from .weight_changes import Change, changes_of, is_cast
 from .weight_states import State, half_after

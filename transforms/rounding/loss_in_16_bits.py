@@ -37,13 +37,13 @@ from collections.abc import Iterator
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import purpose_of
 from ...codemod.python.creations import only_call
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import is_without_gradients
 from .certain_halves import certainly_half
-from .decided import is_switched_off
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp", "binary_cross_entropy_with_logits")
 CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss", "BCEWithLogitsLoss")

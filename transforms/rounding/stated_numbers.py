@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...codemod.model import Place
 from ...codemod.purpose.imports import reached_from
+from ...codemod.purpose.table_entries import entry_of, is_changed, option_read
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.numbers import number_of
 from ...codemod.python.options import Option, options_in
@@ -16,7 +17,6 @@ from ...codemod.source.project import Project
 from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.setting_reads import read_of
-from .table_entries import entry_of, is_changed, option_read
 
 CONVERTING = ("float", "int")
 MAX_FILES = 60

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
 from ...codemod.purpose.regimes import speaks_of_precision
-from ...codemod.python.paths import guards
+from ...codemod.python.paths import function_of, guards
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import (
     Autocast,
@@ -72,10 +72,10 @@ def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
     how = "float16" if region.dtype_node is not None else "float16 (autocast's default on CUDA)"
     evidence = [
         region.module.place(region.node, f"autocast computes in {how}"),
-        region.module.place(step.backward, "the unscaled backward"),
-        region.module.place(step.steps[0], "the optimizer steps here"),
+        step.module.place(step.backward, "the unscaled backward"),
+        step.module.place(step.steps[0], "the optimizer steps here"),
     ]
-    added = fix(project, step)
+    added = fix(project, step) if function_of(region.module, region.node) is step.function else None
     return rule.at(
         region.module,
         region.node,

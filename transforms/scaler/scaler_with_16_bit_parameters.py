@@ -108,7 +108,7 @@ def _halved_pipeline(pipeline: LivePipeline) -> Finding:
         f"the pipeline holds the live {pipeline.part}, and this call casts it to float16 in the middle of training: "
         f"the next step raises {ERROR}",
         (pipeline.module.place(pipeline.made, "the pipeline is built from the live model here"),),
-        [fix],
+        [] if pipeline.is_cast_besides else [fix],
     )
 
 

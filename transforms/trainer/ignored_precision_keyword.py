@@ -18,7 +18,8 @@ used. A pipeline of diffusers says that unknown keywords `are not expected and w
 
 ## Not flagged
 
-Keywords that the library has; other unknown keywords; `**options`; classes of the project; tests.
+Keywords that the library has; other unknown keywords, also beside `bnb_4bit_compute_dtype` and for 8-bit weights, which
+compute in the dtype of their input; `**options`; classes of the project; tests.
 """
 
 from __future__ import annotations
@@ -71,15 +72,15 @@ def _quantization(project: Project, module: ModuleNames, call: ast.Call) -> Iter
     if last != QUANTIZATION or not _is_of_libraries(project, module, call.func):
         return
     given = {item.arg for item in call.keywords}
-    eight = "load_in_8bit" in given and "load_in_4bit" not in given
+    if COMPUTE in given or None in given or ("load_in_8bit" in given and "load_in_4bit" not in given):
+        return
     for item in call.keywords:
         name = item.arg or ""
         if not name or name in ACCEPTED or ABOUT_COMPUTING.isdisjoint(name.lower().split("_")):
             continue
-        stays = "" if COMPUTE in given or None in given else f"; {COMPUTE} stays float32"
-        fixes = [_renamed(module, call, item, COMPUTE)] if stays and "compute" in name and not eight else []
-        stays = "; 8-bit weights compute in the dtype of their input" if eight else stays
-        yield rule.at(module, item, f"{QUANTIZATION} ignores the unknown keyword {name}{stays}", fixes=fixes)
+        fixes = [_renamed(module, call, item, COMPUTE)] if "compute" in name else []
+        message = f"{QUANTIZATION} ignores the unknown keyword {name}; {COMPUTE} stays float32"
+        yield rule.at(module, item, message, fixes=fixes)
 
 
 def _loaded(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Sequence
 
 from ...model import Edit, Fix
+from ...proof.needs import Known, Need
 from ...proof.proving import proved
 from ...purpose.regimes import Regime, regime_of
 from ...python.conditions import conditions_in
 from ...python.names import ModuleNames
 from ...source.project import Project
+from ..autocast import Autocast
 from ..dtypes import BF16
 from ..imported import torch_at
 from ..scalers import Scaler, scalers
@@ -32,7 +34,28 @@ def fix(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     condition = "False" if regime.verdict == "always-bf16" else half_condition(project, scaler, regime.regions)
     if condition is None or _asks_already(scaler, condition):
         return None
-    return with_condition(project, scaler, condition, replaces=condition == "False")
+    if condition == "False":
+        return with_condition(project, scaler, condition, replaces=True)
+    return with_condition(project, scaler, condition, needs=[_sees_regions(scaler, regime)])
+
+
+def _sees_regions(scaler: Scaler, regime: Regime) -> Need:
+    """The scaler and its regions belong to one function or one object, so the same setting decides on both."""
+    apart = next((item.autocast for item in regime.regions if not _is_beside(scaler, item.autocast)), None)
+    if apart is None:
+        return Known(True, "")
+    place = f"{apart.module.path}:{apart.node.lineno}"
+    return Known(False, f"the region at {place} may get its dtype from another setting than is asked here")
+
+
+def _is_beside(scaler: Scaler, region: Autocast) -> bool:
+    if region.module is not scaler.module:
+        return False
+    here, there = scaler.module.scope_of(scaler.call), region.module.scope_of(region.node)
+    owner = here.enclosing_class
+    if owner is not None or there.enclosing_class is not None:
+        return owner is there.enclosing_class
+    return here.function is there.function or here.function.node in region.module.ancestors(region.node)
 
 
 def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
@@ -61,7 +84,12 @@ def _asks_already(scaler: Scaler, condition: str) -> bool:
 
 
 def with_condition(
-    project: Project, scaler: Scaler, condition: str, extra: Sequence[Edit] = (), replaces: bool = False
+    project: Project,
+    scaler: Scaler,
+    condition: str,
+    extra: Sequence[Edit] = (),
+    replaces: bool = False,
+    needs: Sequence[Need] = (),
 ) -> Fix:
     """The fix that creates ``scaler`` with ``enabled=<condition>``, and (unless it ``replaces``) the switch it had."""
     before = scaler.enabled_node
@@ -72,7 +100,7 @@ def with_condition(
         edits.append(scaler.module.add_import("import torch"))
     effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
     message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
-    return proved(project, "disable", message, [*edits, *extra], *needs_of_disabling(project, scaler))
+    return proved(project, "disable", message, [*edits, *extra], *needs, *needs_of_disabling(project, scaler))
 
 
 def _set_enabled(scaler: Scaler, before: ast.expr | None, value: str) -> Edit:

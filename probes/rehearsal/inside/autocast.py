@@ -23,14 +23,15 @@ _BANNED_TEXT = (
 _RECURRENT = tuple(
     f"aten::{name}.{form}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for form in ("input", "data")
 )
-"""On a GPU these end in cuDNN's kernel, which autocast lowers; the composite operations themselves have no policy."""
+"""On a GPU these end in cuDNN's kernel, which autocast runs in float16 whatever its dtype is; they have no policy."""
+HALF = "half"
 
 
 class Policy:
     """The kernels of one device's autocast, installed for the CPU's key."""
 
-    def __init__(self, torch: Any, device: str) -> None:
-        self.torch, self.device = torch, device
+    def __init__(self, torch: Any, device: str, cudnn: bool = False) -> None:
+        self.torch, self.device, self.cudnn = torch, device, cudnn
         self._key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
         self._library: Any = None
         self._cast: dict[tuple[int, Any], tuple[Any, Any]] = {}
@@ -51,9 +52,9 @@ class Policy:
         torch.clear_autocast_cache = self._forget
         self._library = torch.library.Library("aten", "IMPL", "AutocastCPU")
         if self.device == "cuda":
-            policies = {**policies, **dict.fromkeys(_RECURRENT, LOWER)}
+            policies = {**policies, **dict.fromkeys(_RECURRENT, HALF if self.cudnn else LOWER)}
         for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCPU"):
-            if name not in policies:
+            if name.startswith("aten::") and name not in policies:
                 self._library.impl(name.removeprefix("aten::"), torch.library.fallthrough_kernel)
         for name, policy in policies.items():
             self._library.impl(name.removeprefix("aten::"), self._kernel(name, policy))
@@ -62,7 +63,8 @@ class Policy:
         operation = self._operation(name)
         if policy == BANNED:
             return self._banned
-        cast = {LOWER: self._lowered, FP32: self._raised, PROMOTE: self._promoted}.get(policy)
+        casts = {LOWER: self._lowered, FP32: self._raised, PROMOTE: self._promoted, HALF: self._halved}
+        cast = casts.get(policy)
         if cast is None:
             return self._with_dtype(name, operation, append=policy == APPEND)
         guard, key = self.torch._C._ExcludeDispatchKeyGuard, self._key
@@ -81,6 +83,9 @@ class Policy:
     def _lowered(self, args: Any, kwargs: Any) -> Callable[[Any], Any]:
         return self._caster(self.torch.get_autocast_dtype(self.device))
 
+    def _halved(self, args: Any, kwargs: Any) -> Callable[[Any], Any]:
+        return self._caster(self.torch.float16)
+
     def _raised(self, args: Any, kwargs: Any) -> Callable[[Any], Any]:
         return self._caster(self.torch.float32)
 
@@ -95,7 +100,7 @@ class Policy:
         for each in self._floats(values):
             if each.dtype == torch.float32:
                 found = torch.float32
-            elif each.dtype != lower:
+            elif each.dtype != lower and found != torch.float32:  # beside float32 it is as good as any
                 raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
         return found
 
@@ -126,6 +131,7 @@ class Policy:
     def _with_dtype(self, name: str, operation: Any, append: bool) -> Callable[..., Any]:
         """float32 by the operation's own ``dtype`` argument, where the program has not asked for another."""
         torch, guard, key = self.torch, self.torch._C._ExcludeDispatchKeyGuard, self._key
+        defaults = {each.name: each.default_value for each in operation._schema.arguments if each.has_default_value()}
         if append:
             form = {"norm.Scalar": "ScalarOpt_dtype", "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}
             operation = getattr(torch.ops.aten.norm, form[name.removeprefix("aten::")])
@@ -133,7 +139,7 @@ class Policy:
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
             with guard(key):
-                given = {**dict(zip(names, args, strict=False)), **kwargs}
+                given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
                 first = args[0]
                 eligible = first.is_floating_point() and first.dtype != torch.float64
                 if eligible and given.get("dtype") is None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .tensors import cast_all, dtype_name, float_dtypes, tensors_in
+from .failures import is_of_machine
+from .tensors import cast_all, dtype_name, float_dtypes, tensors_in, write_back
+from .wording import of_the_device
 
 _LENT = "not implemented for"
 _COMPLEX_HALF = ("ComplexHalf", "MKL FFT doesn't support tensors of type: Half")
 """What FFTs of float16 and complex32 say, which CUDA has."""
+_FFT = frozenset(("aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c"))
 _PRODUCTS = frozenset(
     [
         "aten::mm",
@@ -22,9 +25,13 @@ _PRODUCTS = frozenset(
     ]
 )
 """A CPU multiplies float16 about seventy times slower than float32; a GPU accumulates in float32 as well."""
+_NO_POWER_OF_TWO = (
+    "cuFFT only supports dimensions whose sizes are powers of two when computing in half precision, but got a signal "
+    "size of{}"
+)
 _EMULATED = "{} has no bfloat16 in hardware: it is emulated, much slower than float16, which needs a GradScaler there"
-_FUSED = frozenset(("aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"))
-_MIXED_REFUSED = {"aten::native_layer_norm": 2, "aten::native_group_norm": 1}
+_GROUPS = "aten::native_group_norm"
+_MIXED_REFUSED = {"aten::native_layer_norm": 2, _GROUPS: 1}
 """The CPU takes float32 weights with 16-bit input here, CUDA's kernels do not. -> index of the weight."""
 
 
@@ -39,6 +46,7 @@ class Dispatch:
         self.simulated = session.settings.on.simulated
         self.cuda = session.settings.on.type == "cuda"
         self.emulated = self.cuda and not session.settings.on.native_bf16
+        self.called = session.called
 
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         if not self.simulated:
@@ -46,10 +54,13 @@ class Dispatch:
         name = func._schema.name
         if name in self.missing and not self.session.ignoring_gaps:
             self._refuse(name, args)
-        if name in _MIXED_REFUSED and self.cuda:
-            self._refuse_mixed(name, args)
+        if self.cuda and not self.session.ignoring_gaps:
+            if name in _MIXED_REFUSED:
+                self._refuse_mixed(name, args)
+            if name in _FFT:
+                self._refuse_sizes(name, args)
         if name in _PRODUCTS:
-            floats = float_dtypes(tensors_in(self.tensor, args))
+            floats = float_dtypes(tensors_in(self.tensor, (args, kwargs)))
             if self.emulated and self.torch.bfloat16 in floats:
                 self.session.recorder.note(_EMULATED.format(self.session.settings.on.name))
             if floats == {self.torch.float16}:
@@ -57,18 +68,14 @@ class Dispatch:
         return self._run(func, args, kwargs)
 
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if self.session.autocast_of_fused and func._schema.name in _FUSED:
-            return self._run_with_autocast(func, args, kwargs)
         try:
-            return func(*args, **kwargs)
+            autocast = self.called.let_in(func, args)
+            if autocast is None:
+                return func(*args, **kwargs)
+            with autocast:
+                return func(*args, **kwargs)
         except self.session.failures.errors as error:
             return self._raised(func, args, kwargs, error)
-
-    def _run_with_autocast(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """torch takes autocast out of the way of a mode; a fused operation calls others that autocast casts."""
-        self.session.autocast_of_fused = False
-        with self.torch._C._SetExcludeDispatchKeyGuard(self.torch._C.DispatchKey.AutocastCPU, False):
-            return func(*args, **kwargs)
 
     def _raised(self, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
         operands = tensors_in(self.tensor, (args, kwargs))
@@ -81,7 +88,8 @@ class Dispatch:
         if self.simulated and self.cuda and any(words in str(error) for words in _COMPLEX_HALF):
             return self._in_float32(func, args, kwargs, self.torch.float16)
         session.failures.operation = str(func)
-        if not (session.in_backward and session.functions.running == 0 and len(floats) > 1):
+        in_backward = session.in_backward and session.functions.running == 0
+        if not in_backward or len(floats) < 2 or is_of_machine(error):
             raise error
         return self._passed_over(func, args, kwargs, operands, error)
 
@@ -103,14 +111,8 @@ class Dispatch:
         wide = cast_all(self.tensor, args, torch.float32)
         named = cast_all(self.tensor, kwargs, torch.float32)
         result = func(*wide, **named)
-        self._write_back(args, wide, dtype)
-        return self._rounded(result, dtype)
-
-    def _write_back(self, args: Any, wide: Any, dtype: Any) -> None:
-        """What an operation changed in place has changed in the copy."""
-        for before, after in zip(tensors_in(self.tensor, args), tensors_in(self.tensor, wide), strict=True):
-            if before is not after and after._version > 0:
-                before.copy_(after)
+        write_back(self.tensor, (args, kwargs), (wide, named))
+        return kwargs["out"] if "out" in kwargs else self._rounded(result, dtype)
 
     def _rounded(self, result: Any, dtype: Any) -> Any:
         if isinstance(result, self.tensor):
@@ -122,14 +124,27 @@ class Dispatch:
         return result
 
     def _refuse(self, name: str, args: Any) -> None:
-        for dtype in float_dtypes(tensors_in(self.tensor, args)):
-            if dtype_name(dtype) in self.missing[name]:
-                raise self.session.gap(name, dtype_name(dtype))
+        first = next((each.dtype for each in tensors_in(self.tensor, args) if each.is_floating_point()), None)
+        if first is not None and dtype_name(first) in self.missing[name]:
+            raise self.session.gap(name, dtype_name(first))
+
+    def _refuse_sizes(self, name: str, args: Any) -> None:
+        """cuFFT has float16 for powers of two only."""
+        given, dims = args[0], args[1]
+        if not self.session.ffts_are_half and given.dtype not in (self.torch.float16, self.torch.complex32):
+            return
+        sizes = [int(given.shape[dim]) for dim in dims]
+        if name == "aten::_fft_c2r":
+            sizes[-1] = int(args[3])
+        if any(size & (size - 1) for size in sizes):
+            raise of_the_device(RuntimeError(_NO_POWER_OF_TWO.format(sizes)))
 
     def _refuse_mixed(self, name: str, args: Any) -> None:
         weights = args[_MIXED_REFUSED[name] : _MIXED_REFUSED[name] + 2]
         for weight in weights:
             if isinstance(weight, self.tensor) and weight.dtype != args[0].dtype:
+                if name == _GROUPS and weight.dtype != self.torch.float32:
+                    return  # the CPU refuses it in the same words
                 shown = {"float32": "Float", "bfloat16": "BFloat16", "float16": "Half", "float64": "Double"}
                 here, there = (shown.get(dtype_name(each.dtype), str(each.dtype)) for each in (args[0], weight))
                 raise RuntimeError(f"expected scalar type {here} but found {there}")

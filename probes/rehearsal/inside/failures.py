@@ -8,11 +8,12 @@ from typing import Any
 
 from .naming import class_of, names_of, role_of
 from .recorder import born, place_of
-from .tensors import cast_all, dtype_name, float_dtypes
+from .tensors import cast_all, dtype_name, float_dtypes, tensors_in, write_back
 
-_NO_KERNEL = ("not implemented for", "Unsupported dtype")
+_NO_KERNEL = ("not implemented for", "Unsupported dtype", "sizes are powers of two", "support tensor of type")
 _IN_PLACE_ARGUMENT = "out"
 _FFT_OF_HALF = "Unsupported dtype Half"
+_OF_MACHINE = ("out of memory", "device-side assert", "illegal memory access")
 
 
 class Failures:
@@ -28,7 +29,7 @@ class Failures:
     def passed_over(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
         """The result of the same call after the cast that makes it work; raises ``error`` where no cast does."""
         operation, self.operation = self.operation, ""
-        if getattr(error, "rehearsed", False) or self.session.stopping:
+        if self.session.stopping or is_of_machine(error):
             raise error
         name = operation or getattr(func, "__name__", "")
         if getattr(error, "of_the_device", False):
@@ -37,10 +38,7 @@ class Failures:
             self.record("kernel_missing", error, name, operands)
             return result
         if _FFT_OF_HALF in str(error) and self.session.settings.on.type == "cuda":  # refused before its kernel is asked
-            wide = (cast_all(self.torch.Tensor, each, self.torch.float32) for each in (args, kwargs))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch warns of complex32 once
-                return _in_half(self.torch, func(*next(wide), **next(wide)))
+            return self._fft_of_half(func, args, kwargs, operands, name)
         for dtype, keep in self._ways(func, args, kwargs, operands):
             try:
                 result = func(
@@ -51,7 +49,41 @@ class Failures:
             kind = "kernel_missing" if any(text in str(error) for text in _NO_KERNEL) else "dtype_mismatch"
             self.record(kind, error, name, operands)
             return result
+        if _NO_KERNEL[0] in str(error) and name.endswith("_"):
+            return self._in_float32(func, args, kwargs, operands, error)
         raise error
+
+    def _in_float32(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
+        """What changes 16-bit tensors in place and has no kernel for them: done to copies, and written back."""
+        kind = self.torch.Tensor
+        wide = cast_all(kind, (args, kwargs), self.torch.float32)
+        try:
+            result = func(*wide[0], **wide[1])
+        except self.errors:
+            raise error from None
+        with self.torch.no_grad():
+            write_back(kind, (args, kwargs), wide)
+        self.record("kernel_missing", error, getattr(func, "__name__", ""), operands)
+        changed = tensors_in(kind, wide)
+        known = next((one for one, copy in zip(operands, changed, strict=False) if copy is result), None)
+        return result if known is None else known
+
+    def _fft_of_half(self, func: Any, args: Any, kwargs: Any, operands: Any, name: str) -> Any:
+        wide, named = (cast_all(self.torch.Tensor, each, self.torch.float32) for each in (args, kwargs))
+        self.session.ffts_are_half = True
+        try:
+            result = func(*wide, **named)
+        except self.errors as error:
+            if not getattr(error, "of_the_device", False):
+                raise
+            with self.session.device_gaps_ignored():
+                result = func(*wide, **named)
+            self.record("kernel_missing", error, name, operands)
+        finally:
+            self.session.ffts_are_half = False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of complex32 once
+            return _in_half(self.torch, result)
 
     def _ways(self, func: Any, args: Any, kwargs: Any, operands: Any) -> Any:
         """Dtypes to cast to, likeliest first, and the tensor that must stay as it is."""
@@ -132,6 +164,11 @@ class Failures:
                 return "optimizer"
             frame = frame.f_back  # type: ignore[assignment]
         return "forward" if self.torch.is_grad_enabled() else "other"
+
+
+def is_of_machine(error: Exception) -> bool:
+    """Whether the GPU is full or broken, which no cast repairs."""
+    return any(words in str(error) for words in _OF_MACHINE)
 
 
 def _in_half(torch: Any, result: Any) -> Any:

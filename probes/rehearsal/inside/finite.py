@@ -56,6 +56,8 @@ class Finite:
             return True
         if tensor.is_meta or tensor.is_nested or self._transforms() is not None or not 0 < tensor.numel() <= LARGEST:
             return True
+        if self.session.is_captured(tensor):
+            return True
         with torch.no_grad(), self._unwatched():  # type: ignore[misc]
             total = torch.sum(tensor, dtype=torch.float32).item()  # ten times faster than looking at each
             return math.isfinite(total) or bool(torch.isfinite(tensor).all())

@@ -91,7 +91,6 @@ class Functions:
         self.recorder, self.devices = session.recorder, session.devices
         self.local = threading.local()
         self.special: dict[Any, Callable[..., Any]] = {}
-        self._fused = fused_functions(session.torch)
         self._factories = _factories(session.torch)
 
     @property
@@ -123,8 +122,7 @@ class Functions:
 
     def operation(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A function that computes something."""
-        if func in self._fused:
-            self.session.autocast_of_fused = bool(self.torch.is_autocast_enabled("cpu"))
+        self.session.called.note(getattr(func, "__name__", ""))
         args, kwargs, on_device = self._on_cpu(func, args, kwargs)
         operands = tensors_in(self.tensor, (args, kwargs))
         try:
@@ -223,12 +221,6 @@ def _calls_directly(user: Any) -> bool:
             return False
         frame = frame.f_back  # type: ignore[assignment]
     return True
-
-
-def fused_functions(torch: Any) -> frozenset[Any]:
-    """The fast paths of attention: one operation that calls others, which autocast still reaches."""
-    names = ("_transformer_encoder_layer_fwd", "_native_multi_head_attention")
-    return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
 
 
 def _factories(torch: Any) -> frozenset[Any]:

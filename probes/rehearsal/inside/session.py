@@ -11,6 +11,7 @@ from typing import Any
 from . import dispatch, functions
 from .backward import Backward
 from .births import Births
+from .called import Called
 from .checkpoints import Checkpoints
 from .devices import Devices
 from .ending import Ending
@@ -43,8 +44,8 @@ class Session:
         self.recorder.state.update({"torch": str(torch.__version__).partition("+")[0], "simulated": on.simulated})
         self.devices = Devices(torch, on.type, on.simulated)
         self.in_backward = self.step = self.evaluated = 0
-        self.autocast_of_fused = False
-        self.enough = self.stopping = self.ignoring_gaps = False
+        self.called = Called(self)
+        self.enough = self.stopping = self.ignoring_gaps = self.ffts_are_half = False
         self.backward: Backward = Backward(self)
         self.training = Training(self)
         self.failures = Failures(self)
@@ -59,11 +60,12 @@ class Session:
 
     def start(self) -> None:
         """From here on everything that the program asks of torch is seen."""
-        from .simulation import keep_fast_path, simulate
+        from .simulation import compile_nothing, keep_fast_path, simulate
 
         if self.settings.on.simulated:
             simulate(self)
         keep_fast_path(self.torch)
+        compile_nothing(self, self.torch)
         for part in (self.tensor_devices, self.backward, self.training, self.modules, self.ending, self.checkpoints):
             part.install()
         if self.settings.shadow:
@@ -89,6 +91,10 @@ class Session:
         enabled = bool(self.torch.is_autocast_enabled(device))
         dtype = str(self.torch.get_autocast_dtype(device)).removeprefix("torch.")
         return {"enabled": enabled, "dtype": dtype if enabled else None, "device": device}
+
+    def is_captured(self, tensor: Any) -> bool:
+        """Whether a CUDA graph is being made of what runs: a value that is read would end that."""
+        return bool(tensor.is_cuda and self.torch.cuda.is_current_stream_capturing())
 
     def module_path(self, frame: FrameType | None) -> str:
         return self.modules.path(frame)

@@ -16,7 +16,7 @@ _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 def simulate(session: Any) -> None:
     """Make torch answer as on a machine with the device."""
     torch, device = session.torch, session.settings.on
-    if not autocast.Policy(torch, device.type).install():
+    if not autocast.Policy(torch, device.type, cudnn=not device.hip).install():
         session.recorder.note(f"this torch does not say what autocast for {device.type} casts: it is not simulated")
     autocast.State(torch, device.type).install()
     if device.type == "cuda":
@@ -138,7 +138,6 @@ def _general(session: Any, torch: Any, device: Device) -> None:
     _generators(session, torch)
     _loading(session, torch)
     _contexts(session, torch)
-    _compile(session, torch)
     _data_parallel(torch)
     after_import("torch.utils.checkpoint", lambda module: _checkpointing(session, module))
     real = torch.nn.Parameter.__new__
@@ -236,9 +235,8 @@ def keep_fast_path(torch: Any) -> None:
 
 def _data_parallel(torch: Any) -> None:
     """``nn.DataParallel`` splits its input also where there is one device."""
-    if not hasattr(torch._C, "_scatter"):
-        torch._C._scatter = lambda tensor, devices, sizes, dim, streams: tensor.chunk(len(devices), dim)
-        torch._C._gather = lambda tensors, dim, device: torch.cat(tuple(tensors), dim)
+    torch._C._scatter = lambda tensor, devices, sizes, dim, streams: tensor.chunk(len(devices), dim)
+    torch._C._gather = lambda tensors, dim, device: torch.cat(tuple(tensors), dim)
 
 
 def _checkpointing(session: Any, module: Any) -> None:
@@ -252,7 +250,9 @@ def _checkpointing(session: Any, module: Any) -> None:
         checks["default"] = described
 
 
-def _compile(session: Any, torch: Any) -> None:
+def compile_nothing(session: Any, torch: Any) -> None:
+    """Also on a GPU: what is compiled cannot be watched, and torch would compile what watches."""
+
     def compiled(model: Any = None, **options: Any) -> Any:
         session.recorder.note(_NOT_COMPILED)
         if not isinstance(model, torch.nn.Module):

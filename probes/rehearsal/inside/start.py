@@ -34,14 +34,31 @@ def start(module: Any, settings: Settings) -> None:
     importlib.import_module("torch.utils._device")  # torch itself only imports it when it needs it
     from .session import Session
 
-    settings, refusal = on_this_machine(settings, bool(module.cuda.is_available()))
+    found = _finds_gpu(module)
+    settings, refusal = on_this_machine(settings, found)
     if refusal:
         recorder = Recorder(settings.answers)
         recorder.state["refused"] = refusal
         recorder.write()
         os._exit(0)
+    if found and (settings.on.simulated or settings.on.type == "cpu"):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what slips past the rehearsal must not end up on the GPU
     SESSION[:] = [Session(module, settings)]
     SESSION[0].start()
+
+
+def _finds_gpu(module: Any) -> bool:
+    """Asked of the driver: CUDA itself would then know its devices, before the program has chosen them or forked."""
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        return bool(module.cuda.is_available())
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def on_this_machine(settings: Settings, has_gpu: bool) -> tuple[Settings, str]:

@@ -54,3 +54,10 @@ def cast_all(kind: type, value: Any, dtype: Any, keep: Any = None) -> Any:
 
 def float_dtypes(tensors: list[Any]) -> set[Any]:
     return {each.dtype for each in tensors if each.is_floating_point()}
+
+
+def write_back(kind: type, before: Any, after: Any) -> None:
+    """What an operation has changed in place in a copy of its arguments is changed in the arguments."""
+    for one, copy in zip(tensors_in(kind, before), tensors_in(kind, after), strict=True):
+        if one is not copy and not one.to(copy.dtype).equal(copy):
+            one.copy_(copy)

@@ -50,6 +50,8 @@ class Training:
     def remember(self, outputs: Any) -> None:
         """A loss before it is scaled."""
         if isinstance(outputs, self.torch.Tensor) and outputs.numel() == 1 and not outputs.is_meta:
+            if self.session.is_captured(outputs):
+                return
             self.scaled.append((float(outputs.detach()), dtype_name(outputs.dtype)))
 
     def backward(self, tensors: Any) -> None:

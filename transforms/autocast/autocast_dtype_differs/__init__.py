@@ -3,7 +3,7 @@
 ## What goes wrong
 
 Usually no error: one part of the program computes in float16 and the rest in bfloat16. Activations above 65504 become
-inf there (a bfloat16 model never had to stay below), losses and metrics of the two parts do not agree, and in training
+inf there (a bfloat16 model never had to stay below), losses of the two parts do not agree, and
 gradients below 6e-8 vanish, because bfloat16 runs have no GradScaler. Tensors of both types that meet inside one
 region raise `Unexpected floating ScalarType in at::autocast::prioritize`.
 
@@ -17,16 +17,16 @@ Without a dtype autocast computes in float16 on CUDA, XPU and MPS, whatever the 
 
 `dtype` [unsafe]: `dtype=` with the project's own variable where the region can see it, else `torch.bfloat16` where
 nothing else is possible. `accelerator` [unsafe]: the call becomes `accelerator.autocast()` (also of a Fabric).
-Unsafe, because results change: that is what the finding is about. An evaluation with a 16-bit dtype written down that
-is not the one its training step has is reported only.
+Unsafe, because results change: that is what the finding is about.
 
 ## Not flagged
 
-A region that a test of the precision chooses (`if precision == "fp16"`, `enabled=mixed_precision == "fp16"`), unless
-that test lets bfloat16 pass (`enabled=dtype in (torch.float16, torch.bfloat16)`); one of several branches or table
-entries; `enabled=False`; regions that a constant keeps from running; regions on the CPU; regions inside another one,
-whose dtype they inherit; float32 islands; tests; projects that call `set_autocast_dtype`; weights that are loaded
-quantized.
+Regions outside a training step: validation, sampling and inference in the other 16-bit type rarely differ in anything
+that matters. Functions that nothing calls. A region that a test of the precision chooses (`if precision == "fp16"`,
+`enabled=mixed_precision == "fp16"`), unless that test lets bfloat16 pass (`enabled=dtype in (torch.float16,
+torch.bfloat16)`); one of several branches or table entries; `enabled=False`; regions that a constant keeps from
+running; regions on the CPU; regions inside another one, whose dtype they inherit; float32 islands; tests; projects that
+call `set_autocast_dtype`; weights that are loaded quantized.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, checked_autocasts, dtype_scenarios
 from ....codemod.torch.dtypes import FP16
 from .declared_dtype import Declared, declared_near
-from .fixed_dtype import Fixed, fixed_evaluations
 
 FORWARDS = (
     "forward",
@@ -68,8 +67,6 @@ def check(project: Project) -> Iterator[Finding]:
         declared = declared_near(project, region)
         if declared is not None:
             yield _finding(region, declared)
-    for fixed in fixed_evaluations(project):
-        yield _fixed(fixed)
 
 
 def _computes_in_default(project: Project, region: Autocast) -> bool:
@@ -100,12 +97,6 @@ def _may_inherit(region: Autocast) -> bool:
 def _finding(region: Autocast, declared: Declared) -> Finding:
     message = f"without a dtype this autocast computes in float16 on CUDA, while {declared.what}"
     return rule.at(region.module, region.node, message, declared.places, _fixes(region, declared))
-
-
-def _fixed(fixed: Fixed) -> Finding:
-    message = f"this evaluation always computes in {fixed.dtype.name}, its training step in {fixed.others}"
-    place = fixed.region.module.place(fixed.training.node, "the training step's region")
-    return rule.at(fixed.region.module, fixed.region.node, message, [place])
 
 
 def _fixes(region: Autocast, declared: Declared) -> list[Fix]:

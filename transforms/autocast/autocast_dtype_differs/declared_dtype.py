@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....codemod.model import Place
-from ....codemod.purpose.steps import calls_beside, function_scope, is_in_context
+from ....codemod.purpose.steps import calls_beside, function_scope, is_evaluation, is_in_context
 from ....codemod.python.callers import callers_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import exclusive
@@ -20,7 +20,7 @@ from ....codemod.torch.imported import torch_at
 from .chosen_regions import is_chosen
 from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, trainer_in, weights_used_in
 from .own_switch import own_switch
-from .training_regions import training_regions
+from .training_regions import runs_in_training, training_regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Declared:
 def declared_near(project: Project, region: Autocast) -> Declared | None:
     """The first of the declarations that bind ``region``; None when the project says nothing that contradicts it."""
     switch = own_switch(project, region)
-    if switch is not None:
+    if switch is not None and not is_evaluation(region):
         return Declared(switch.what, (_place(region.module, switch.node, switch.why),), switch.text)
-    if is_chosen(project, region):
+    if is_chosen(project, region) or not runs_in_training(project, region):
         return None
     for source in (_by_accelerator, _by_training, _by_named_dtype, _by_caller):
         found = source(project, region)

@@ -41,17 +41,23 @@ def _switches(region: Autocast) -> Iterator[ast.expr]:
 
 def _is_excluded(project: Project, region: Autocast, item: Given) -> bool:
     """Whether the tests around the region leave bfloat16 out: ``if dtype == torch.float16:`` further up."""
-    asked = replace(item, values=(True,) if item.values == (True,) else (BF16,))
     module = region.module
-    return excludes(asked, conditions_in(project, module).path_given(region.node, function_scope(module, region.node)))
+    return excludes(
+        _as_bf16(item), conditions_in(project, module).path_given(region.node, function_scope(module, region.node))
+    )
+
+
+def _as_bf16(item: Given) -> Given:
+    return replace(item, values=(True,) if item.values == (True,) else (BF16,))
 
 
 def _wanted(project: Project, region: Autocast, test: ast.expr, names: int) -> Iterator[Given]:
     """What makes ``test`` true: all that it asks for, or one of the sides of an ``or``."""
     conditions = conditions_in(project, region.module)
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        for side in test.values:
-            yield from _wanted(project, region, side, names)
+    if isinstance(test, ast.BoolOp):
+        required = conditions.given(test, True)
+        sides = (item for side in test.values for item in _wanted(project, region, side, names))
+        yield from (item for item in sides if item in required or not excludes(_as_bf16(item), required))
         return
     yield from conditions.given(test, True)
     values = conditions.assigned_values(test) if names and isinstance(test, ast.Name | ast.Attribute) else []

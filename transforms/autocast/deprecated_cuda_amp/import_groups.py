@@ -57,7 +57,8 @@ def _stands_alone(origin: str) -> bool:
 
 
 def _planned(project: Project, group: Group) -> Iterator[Group]:
-    if not group.warning or any(is_gated(group.module, binding.node) for binding in group.bindings):
+    bound = [item for item in group.bindings if item.kind == "import" or group.origin != "torch"]
+    if not group.warning or any(is_gated(group.module, binding.node) for binding in bound):
         return
     try:
         _plan(project, group)

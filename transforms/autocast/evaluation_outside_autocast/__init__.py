@@ -1,32 +1,26 @@
-"""Training runs the model inside autocast, an evaluation that needs it too does not.
+"""Training runs the model inside autocast; an evaluation gives it 16-bit input outside.
 
 ## What goes wrong
 
-Where the evaluation casts its input to 16 bits, the float32 weights do not fit:
-`RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float`,
-`Input type (c10::Half) and bias type (float) should be the same`, `expected scalar type Half but found Float`. Only the
-first validation shows it, perhaps hours into the run. Elsewhere nothing fails, but two evaluations of one model, or the
-training and the validation loss, are computed in different precisions and compared with each other.
+The float32 weights do not fit the input: `RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and
+Float`, `Input type (c10::Half) and bias type (float) should be the same`, `expected scalar type Half but found Float`.
+Only the first validation shows it, perhaps hours into the run.
 
 ## Why
 
 autocast keeps the weights in float32 and casts at each operation; it is what makes 16-bit inputs fit. It ends with its
-block: a helper, a second evaluation or `generate` after it runs without.
+block: a helper, an evaluation or `generate` after it runs without.
 
 ## Fix
 
-`wrap` [safe] where the call certainly fails, `wrap` [unsafe] elsewhere: the statement goes into a `with` of the same
-region. Not offered where names of that region are not known there, where the call is part of a compound statement, or
-where a bfloat16 result would reach `.numpy()`.
+`wrap` [safe]: the statement goes into a `with` of the training step's region. Not offered where names of that region
+are not known there, where the call is part of a compound statement, or where a bfloat16 result would reach `.numpy()`.
 
 ## Not flagged
 
-Evaluating in float32 is right by itself, and common: without one of these signs nothing is said. The signs are an input
-cast to 16 bits for a model that the project makes in float32; a context that is passed in and never entered; a second
-evaluation in the same function, or in a function with the same switch, that does use autocast; one loss function, given
-the model, that trains inside and validates outside in the same function. Never: branches of one `if`; models that are
-cast to 16 bits somewhere; functions that benchmark, compare, trace or export; calls that a caller wraps; Accelerate,
-Fabric, Lightning and DeepSpeed, which wrap the model's `forward`.
+Evaluations that do not fail: evaluating in float32 is right by itself, and common, also beside another evaluation or a
+preview that uses autocast. Models that are cast to 16 bits somewhere; functions that benchmark, compare, trace or
+export; calls that a caller wraps; Accelerate, Fabric, Lightning and DeepSpeed, which wrap the model's `forward`.
 """
 
 from __future__ import annotations
@@ -35,7 +29,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Rule
-from ....codemod.proof.needs import Known
+from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, dtype_scenarios
@@ -58,15 +52,14 @@ def _fixes(project: Project, sign: Sign) -> list[Fix]:
         return []
     span = module.document.span(statement)
     edits = (module.wrap(span, span, f"with {sign.header}:"),)
-    certain = Known(sign.is_certain, "its result changes")
-    return [proved(project, "wrap", f"run it inside {sign.header}", edits, certain)]
+    return [proved(project, "wrap", f"run it inside {sign.header}", edits, RAISES)]
 
 
 def _reaches_numpy(project: Project, sign: Sign) -> bool:
     """Whether the result may be bfloat16 and the function turns tensors into arrays."""
     function = sign.call.function.node
     words = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
-    return bool(words & {"numpy", "asarray"}) and (sign.region is None or _can_be_bf16(project, sign.region.autocast))
+    return bool(words & {"numpy", "asarray"}) and _can_be_bf16(project, sign.region.autocast)
 
 
 def _can_be_bf16(project: Project, region: Autocast) -> bool:

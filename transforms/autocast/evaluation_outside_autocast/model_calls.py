@@ -25,8 +25,6 @@ class ModelCall:
     call: ast.Call
     model: ast.expr
     """What names the model: ``model`` of ``model(x)`` and ``model.generate(x)``, ``self.net``."""
-    region: Entered | None = None
-    """The region it stands in, where that is known."""
 
     @property
     def name(self) -> str:
@@ -65,7 +63,7 @@ def calls_inside(region: Entered) -> Iterator[ModelCall]:
         for node in ast.walk(statement):
             model = model_of(module, node) if isinstance(node, ast.Call) else None
             if isinstance(node, ast.Call) and model is not None:
-                yield ModelCall(module, node, model, region)
+                yield ModelCall(module, node, model)
 
 
 def evaluations_outside(module: ModuleNames, names: set[str]) -> Iterator[ModelCall]:

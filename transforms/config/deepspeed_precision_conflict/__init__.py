@@ -2,13 +2,14 @@
 
 ## What goes wrong
 
-Loss-scale keys in the `bf16` section (`ds-bf16-loss-scale`): `pydantic ValidationError: Extra inputs are not
-permitted` from DeepSpeed 0.17.1 on, even when the section is disabled; ignored before. Both types enabled
-(`ds-both`): `AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled`. Unknown keys such as
-`opt_level` in the `fp16` section (`ds-fp16-unknown-key`): the same ValidationError. A Hugging Face trainer set to
-`bf16` with a file that enables fp16 (`hf-deepspeed-mismatch`): `ValueError: Please correct the following DeepSpeed
-config values that mismatch TrainingArguments values`. Code that reads `deepspeed_config["fp16"]["enabled"]`:
-`KeyError: 'fp16'` when the file leaves the section out, as a bf16 configuration does.
+Loss-scale keys in the `bf16` section (`ds-bf16-loss-scale`): `pydantic ValidationError: Extra inputs are not permitted`
+from DeepSpeed 0.17.1 on, even when the section is disabled; ignored before. Both types enabled (`ds-both`):
+`AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled`. Unknown keys such as `opt_level` in the
+`fp16` section (`ds-fp16-unknown-key`) or `enable` in the `bf16` section (`ds-bf16-unknown-key`): the same
+ValidationError. A Hugging Face trainer set to `bf16` with a file that enables fp16 (`hf-deepspeed-mismatch`):
+`ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values`. Code that
+reads `deepspeed_config["fp16"]["enabled"]`: `KeyError: 'fp16'` when the file leaves the section out, as a bf16
+configuration does.
 
 ## Why
 
@@ -20,15 +21,15 @@ are strict pydantic models. They usually come from a copied `fp16` section.
 `delete-keys` [safe]: the keys are deleted; nothing read them, on any version. For two enabled types `keep-bf16` and
 `keep-fp16` [unsafe] switch the other one off: which of the two the run wants is the owner's word, so neither is the
 default without `--unsafe-fixes` or `--fix`. `auto` [safe]: where a trainer's own argument says the type, the file says
-`"auto"`, and the trainer fills it in. `auto` [display-only]: in a file that no launch line names, compared with what
-all launch lines of the repository ask for. `tolerant-read` [safe]: the section is read with `.get`. `respell`
+`"auto"`, and the trainer fills it in. `tolerant-read` [safe]: the section is read with `.get`. `respell`
 [safe]: what else clashes, by the tables in `transforms/frameworks/`: apex `amp` beside a 16-bit type is dropped, data
 types that are not the one enabled are dropped, and `communication_data_type` gets the name that DeepSpeed knows.
 
 ## Not flagged
 
-`"auto"` in both sections, which the Hugging Face Trainer fills in; loss-scale keys in the `fp16` section; sections of
-files that are no DeepSpeed configuration; `loss_scale` keys elsewhere.
+Loss-scale and unknown keys where a manifest allows only DeepSpeed before 0.17.1; files that no launch line names,
+beside a trainer's arguments; `"auto"` in both sections, which the Hugging Face Trainer fills in; loss-scale keys in the
+`fp16` section; sections of files that are no DeepSpeed configuration; `loss_scale` keys elsewhere.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from collections.abc import Iterator, Sequence
 from ....codemod.model import EditRefused, Finding, Fix, Rule
 from ....codemod.proof.needs import RAISES, Need, SameResult
 from ....codemod.proof.proving import proved
+from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import Scope, Setting
@@ -45,20 +47,24 @@ from ....codemod.trainers.writing.edits import edits_of
 from ....codemod.trainers.writing.findings import findings_of
 from ....codemod.trainers.writing.steps import Step
 from .deepspeed_section_reads import tolerant, unguarded_reads
-from .deepspeed_trainer import TYPES, TrainerWord, common_word, word_for
+from .deepspeed_trainer import TYPES, TrainerWord, word_for
 
 STRAYS = {
     "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
+    "bf16.unknown": ("unknown keys", "ds-bf16-unknown-key"),
     "fp16.unknown": ("unknown keys", "ds-fp16-unknown-key"),
 }
 """Keys of DeepSpeed's table that are in the wrong section, what they are, and what the contradiction is called."""
+STRICT = "0.17.1"
+"""The release of DeepSpeed that refuses unknown keys."""
 FALSE, AUTO = "false", "auto"
 
 
 def check(project: Project) -> Iterator[Finding]:
     for scope in scopes_of(project):
         if scope.framework.id == "deepspeed":
-            for name, (what, contradiction) in STRAYS.items():
+            versions = allowed(project, "deepspeed", scope.path)
+            for name, (what, contradiction) in STRAYS.items() if versions is None or versions.may_reach(STRICT) else ():
                 yield from _stray_keys(project, scope, name, what, contradiction)
             yield from _both_enabled(project, scope)
             yield from _against_trainer(project, scope)
@@ -73,7 +79,9 @@ def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradict
     for path, stray in by_section.items():
         section = path.rpartition(".")[2]
         names = ", ".join(_last(setting) for setting in stray)
-        message = f"{what} in the {section} section ({names}): DeepSpeed 0.17.1 and later rejects it [{contradiction}]"
+        message = (
+            f"{what} in the {section} section ({names}): DeepSpeed {STRICT} and later rejects it [{contradiction}]"
+        )
         done = f"delete {names} from {section}: no DeepSpeed version reads them there"
         steps = [Step("drop", setting.key, setting=setting) for setting in stray]
         yield rule.found(
@@ -125,23 +133,13 @@ def _against_trainer(project: Project, scope: Scope) -> Iterator[Finding]:
     """A Hugging Face trainer that asks for one type and is given a file that says the other stops with a ValueError."""
     one_is_on = any(_switch(scope, name) is not None for name in TYPES.values())
     word = _word(project, scope) if one_is_on else None
-    common = common_word(project, scope.path) if one_is_on and word is None and _is_whole(scope) else None
-    said = word or common
-    other = "fp16" if said is not None and said.type == "bf16" else "bf16"
+    other = "fp16" if word is not None and word.type == "bf16" else "bf16"
     wrong = _switch(scope, other)
-    if said is None or wrong is None or _switch(scope, said.type) is not None:
+    if word is None or wrong is None or _switch(scope, word.type) is not None:
         return
-    message = f"{other} is enabled here while the trainer that reads this file asks for {said.type}"
-    if word is None:
-        message = f"{other} is enabled here; no launch line names this file, and all that there are ask for {said.type}"
+    message = f"{other} is enabled here while the trainer that reads this file asks for {word.type}"
     place = wrong.place.saying(f"{message} [hf-deepspeed-mismatch]")
-    fixes = _to_auto(project, scope, wrong, said.type)
-    yield rule.found(place, [said.place], fixes if word is not None else [_shown(fix) for fix in fixes])
-
-
-def _shown(fix: Fix) -> Fix:
-    """A fix to look at: who reads the file is not known."""
-    return Fix.shown(fix.name, fix.message, *fix.edits)
+    yield rule.found(place, [word.place], _to_auto(project, scope, wrong, word.type))
 
 
 def _to_auto(project: Project, scope: Scope, wrong: Setting, wanted: str) -> list[Fix]:

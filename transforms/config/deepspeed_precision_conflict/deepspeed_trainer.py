@@ -34,18 +34,6 @@ def word_for(project: Project, path: str) -> TrainerWord | None:
     return words[0] if len({word.type for word in words}) == 1 else None
 
 
-def common_word(project: Project, path: str) -> TrainerWord | None:
-    """The one type that all launch lines of Hugging Face trainers ask for, where nothing names the file at ``path``."""
-    name = path.rpartition("/")[2]
-    launches = [scope for scope in scopes_of(project) if scope.command is not None and scope.framework.id == FILLING]
-    named = any(name in word for scope in launches for word in (scope.command.words if scope.command else ()))
-    precisions = [precision_of(project, scope) for scope in launches]
-    types = {TYPES.get(precision.compute, "") for precision in precisions}
-    if named or len(types) != 1 or "" in types:
-        return None
-    return TrainerWord(types.pop(), path, precisions[0].place)
-
-
 def _all_words(project: Project) -> tuple[TrainerWord, ...]:
     """Every launch line and every ``TrainingArguments``-like call that says both, written out."""
     return tuple(_words(project))

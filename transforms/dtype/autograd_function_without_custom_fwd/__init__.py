@@ -55,7 +55,8 @@ from ....codemod.model import (
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.entered import regions_around
-from ....codemod.purpose.runs import Run, runs_around, uses
+from ....codemod.purpose.proved_reach import can_run
+from ....codemod.purpose.runs import Run, is_switched_on, runs_around, uses
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
@@ -138,11 +139,14 @@ def _runs_inside(project: Project, function: CustomFunction) -> tuple[Run, ...]:
     return tuple(
         run
         for run in runs_around(project, module, node)
+        if is_switched_on(project, run)
         if not uses(project, run, module, node) or any(_is_inside(project, run, *place) for place in places)
     )
 
 
 def _is_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
+    if not can_run(project, module, node):
+        return False
     direct = any(region is run.region for region in regions_around(project, module, node))
     return direct or can_be_inside(project, run, module, node)
 

@@ -37,6 +37,8 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.purpose.entered import Inside, way_inside
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.runs import can_be_open
 from ....codemod.python.paths import guard_facts, tries
 from ....codemod.source.project import Project
 from .bce_calls import BceCall, bce_calls
@@ -49,7 +51,9 @@ def check(project: Project) -> Iterator[Finding]:
         if is_test(path) or not project.is_checked(path) or _is_spared(found):
             continue
         inside = way_inside(project, found.module, found.call)
-        if inside is not None and not _is_without(found, inside):
+        if inside is None or _is_without(found, inside) or not is_reached(project, found.module, found.call):
+            continue
+        if inside.region is None or can_be_open(project, inside.region):
             yield _finding(project, found, inside)
 
 

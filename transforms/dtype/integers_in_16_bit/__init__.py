@@ -44,6 +44,7 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
@@ -64,7 +65,8 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         module = names_of(project, document)
         for batch in batch_casts(project, module):
-            yield _cast_batch(project, batch)
+            if is_reached(project, module, batch.cast):
+                yield _cast_batch(project, batch)
         yield from _cast_integers(project, module)
         yield from _counted(project, module)
 
@@ -103,7 +105,7 @@ def _cast_integers(project: Project, module: ModuleNames) -> Iterator[Finding]:
             if dtype is None:
                 continue
             source = _source(project, module, call.func.value) or _named_ids(module, call)
-            if source is None or source.largest <= LAST_EXACT[dtype]:
+            if source is None or source.largest <= LAST_EXACT[dtype] or not is_reached(project, module, call):
                 continue
             document = module.document
             text = document.source(document.span(call.func.value))
@@ -197,6 +199,8 @@ def _counted(project: Project, module: ModuleNames) -> Iterator[Finding]:
         found = constants_of(project, module, given.value)
         dtypes = [dtype for dtype in LAST_EXACT if dtype in found]
         if len(found) != 1 or not dtypes or not _counts_far(project, module, call, dtypes[0]):
+            continue
+        if not is_reached(project, module, call):
             continue
         message = (
             f"{dtypes[0].name} counts exactly up to {LAST_EXACT[dtypes[0]]}: beyond, neighboring positions are equal"

@@ -32,12 +32,13 @@ from collections.abc import Iterator
 
 from ....codemod.flow.lattice import Atom, Kind, Role
 from ....codemod.flow.results import BY_WEIGHTS
-from ....codemod.half.atom_places import atom_places
+from ....codemod.half.atom_places import atom_places, steps_can_run
 from ....codemod.half.half_here import is_told_apart
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.seen import seen_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP64
@@ -60,16 +61,23 @@ def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(("bfloat16", "bf16", "autocast"))):
         return
     for reading in readings(project):
-        found = (_of_dtype(project, each) or _of_model(project, each) for each in (reading, *entered(project, reading)))
-        finding = next((each for each in found if each is not None), None) or _of_rehearsal(project, reading)
+        finding = _of_reading(project, reading) or _of_rehearsal(project, reading)
         if finding is not None:
             yield finding
+
+
+def _of_reading(project: Project, reading: Reading) -> Finding | None:
+    """What reading tells of a place that a run comes to."""
+    if not is_reached(project, reading.module, reading.call):
+        return None
+    found = (_of_dtype(project, each) or _of_model(project, each) for each in (reading, *entered(project, reading)))
+    return next((each for each in found if each is not None), None)
 
 
 def _of_dtype(project: Project, reading: Reading) -> Finding | None:
     """The dtype flow knows that the tensor is, or can be, bfloat16."""
     atoms = reading.value.atoms if reading.value.kind is Kind.TENSOR else ()
-    if any(atom.role is Role.RESULT for atom in atoms):
+    if any(atom.role is Role.RESULT for atom in atoms) or not steps_can_run(project, atoms):
         return None
     guilty = [atom for atom in atoms if _is_bf16(atom)]
     certain = bool(guilty) and all(atom.dtype == BF16 for atom in atoms)
@@ -99,7 +107,7 @@ def _of_model(project: Project, reading: Reading) -> Finding | None:
         return None
     if is_named_part(reading.module, reading.tensor):
         return None
-    if is_told_apart(project, reading.module, reading.call):
+    if is_told_apart(project, reading.module, reading.call) or not steps_can_run(project, (atom,)):
         return None
     name, model = name_of(reading.tensor), name_of(atom.expression)
     when = "computes" if atom.candidates == {BF16} else "can compute"

@@ -120,6 +120,8 @@ def is_named_part(module: ModuleNames, node: ast.expr) -> bool:
             key = node.slice.value
             return isinstance(key, str) and key not in OUTPUT_ATTRIBUTES
         node = node.func if isinstance(node, ast.Call) else node.value
+    if isinstance(node, ast.BinOp):
+        return is_named_part(module, node.left) or is_named_part(module, node.right)
     value = only_value(module, node)
     return value is not None and value is not node and is_named_part(module, value)
 

@@ -38,6 +38,7 @@ from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.proved_reach import can_run
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import Dtype
 from ....codemod.torch.imported import torch_at
@@ -57,7 +58,7 @@ def check(project: Project) -> Iterator[Finding]:
     ):
         if not _is_asked(item):
             continue
-        operand = half_operand(project, item)
+        operand = half_operand(project, item) if can_run(project, item.module, item.node) else None
         if operand is None:
             continue
         hit = operand.dtypes & _missing(project, item, operand)

@@ -9,7 +9,7 @@ from enum import Enum
 
 from ....codemod.flow.frame import Application, Autocasting
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
-from ....codemod.half.atom_places import atom_places
+from ....codemod.half.atom_places import atom_places, steps_can_run
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Place
 from ....codemod.purpose.runs import runs_around
@@ -100,7 +100,7 @@ def _device(project: Project, item: Application) -> str:
 def _of_atoms(project: Project, node: ast.expr, value: Value) -> HalfOperand | None:
     atoms = value.atoms if value.kind is Kind.TENSOR else ()
     guilty = [atom for atom in atoms if _dtypes_of(atom)]
-    if not guilty:
+    if not guilty or not steps_can_run(project, guilty):
         return None
     dtypes = frozenset(dtype for atom in guilty for dtype in _dtypes_of(atom))
     certain = len(guilty) == len(atoms) and all(atom.dtype is not None for atom in guilty)

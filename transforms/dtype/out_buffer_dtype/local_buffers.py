@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ....codemod.flow.analysis import Interpretation, flow_of
 from ....codemod.flow.frame import ASSUMED, Autocasting, AutocastState, Product
-from ....codemod.flow.half_classes import weights_in_half
+from ....codemod.flow.half_runs import weights_in_half
 from ....codemod.flow.lattice import Made, Role, Value
 from ....codemod.model import Operation, Place, SetArgument
 from ....codemod.purpose.files import is_test
@@ -75,7 +75,7 @@ def _in_function(
 
 def _casts(project: Project, mismatch: Mismatch) -> tuple[Place, ...]:
     """What casts the model that makes an operand 16-bit."""
-    return tuple(weights_in_half(project)[item] for item in mismatch.halved)
+    return tuple(weights_in_half(project)[item][0] for item in mismatch.halved)
 
 
 def _mismatches(project: Project, module: ModuleNames, done: Interpretation) -> Iterator[Mismatch]:

@@ -87,10 +87,6 @@ def _message(meeting: Meeting) -> str:
         return f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
     if meeting.odd.atom.role is Role.DATA:
         return f"{odd} comes from the data pipeline, in float32; {meant} is cast to another dtype, and raises"
-    if meeting.odd.atom.role is Role.OUTPUT:
-        return (
-            f"{odd} is float32, as accelerate returns it; {meant} is called past the prepared model: it can be 16-bit"
-        )
     return f"{odd} is float32 and is fed to {meant}, which can be 16-bit: this raises"
 
 

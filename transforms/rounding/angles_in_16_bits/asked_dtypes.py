@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.half.half_here import Half
+from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
 from ....codemod.python.creations import known_creations
@@ -15,7 +16,6 @@ from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.entering_calls import sites_of
-from ..decided import decided
 from ..weight_changes import cast_values, is_cast
 from .angle_origins import MEANING, Origin, behind
 
@@ -94,14 +94,22 @@ def _named_calls(
     owner = module.scopes[function].parent
     if function.name != "forward" or owner is None or not isinstance(owner.node, ast.ClassDef):
         return
-    for document in project.python_documents((f"{name}=",), ("backward",)):
-        other = names_of(project, document)
-        for call in other.calls:
-            if any(item.arg == name and is_cast(item.value) for item in call.keywords):
-                made_by = known_creations(project, other, call.func)
-                classes = (class_of(project, made.module, made.call.func) for made in made_by)
-                if any(item is not None and item[1].node is owner.node for item in classes):
-                    yield other, call
+    for other, call in project.memo(_casting_calls, name):
+        made_by = known_creations(project, other, call.func)
+        classes = (class_of(project, made.module, made.call.func) for made in made_by)
+        if any(item is not None and item[1].node is owner.node for item in classes):
+            yield other, call
+
+
+def _casting_calls(project: Project, name: str) -> tuple[tuple[ModuleNames, ast.Call], ...]:
+    """The calls that pass an argument of this name and cast it, in files that train."""
+    modules = [names_of(project, document) for document in project.python_documents((f"{name}=",), ("backward",))]
+    return tuple(
+        (module, call)
+        for module in modules
+        for call in module.calls
+        if any(item.arg == name and is_cast(item.value) for item in call.keywords)
+    )
 
 
 def _argument(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:

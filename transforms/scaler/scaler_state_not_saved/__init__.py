@@ -22,7 +22,8 @@ one step or epoch that it trains, where a loop calls it with an optimizer that l
 
 ## Not flagged
 
-Projects without a way to resume the optimizer; any sign that the state is kept (`scaler.state_dict`, a key or a
+Runs that nothing in the project resumes, or for which nothing switches the scaler on: an option that is off, and that
+no launch line or file sets (`--resume`, `--amp`); any sign that the state is kept (`scaler.state_dict`, a key or a
 helper that is given the scaler) or, where it is saved, read back (its key is read, the scaler is passed to other code);
 a scaler that only ever runs under bfloat16; an optimizer that is recreated as well.
 """
@@ -40,6 +41,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
 from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
+from .given_runs import is_on, is_reached
 from .made_anew import made_each_call, made_each_epoch, outlived, own_function, takes_one_step
 from .save_scaler_state import fix, loading_fix
 
@@ -51,7 +53,7 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if scaler.switched_off or scaler.kind == "wrapper" or not scaler.uses_of("scale"):
             continue
-        if regime_of(project, scaler).serves_bf16_alone:
+        if regime_of(project, scaler).serves_bf16_alone or not is_on(project, scaler):
             continue
         own = own_function(scaler)
         anew = made_each_call(project, scaler, own) if own is not None else None
@@ -90,11 +92,12 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
     transfers = _stepped_transfers(project, scaler)
     saves = [item for item in transfers if item.kind == "save"]
     loads = [item for item in transfers if item.kind == "load" and any(item.optimizer == x.optimizer for x in saves)]
-    added = fix(scaler, saves, loads) if saves and loads else None
+    added = fix(scaler, saves, loads) if saves and loads and not _has_others(project, scaler) else None
     if not saves or not loads:
         program = transfers_of_program(project, scaler, _stepped(scaler))
         saves, loads = ([item for item in program if item.kind == kind] for kind in ("save", "load"))
-    if not saves:
+    loads = [item for item in loads if is_reached(project, item.module, item.call)]
+    if not saves or not loads:
         return
     yield rule.at(
         saves[0].module,
@@ -106,6 +109,11 @@ def _not_saved(project: Project, scaler: Scaler) -> Iterator[Finding]:
         ),
         [added] if added is not None else [],
     )
+
+
+def _has_others(project: Project, scaler: Scaler) -> bool:
+    """Whether another scaler of the file has a state too: one key would hide that it is not saved."""
+    return any(item is not scaler and item.module is scaler.module and item.is_used for item in scalers(project))
 
 
 def _names_scaler_state(project: Project, scaler: Scaler) -> bool:
@@ -125,7 +133,9 @@ def not_loaded(project: Project, scaler: Scaler) -> Iterator[Finding]:
     loads = [item for item in transfers if item.kind == "load"]
     keys = [key for use in saves if (key := _key_of(use)) is not None]
     modules = dict.fromkeys((*scaler.modules, *(item.module for item in transfers)))
-    if not loads or len(keys) < len(saves) or any(_is_read(module, key) for module in modules for key in keys):
+    if not any(is_reached(project, item.module, item.call) for item in loads):
+        return
+    if len(keys) < len(saves) or any(_is_read(module, key) for module in modules for key in keys):
         return
     yield rule.at(
         loads[0].module,

@@ -97,9 +97,13 @@ def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
 
 
 def _is_made_in(body: LoopNode | FunctionNode, optimizer: ast.expr | None) -> bool:
-    root = (attribute_chain(optimizer) or [""])[0] if optimizer is not None else ""
-    return not root or any(
-        isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == root for node in ast.walk(body)
+    chain = attribute_chain(optimizer) if optimizer is not None else None
+    if chain is None:
+        return True
+    names = {".".join(chain[: count + 1]) for count in range(len(chain))}
+    return any(
+        isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node) in names
+        for node in ast.walk(body)
     )
 
 

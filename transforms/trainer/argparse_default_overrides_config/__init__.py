@@ -3,9 +3,7 @@
 ## What goes wrong
 
 Nothing is reported: `accelerate launch --mixed_precision bf16 train.py` trains in float32, because the script hands
-its own `--mixed_precision`, whose default is `"no"`, to `Accelerator(mixed_precision=args.mixed_precision)`. Or the
-other half of it: the option is None by default, accelerate computes in bf16, and
-`if args.mixed_precision == "bf16": weight_dtype = torch.bfloat16` never holds.
+its own `--mixed_precision`, whose default is `"no"`, to `Accelerator(mixed_precision=args.mixed_precision)`.
 
 ## Why
 
@@ -21,13 +19,10 @@ for.
 
 `default-none` [display-only]: the option is read in other ways as well, and these places must be changed by hand.
 
-`accelerator` [unsafe]: a test of an option that is None becomes a test of `accelerator.mixed_precision`.
-
 ## Not flagged
 
-An option with a default in a project where nothing else states a precision, or states the same one; launch lines that
-pass the option; several accelerate files that disagree, where no launch line names one; options that the script
-changes itself; tests.
+Options without a default; precisions that no launch line states, itself or by the file it names; launch lines that
+pass the option; options that the script changes itself; tests.
 """
 
 from __future__ import annotations
@@ -76,7 +71,7 @@ class Read:
 def check(project: Project) -> Iterator[Finding]:
     for scope in calls_of(project, "accelerate"):
         forwarded = _forwarded(project, scope) if not purpose_of(scope.path).is_foreign else None
-        if forwarded is not None:
+        if forwarded is not None and forwarded.default is not None:
             yield from _checked(project, forwarded)
 
 
@@ -105,14 +100,8 @@ def _default(option: Option) -> str | None:
 def _checked(project: Project, forwarded: Forwarded) -> Iterator[Finding]:
     modules = connected_modules(project, forwarded.module)
     stated = stated_for(project, forwarded.module.document.path, forwarded.option.flags)
-    if stated is None or value_of(stated) == (forwarded.default or "no") or _is_changed(modules, forwarded):
-        return
-    tests, others = _reads(project, modules, forwarded)
-    if forwarded.default is not None:
-        yield _overridden(forwarded, stated, tests, others)
-    else:
-        for test in tests:
-            yield _never_holds(test, stated)
+    if stated is not None and value_of(stated) != forwarded.default and not _is_changed(modules, forwarded):
+        yield _overridden(forwarded, stated, *_reads(project, modules, forwarded))
 
 
 def _is_changed(modules: tuple[ModuleNames, ...], forwarded: Forwarded) -> bool:
@@ -187,14 +176,6 @@ def _fixes(forwarded: Forwarded, tests: list[Read], others: list[Place]) -> list
         message += f"; {listed} must then ask accelerator.mixed_precision"
     applicability = Applicability.DISPLAY_ONLY if others else Applicability.UNSAFE
     return [Fix.of("default-none", applicability, message, *edits)]
-
-
-def _never_holds(test: Read, stated: Setting) -> Finding:
-    text = ast.unparse(test.node)
-    message = f"{text} is None where accelerate is asked for {value_of(stated)} and the option is not given"
-    changes = f"ask {test.decided}, which knows what was decided"
-    fix = Fix.unsafe("accelerator", changes, test.module.replace(test.node, test.decided))
-    return rule.at(test.module, test.node, message, (stated.place,), (fix,))
 
 
 rule = Rule.of("PF405", check)

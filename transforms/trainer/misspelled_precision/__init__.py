@@ -4,8 +4,8 @@
 
 `module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
 'mix_precision'`, `'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no
-error at all: `--fp16 False` switches fp16 on, `action="store_true", default=True` cannot be switched off, a comparison
-with `"bloat16"` never holds, and `train(args.bf16, args.fp16)` runs the other precision.
+error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, and `train(args.bf16,
+args.fp16)` runs the other precision.
 
 ## Why
 
@@ -24,17 +24,15 @@ attribute of an object that may allow missing names (the right one is read of it
 truth value, `type=bool` or no type beside `default=False` (the project's own `str2bool` where the file has one, else a
 function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 
-`optional` [unsafe]: `argparse.BooleanOptionalAction` (Python 3.9) for a switch that is always on; `--no-amp` then
-switches it off.
-
 `swap` [unsafe]: the two arguments change places.
 
 ## Not flagged
 
 Names that the project itself declares, however they are spelled (`--mix_precision`, `self.precison`); names of other
 formats (`float6`, `bfloat8`); a slip that stands beside the right word, or that is both given and asked for under the
-same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` of click, typer,
-jsonargparse and of parsers that are configured to read it; `mixed_precision: no` in YAML, which is PF505; tests.
+same spelling; names of torch behind `hasattr`, in `try`, or assigned by the project; `type=bool` where no launch line
+or read-me passes a no; switches that are always on; `type=bool` of click, typer, jsonargparse and of parsers that are
+configured to read it; `mixed_precision: no` in YAML, which is PF505; tests.
 """
 
 from __future__ import annotations

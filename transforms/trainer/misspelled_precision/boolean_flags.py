@@ -11,13 +11,17 @@ from ....codemod.proof.needs import RAISES, Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.options import options_in
 from ....codemod.python.scopes import attribute_chain
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import calls_of, scope_of_call
+from ....codemod.trainers.reading.launch_flags import flags_given
+from ....codemod.trainers.reading.shown_flags import shown_values
 from .slips import SPELLING
 
 FLAG_WORDS = ("fp16", "bf16", "float16", "bfloat16", "tf32", "amp", "autocast", "half")
 """A command-line switch with one of these words in its name is about precision."""
+NO_WORDS = ("0", "false", "no", "off")
 NO_WORD = '("", "0", "false", "no", "off")'
 SWITCHES = ("fp16", "bf16", "tf32", "fp16_full_eval", "bf16_full_eval")
 PARSERS_THAT_READ_BOOLS = ("jsonargparse", "tap", "click", "typer", "absl", "fire", "simple_parsing")
@@ -34,7 +38,7 @@ def wrong_truth_values(project: Project) -> Iterator[Draft]:
     yield from _booleans_for_accelerate(project)
 
 
-# --- add_argument("--fp16", type=bool), default=False without a type, store_true with default=True -------------------
+# --- add_argument("--fp16", type=bool), default=False without a type --------------------------------------------------
 
 
 def _switches(project: Project) -> Iterator[Draft]:
@@ -45,10 +49,16 @@ def _switches(project: Project) -> Iterator[Draft]:
             wrong = _wrong_switch(module, call, flag) if flag is not None else None
             if wrong is None or is_test(document.path) or not _is_argparse(project, module, call):
                 continue
-            if flag is not None and not (wrong.always and _has_opposite(module, call, flag)):
-                yield (
-                    _always_draft(module, call, wrong, flag) if wrong.always else _text_draft(module, call, wrong, flag)
-                )
+            if flag is not None and _is_given_no(project, module, flag):
+                yield _text_draft(module, call, wrong, flag)
+
+
+def _is_given_no(project: Project, module: ModuleNames, flag: str) -> bool:
+    """Whether a launch line of the project asks for the wrong thing: ``--fp16 False``."""
+    name = flag.lstrip("-").replace("-", "_")
+    given = [item for option in options_in(project, module).get(name, ()) for item in flags_given(project, option)]
+    words = [*(str(item.value) for item in given), *shown_values(project, module, name)]
+    return any(word.lower() in NO_WORDS for word in words if word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +68,6 @@ class _Wrong:
     place: ast.expr
     shown: str
     """What Python does with the value, for a message."""
-    always: bool = False
-    """The switch has its value whether it is given or not."""
 
 
 def _wrong_switch(module: ModuleNames, call: ast.Call, flag: str) -> _Wrong | None:
@@ -70,22 +78,9 @@ def _wrong_switch(module: ModuleNames, call: ast.Call, flag: str) -> _Wrong | No
         return None if module.scope_of(kind).lookup("bool") else _Wrong(kind, 'bool("False")')
     if default is None or not isinstance(value, bool) or not flag.startswith("-") or None in given:
         return None
-    if isinstance(action, ast.Constant) and action.value == f"store_{str(value).lower()}":
-        return _Wrong(default, "", always=True)
     if {"type", "action", "nargs", "choices"}.isdisjoint(given):
         return _Wrong(default, 'the string "False"')
     return None
-
-
-def _has_opposite(module: ModuleNames, call: ast.Call, flag: str) -> bool:
-    """Whether something else can give the attribute another value: ``--no_amp``, ``dest="amp"``, ``args.amp = ...``."""
-    name = flag.lstrip("-").replace("-", "_")
-    dest = next((item.value for item in call.keywords if item.arg == "dest"), None)
-    name = dest.value if isinstance(dest, ast.Constant) and isinstance(dest.value, str) else name
-    others = [item for item in module.calls_by_name.get("add_argument", []) if item is not call]
-    given = [item for other in others for item in (*other.args, *(each.value for each in other.keywords))]
-    texts = [item.value for item in given if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return name in module.attribute_stores or any(text.replace("-", "_").endswith(name) for text in texts)
 
 
 def _text_draft(module: ModuleNames, call: ast.Call, wrong: _Wrong, flag: str) -> Draft:
@@ -96,19 +91,6 @@ def _text_draft(module: ModuleNames, call: ast.Call, wrong: _Wrong, flag: str) -
     fix = Fix.unsafe(SPELLING, changes, operation)
     message = f"argparse reads {flag} False as True: {wrong.shown} is True because any non-empty string is truthy"
     return Draft.at(module, wrong.place, message, fixes=[fix])
-
-
-def _always_draft(module: ModuleNames, call: ast.Call, wrong: _Wrong, flag: str) -> Draft:
-    """``action="store_true", default=True``."""
-    value = "on" if isinstance(wrong.place, ast.Constant) and wrong.place.value else "off"
-    message = f"{flag} is always {value}: its default is what the switch stores, so the run has no way to change it"
-    bound = {item.qualified for item in module.module_scope.lookup("argparse")}
-    fixes = []
-    if value == "on" and bound == {"argparse"}:
-        edit = module.set_argument(call, "action", "argparse.BooleanOptionalAction")
-        text = f"let {flag.replace('--', '--no-', 1)} switch it off (Python 3.9)"
-        fixes = [Fix.unsafe("optional", text, edit)]
-    return Draft.at(module, call, message, fixes=fixes)
 
 
 def _precision_flag(call: ast.Call) -> str | None:

@@ -10,12 +10,11 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from .attention import ATTENTION, attention
 from .storages import WIDE, Storages, is_followed
 
 FRESH = frozenset({"aten::resize_", "aten::set_", "aten::resize_as_"})
 """Operations behind which a storage is another one."""
-ATTENTION = "aten::_scaled_dot_product"
-"""Marked as random for their dropout; without dropout they are not."""
 
 
 def widened(
@@ -40,8 +39,7 @@ def is_random(func: OpOverload[..., Any], kwargs: dict[str, Any], args: tuple[An
     """Whether the operation draws numbers: a shadow that draws its own would compare nothing."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
-    name = func._schema.name
-    if not name.startswith(ATTENTION):
+    if not func._schema.name.startswith(ATTENTION):  # marked for its dropout, which it may not have
         return True
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
@@ -73,7 +71,7 @@ def repeated(
     try:
         return call(*wide[0], **_with_dtype(func, wide, result))
     except (RuntimeError, TypeError, NotImplementedError, IndexError, ValueError):
-        return None
+        return attention(func, *wide)
 
 
 def _with_dtype(

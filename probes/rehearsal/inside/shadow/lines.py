@@ -13,10 +13,12 @@ class Lines:
 
     def __init__(self, places: Places) -> None:
         self._places = places
+        self.backward: Site | None = None
+        """Where the running backward pass was started: on a GPU it runs in a thread without frames of the user's."""
 
     def here(self) -> Site | None:
-        """File, relative to the root, line and instruction; None where no frame is the user's."""
+        """File, relative to the root, line and instruction; without frames, of the backward pass."""
         frame = self._places.frame(sys._getframe(1))
         if frame is None:
-            return None
+            return self.backward
         return self._places.file_of(frame.f_code.co_filename), frame.f_lineno, frame.f_lasti

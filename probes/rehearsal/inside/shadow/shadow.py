@@ -88,7 +88,11 @@ class Shadow:
                 for loss in [tensors] if isinstance(tensors, Tensor) else tensors:
                     if loss.numel() == 1 and self._storages.entry(loss) is not None:
                         self._losses.append(self._as_it_was(loss))
-            backward(tensors, *args, **kwargs)
+            self._weights.lines.backward = site
+            try:
+                backward(tensors, *args, **kwargs)
+            finally:
+                self._weights.lines.backward = None
 
         return watched
 

@@ -92,7 +92,7 @@ def _real(tensor: Tensor) -> torch.dtype:
 
 
 def _wide_copy(storage: torch.UntypedStorage, real: torch.dtype) -> Tensor:
-    whole = torch.empty(0, dtype=real)
+    whole = torch.empty(0, dtype=real, device=storage.device)
     whole.set_(storage)
     return whole.to(WIDE, copy=True)
 
@@ -131,7 +131,7 @@ class Storages:
     def put(self, tensor: Tensor, value: Tensor) -> Shadowed:
         """Keep ``value`` as the shadow of ``tensor``, which fills a storage of its own."""
         elements = tensor.untyped_storage().nbytes() // _real(tensor).itemsize
-        kept = self._add(tensor, torch.zeros(elements, dtype=WIDE))
+        kept = self._add(tensor, torch.zeros(elements, dtype=WIDE, device=tensor.device))
         _window(kept.flat, tensor).copy_(value)
         return kept
 

@@ -1,0 +1,175 @@
+"""Whether a condition holds with the values that a project states: defaults of options, launch lines, files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..model import Place
+from ..python.conditions import conditions_in, excludes, same_operand
+from ..python.creations import creations_of
+from ..python.names import ModuleNames
+from ..source.project import Project
+from ..torch.api import ACCELERATOR
+from ..torch.dtypes import Constant, Dtype, Given, as_dtype
+from ..torch.machine_tests import asks_machine
+from ..trainers.reading.links import sources
+from ..trainers.reading.source import Source
+from .imports import connected_modules
+from .table_entries import entry_of
+
+WRITTEN = ("flag", "entry", "variable", "argument")
+"""Kinds of sources that a run is given; the others are what counts where it is given nothing."""
+DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
+OFF = ("false", "no", "0", "none", "off", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What holds in the runs that a finding speaks of."""
+
+    given: tuple[Given, ...] = ()
+    places: tuple[Place, ...] = ()
+    """Where the values are written that make it so."""
+    open: tuple[str, ...] = ()
+    """Settings with the values that they need, which nothing in the project gives them."""
+
+    @property
+    def when(self) -> str:
+        """For a message: the options that are off by default; empty where none has to be on."""
+        return f" with {' and '.join(self.open)}" if self.open else ""
+
+    def rules_out(self, givens: Iterable[Given]) -> bool:
+        """Whether these conditions cannot hold beside what is decided."""
+        return any(_excluded(item, self.given) for item in givens)
+
+
+CERTAIN = Decided()
+
+
+def decided(project: Project, module: ModuleNames, givens: Sequence[Given], known: Decided = CERTAIN) -> Decided | None:
+    """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
+    given, places, needed = known.given, known.places, known.open
+    for item in givens:
+        if _excluded(item, given):
+            return None
+        if not _is_settled(item, given):
+            machine = of_machine(project, module, item)
+            if machine is False:
+                return None
+            found = [] if machine else _values(project, module, item)
+            if found is None:
+                return None
+            fitting = [source for source in found if _fits(source.value, item)]
+            place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
+            places = (*places, place) if place is not None and place not in places else places
+            if not fitting and not machine:
+                need = _need(item) if found else None
+                if need is None:
+                    return None
+                needed = (*needed, need) if need not in needed else needed
+            given = (*given, item)
+    return Decided(given, places, needed)
+
+
+def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test around a place does not hold with any value that the project states."""
+    for item in conditions_in(project, module).path_given(node, module.scope_of(node)):
+        is_setting = isinstance(item.node, ast.Attribute | ast.Subscript) and None not in item.values
+        found = _values(project, module, item) if is_setting else None
+        if found and not any(_fits(source.value, item) for source in found):
+            return True
+    return False
+
+
+def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
+    """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
+    named = set(item.values)
+    if "device" in item.text.lower() and named and named <= DEVICES:
+        return ("cuda" in named) == item.equal
+    holder = _holder(project, module, item) if item.values == (True,) else None
+    asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
+    return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
+
+
+def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
+    """What the project states for a setting: what runs are given, else the defaults; None where nobody knows."""
+    holder = _holder(project, module, item)
+    if holder is None:
+        return None
+    found = sources(project, *_asked(project, holder, item.node))
+    seen = [source for source in found if not source.is_guessed]
+    return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
+
+
+def _holder(project: Project, module: ModuleNames, item: Given) -> ModuleNames | None:
+    """The module that a condition stands in."""
+    return next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
+
+
+def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, ast.expr]:
+    """What an Accelerator was given for its ``mixed_precision``; other expressions as they are."""
+    if isinstance(node, ast.Attribute) and node.attr == "mixed_precision":
+        for made in creations_of(project, module, node.value):
+            given = next((item.value for item in made.call.keywords if item.arg == node.attr), None)
+            if given is not None and (made.module.qualified(made.call.func) or "") in ACCELERATOR:
+                return made.module, given
+    return entry_of(project, module, node) or (module, node)
+
+
+def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:
+    yield module
+    yield from (other for other in connected_modules(project, module) if other is not module)
+
+
+def _fits(value: Constant, item: Given) -> bool:
+    return any(_is_same(value, wanted, item.text) for wanted in item.values) == item.equal
+
+
+def _is_same(value: Constant, wanted: Constant, text: str) -> bool:
+    if isinstance(wanted, bool):
+        return _is_on(value) == wanted
+    if isinstance(wanted, Dtype):
+        return as_dtype(value) == wanted
+    if isinstance(value, str) and isinstance(wanted, str) and text.endswith(".lower()"):
+        return value.lower() == wanted
+    return value == wanted
+
+
+def _is_on(value: Constant) -> bool:
+    return value.lower() not in OFF if isinstance(value, str) else bool(value)
+
+
+def _need(item: Given) -> str | None:
+    """What an option that is off has to be, where the test says it."""
+    if not item.equal or not item.values or not item.text.isprintable():
+        return None
+    name = item.text.removesuffix(".lower()").rpartition(".")[2]
+    return name if item.values[0] is True else f"{name} {_shown(item.values[0])}"
+
+
+def _shown(value: Constant) -> str:
+    return value.name if isinstance(value, Dtype) else str(value)
+
+
+def _is_settled(item: Given, known: Sequence[Given]) -> bool:
+    """Whether what is known says the same already."""
+    return any(
+        same_operand(item.text, other.text)
+        and ((other.equal and item.equal and set(other.values) <= set(item.values)) or _keeps_out(item, other))
+        for other in known
+    )
+
+
+def _keeps_out(item: Given, other: Given) -> bool:
+    """``x == "bf16"`` says ``x != "fp16"``."""
+    return other.equal and not item.equal and not set(other.values) & set(item.values) and True not in item.values
+
+
+def _excluded(item: Given, known: Sequence[Given]) -> bool:
+    return any(excludes(item, (_renamed(other, item.text),)) for other in known if same_operand(item.text, other.text))
+
+
+def _renamed(item: Given, text: str) -> Given:
+    return Given(text, item.values, item.equal, item.node, item.scope)

@@ -1,0 +1,39 @@
+"""Which options the launch lines of read-mes and the heads of programs show, and with which values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ...python.names import ModuleNames
+from ...source.documents import FileKind
+from ...source.project import Project
+from .launch_flags import programs_of
+from .program_files import script_of
+
+KINDS = (FileKind.TEXT, FileKind.SHELL)
+_MARKS = str.maketrans("=`'\"", "    ")
+
+
+def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[str]:
+    """What stands behind ``--name`` wherever a program of ``module`` is started with it; "" where nothing does."""
+    flags = {f"--{name}", f"--{name.replace('_', '-')}"}
+    yield from _behind(ast.get_docstring(module.tree) or "", flags)
+    programs = programs_of(project, module)
+    for document in (item for kind in KINDS for item in project.documents(kind, flags)):
+        for line in document.text.replace("\\\n", " ").splitlines():
+            words = line.translate(_MARKS).split()
+            if not flags.isdisjoint(words) and any(_starts(project, document.path, word, programs) for word in words):
+                yield from _behind(line, flags)
+
+
+def _starts(project: Project, path: str, word: str, programs: set[str]) -> bool:
+    """Whether a word of a launch line names one of the programs."""
+    return (word.endswith(".py") or "." in word) and script_of(project, path, word) in programs
+
+
+def _behind(text: str, flags: set[str]) -> Iterator[str]:
+    for word, following in pairwise([*text.translate(_MARKS).split(), ""]):
+        if word in flags:
+            yield "" if following.startswith("-") else following

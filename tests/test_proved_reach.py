@@ -1,0 +1,102 @@
+"""Whether a run that the project gives comes to a place: calls, arguments, options, constructors."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from precfix.codemod.purpose.proved_reach import is_reached
+from precfix.codemod.python.names import names_of
+
+from .project_tree import open_tree
+
+PARSER = "import argparse\nparser = argparse.ArgumentParser()\n"
+MAIN = "\n\nif __name__ == '__main__':\n    main()\n"
+
+REACHED = {
+    "called": "def main():\n    here()\n",
+    "a test of data": "def main(x):\n    if x.shape[0] > 1:\n        here()\n",
+    "an argument that a caller passes": (
+        "def f(x, mask=None):\n    if mask is not None:\n        here()\n\ndef main():\n    f(1, mask=object())\n"
+    ),
+    "an argument by position": "def f(x, on=False):\n    if on:\n        here()\n\ndef main():\n    f(1, True)\n",
+    "an attribute of the constructor": (
+        "class Net:\n    def __init__(self, deep=False):\n        self.deep = deep\n\n"
+        "    def run(self):\n        if self.deep:\n            here()\n\ndef main():\n    Net(deep=True).run()\n"
+    ),
+    "an option that is on": PARSER
+    + "parser.add_argument('--deep', default=True)\n\ndef main():\n    args = parser.parse_args()\n"
+    + "    if args.deep:\n        here()\n",
+    "an option that code sets": PARSER
+    + "parser.add_argument('--deep', action='store_true')\n\ndef main():\n    args = parser.parse_args()\n"
+    + "    args.deep = True\n    if args.deep:\n        here()\n",
+    "an option that code passes to a program": PARSER
+    + "parser.add_argument('--deep', action='store_true')\n\ndef main():\n    args = parser.parse_args()\n"
+    + "    if args.deep:\n        here()\n\ndef other(run):\n    run(['python', 'main.py', '--deep'])\n",
+    "one of several ways": "def f(x=None):\n    if x is None:\n        here()\n\ndef main():\n    f(object())\n    f()\n",
+    "a command of click": "@cli.command()\ndef deep():\n    here()\n\ndef main():\n    cli()\n",
+    "a hook of a library's class": "class Net(Base):\n    def step(self):\n        here()\n\ndef main():\n    fit(Net())\n",
+}
+NOT_REACHED = {
+    "called by nobody": "def f():\n    here()\n\ndef main():\n    pass\n",
+    "called by what nobody calls": "def g():\n    f()\n\ndef f():\n    here()\n\ndef main():\n    pass\n",
+    "an argument that nobody passes": (
+        "def f(x, mask=None):\n    if mask is not None:\n        here()\n\ndef main():\n    f(1)\n"
+    ),
+    "behind an early return": "def f(x, on=False):\n    if not on:\n        return\n    here()\n\ndef main():\n    f(1)\n",
+    "an attribute that no constructor asks for": (
+        "class Net:\n    def __init__(self, deep=False):\n        self.deep = deep\n\n"
+        "    def run(self):\n        if self.deep:\n            here()\n\ndef main():\n    Net().run()\n"
+    ),
+    "a part that is only made in another case": (
+        "class Net:\n    def __init__(self, deep=False):\n        if deep:\n            self.part = Part()\n"
+        "        else:\n            self.part = None\n\n"
+        "    def run(self):\n        if self.part is not None:\n            here()\n\ndef main():\n    Net().run()\n"
+    ),
+    "an option that is off": PARSER
+    + "parser.add_argument('--deep', action='store_true', help='see --deep')\n\ndef main():\n"
+    + "    args = parser.parse_args()\n    if args.deep:\n        here()\n",
+    "another choice": PARSER
+    + "parser.add_argument('--kind', default='a', choices=['a', 'b'])\n\ndef main():\n"
+    + "    args = parser.parse_args()\n    if args.kind == 'b':\n        here()\n",
+    "a constant": "DEEP = False\n\ndef main():\n    if DEEP:\n        here()\n",
+}
+
+
+def comes_to(tmp_path: Path, body: str, **others: str) -> bool:
+    files = {"main.py": dedent(body) + MAIN, **{name.replace("_", "."): text for name, text in others.items()}}
+    project = open_tree(tmp_path, files)
+    document = project.document("main.py")
+    assert document is not None
+    module = names_of(project, document)
+    return is_reached(project, module, next(call for call in module.of_type(ast.Call) if ast.unparse(call) == "here()"))
+
+
+@pytest.mark.parametrize("name", REACHED)
+def test_a_run_comes_here(name: str, tmp_path: Path) -> None:
+    assert comes_to(tmp_path, REACHED[name])
+
+
+@pytest.mark.parametrize("name", NOT_REACHED)
+def test_no_run_comes_here(name: str, tmp_path: Path) -> None:
+    assert not comes_to(tmp_path, NOT_REACHED[name])
+
+
+def test_a_launch_line_switches_an_option_on(tmp_path: Path) -> None:
+    assert comes_to(tmp_path, NOT_REACHED["an option that is off"], run_sh="python main.py --deep\n")
+    assert not comes_to(tmp_path / "two", NOT_REACHED["an option that is off"], run_sh="python main.py --deeper\n")
+
+
+def test_a_configuration_switches_an_option_on(tmp_path: Path) -> None:
+    assert comes_to(tmp_path, NOT_REACHED["another choice"], config_yaml="kind: b\n")
+
+
+def test_a_file_without_a_program_is_called_by_others(tmp_path: Path) -> None:
+    text = "def f():\n    here()\n"
+    project = open_tree(tmp_path, {"main.py": text})
+    document = project.document("main.py")
+    assert document is not None
+    module = names_of(project, document)
+    assert is_reached(project, module, module.of_type(ast.Call)[0])

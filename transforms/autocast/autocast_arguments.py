@@ -1,0 +1,271 @@
+"""autocast is called with arguments that it does not take.
+
+## What goes wrong
+
+The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required positional argument: 'device_type'`), a
+`torch.device` where its `.type` is wanted (`ValueError: Expected `device_type` of type `str`, got: `<class
+'torch.device'>``), `torch.cuda.amp.autocast(device_type=...)` (`TypeError: ... unexpected keyword argument
+'device_type'`), a dtype or a switch in the place of another argument or as a string (`TypeError: set_autocast_dtype():
+argument 'dtype' (position 2) must be torch.dtype, not str`), and before PyTorch 2.4 a device with an index
+(`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
+
+## Why
+
+The old API takes the switch first and knows its device; the new one takes the device first, then the dtype (checked
+with PyTorch 2.13). `torch.autocast("cuda")` turns itself off where there is no CUDA, so a wrong dtype or switch stops
+the run on a GPU only.
+
+## Fix
+
+`argument` [safe]: the argument as autocast wants it, where the call is a certain crash. `argument` [unsafe] where it
+is none on every device.
+
+## Not flagged
+
+Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
+that are unpacked from elsewhere.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...codemod.model import Draft, Edit, Finding, Fix, Rule
+from ...codemod.proof.needs import Known
+from ...codemod.proof.proving import proved
+from ...codemod.purpose.files import is_test
+from ...codemod.python.bindings import reaching
+from ...codemod.python.editing import Where
+from ...codemod.python.names import ModuleNames
+from ...codemod.python.paths import guards
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.torch.autocast import Autocast, checked_autocasts
+from ...codemod.torch.device_tests import needs_cuda
+from ...codemod.torch.devices import DeviceValue, devices_of
+from ...codemod.torch.dtype_values import scenarios_of
+from ...codemod.torch.dtypes import TORCH_DTYPES
+from ...codemod.torch.imported import torch_at
+
+INDEX_SINCE = "2.4"
+"""The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
+_OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
+_SWITCHES = {0: "False", 1: "True"}
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for region in checked_autocasts(project):
+        if not is_test(region.module.document.path):
+            yield from (rule.found(*mistake) for mistake in mistakes(project, region))
+
+
+def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:
+    """The arguments of one autocast that it does not take, at most one of each kind."""
+    if region.call is None or region.form in ("partial", "reference") or not region.understood:
+        return
+    if any(item.arg is None for item in region.call.keywords):  # the arguments stand elsewhere
+        return
+    if region.is_old_api:
+        if not region.api.startswith(_OLD):
+            return
+        if region.device_node is not None:
+            yield _device_for_old_api(project, region, region.call)
+            return
+    elif region.device_node is None:
+        yield _without_device(project, region, region.call)
+        return
+    else:
+        yield from _wrong_device(project, region, region.device_node)
+    yield from _wrong_dtype(project, region)
+    yield from _wrong_switch(project, region)
+
+
+def _fix(project: Project, message: str, *edits: Edit, certain: bool = True) -> Fix:
+    raises = Known(certain, "elsewhere than on CUDA the call may go through today")
+    return proved(project, "argument", message, edits, raises)
+
+
+# --- the device -------------------------------------------------------------------------------------------------------
+
+
+def _device_for_old_api(project: Project, region: Autocast, call: ast.Call) -> Draft:
+    message = f"{region.api} does not take device_type: this raises TypeError"
+    if call.args:
+        return Draft.at(region.module, call, message)
+    module, torch = region.module, torch_at(region.module, call)
+    edits: list[Edit] = [region.module.replace(region.reference, f"{torch or 'torch'}.amp.autocast")]
+    if torch is None:
+        edits.append(module.add_import("import torch"))
+    edits += _dropped_import(module, region.reference)
+    return Draft.at(
+        region.module, call, message, fixes=(_fix(project, "call torch.amp.autocast, which takes it", *edits),)
+    )
+
+
+def _dropped_import(module: ModuleNames, reference: ast.expr) -> list[Edit]:
+    """Of ``from torch.cuda.amp import autocast``, which nothing may need any more."""
+    if not isinstance(reference, ast.Name):
+        return []
+    imports = [item for item in module.scope_of(reference).lookup(reference.id) if item.kind == "import"]
+    return [module.drop_import(item.node, item.name) for item in imports]
+
+
+def _without_device(project: Project, region: Autocast, call: ast.Call) -> Draft:
+    message = "autocast without a device_type raises TypeError"
+    if not needs_cuda(project, region.module, call):
+        return Draft.at(region.module, call, message)
+    fix = _fix(project, 'pass "cuda"', region.module.set_argument(call, "device_type", '"cuda"'))
+    return Draft.at(region.module, call, message, fixes=[fix])
+
+
+def _wrong_device(project: Project, region: Autocast, node: ast.expr) -> Iterator[Draft]:
+    if isinstance(node, ast.Attribute) and node.attr == "type":
+        return
+    values = devices_of(project, region.module, node)
+    if all(value.form == "object" for value in values):
+        message = "autocast expects the device type as a string; a torch.device raises ValueError"
+        is_atom = isinstance(node, ast.Name | ast.Attribute | ast.Call)
+        parts = (node, ".type") if is_atom else ("(", node, ").type")
+        yield Draft.at(
+            region.module,
+            node,
+            message,
+            fixes=(_fix(project, "pass the device type", region.module.replace(node, *parts)),),
+        )
+    elif all(value.kind for value in values) and any(value.indexed for value in values):
+        if not _may_lack_index(project, region) or _is_respelled(region.module, node):
+            return
+        message = f"autocast rejects a device index before PyTorch {INDEX_SINCE}: pass only the device type"
+        yield Draft.at(region.module, node, message, fixes=_without_index(project, region, node, values))
+
+
+def _is_respelled(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether the variable is given a new value by what it held: ``device = "cuda" if "cuda" in device else "cpu"``."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    for binding in bindings:
+        tests = [guard.test for guard in guards(module, binding.node)] if binding.kind == "assign" else []
+        read = (item for part in (binding.value, *tests) if part is not None for item in ast.walk(part))
+        if any(isinstance(item, ast.Name) and item.id == binding.name for item in read):
+            return True
+    return False
+
+
+def _may_lack_index(project: Project, region: Autocast) -> bool:
+    versions = allowed(project, "torch", near=region.module.document.path)
+    return versions is None or versions.may_be_below(INDEX_SINCE)
+
+
+def _without_index(
+    project: Project, region: Autocast, node: ast.expr, values: frozenset[DeviceValue]
+) -> tuple[Fix, ...]:
+    torch = torch_at(region.module, node)
+    if isinstance(node, ast.Constant | ast.JoinedStr) and len(values) == 1:
+        wanted: tuple[str | Where, ...] = (f'"{next(iter(values)).kind}"',)
+    elif torch is not None:
+        wanted = (f"{torch}.device(", node, ").type")
+    else:
+        return ()
+    return (_fix(project, "pass only the device type", region.module.replace(node, *wanted)),)
+
+
+# --- the dtype and the switch -----------------------------------------------------------------------------------------
+
+
+def _wrong_dtype(project: Project, region: Autocast) -> Iterator[Draft]:
+    node, call = region.dtype_node, region.call
+    if node is None or call is None:
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        message = "the second argument of autocast is the dtype, not the switch: this raises TypeError on CUDA"
+        fixes = (_fix(project, "pass it as enabled", _named(region, call, node, "enabled"), certain=_on_cuda(region)),)
+        yield Draft.at(
+            region.module, node, message, fixes=fixes if node in call.args and region.enabled_node is None else ()
+        )
+        return
+    if _is_text(project, region.module, node):
+        yield Draft.at(
+            region.module,
+            node,
+            "autocast expects a torch.dtype; a string raises an error on CUDA",
+            fixes=_real_dtype(project, region, node),
+        )
+
+
+def _is_text(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether the value is certainly a string: one written here, or in the variable that is read."""
+    if isinstance(node, ast.Name):
+        bindings = reaching(module, module.scope_of(node).lookup(node.id), node)
+        if not bindings or any(binding.value is None for binding in bindings):
+            return False
+        return all(isinstance(item.value, str) for item in scenarios_of(project, module, node))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _real_dtype(project: Project, region: Autocast, node: ast.expr) -> tuple[Fix, ...]:
+    torch = torch_at(region.module, node)
+    text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    name = text.removeprefix("torch.")
+    if torch is None or f"torch.{name}" not in TORCH_DTYPES:
+        return ()
+    operation = region.module.replace(node, f"{torch}.{name}")
+    return (_fix(project, "pass the dtype", operation, certain=_on_cuda(region)),)
+
+
+def _wrong_switch(project: Project, region: Autocast) -> Iterator[Draft]:
+    node, call = region.enabled_node, region.call
+    if node is None or call is None:
+        return
+    message = "autocast's enabled must be True or False: this raises TypeError"
+    if TORCH_DTYPES.get(region.module.qualified(node) or "") is not None:
+        fix = _fix(project, "pass it as dtype", _named(region, call, node, "dtype"), certain=_on_cuda(region))
+        fixes = _if(region.dtype_node is None, (fix,))
+        yield Draft.at(region.module, node, f"a dtype is passed as enabled; {message}", fixes=fixes)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield Draft.at(
+            region.module,
+            node,
+            f"a string is passed as enabled; {message}",
+            fixes=_without_text(project, region, call, node),
+        )
+    elif isinstance(node, ast.Constant) and not isinstance(node.value, bool):
+        right = _SWITCHES.get(node.value) if isinstance(node.value, int) else None
+        operation = region.module.replace(node, right or "")
+        yield Draft.at(
+            region.module, node, message, fixes=_if(right is not None, (_fix(project, f"write {right}", operation),))
+        )
+
+
+def _without_text(project: Project, region: Autocast, call: ast.Call, node: ast.Constant) -> tuple[Fix, ...]:
+    """``torch.cuda.amp.autocast("cuda")``: the device is what the API is for, the argument can go."""
+    if node.value != region.device or len(call.args) > (1 if region.is_old_api else 2):
+        return ()
+    argument: str | int = call.args.index(node) if node in call.args else "enabled"
+    if argument == 1 or (argument == "enabled" and region.is_old_api):
+        return ()
+    return (_fix(project, "leave it out", region.module.remove_argument(call, argument), certain=_on_cuda(region)),)
+
+
+def _if(holds: bool, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
+    return fixes if holds else ()
+
+
+def _on_cuda(region: Autocast) -> bool:
+    return region.device == "cuda"
+
+
+def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
+    """The call with the argument ``node`` passed as keyword ``name``."""
+    parts: list[str | Where] = [call.func, "("]
+    separator = ""
+    for argument in call.args:
+        parts += [f"{separator}{name}=" if argument is node else separator, argument]
+        separator = ", "
+    for keyword in call.keywords:
+        kept = name if keyword.value is node else keyword.arg
+        parts += [f"{separator}{kept}=", keyword.value]
+        separator = ", "
+    return region.module.replace(call, *parts, ")")
+
+
+rule = Rule.of("PF303", check)
