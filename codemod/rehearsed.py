@@ -15,6 +15,9 @@ OBSERVED = "PF901"
 """The rule that tells what no other one explains."""
 OF_DTYPES = ("PF2", "PF304")
 """How the codes of rules begin that say where a dtype comes from."""
+OF_RANGE = ("PF209", "PF210")
+"""Of these, what is too large or too small for 16 bits."""
+SELDOM_EXPLAINED = (FailureKind.NONFINITE, FailureKind.OTHER)
 
 
 def with_sight(project: Project, findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -30,6 +33,8 @@ def with_sight(project: Project, findings: Sequence[Finding]) -> tuple[Finding, 
     for failure in seen.failures:
         if failure.kind is FailureKind.DTYPE_MISMATCH and failure in only_seen(project):
             told = _told_at_its_cause(told, failure, seen.place_of(failure))
+        elif failure.kind in SELDOM_EXPLAINED:
+            told = _explained(told, failure, seen.place_of(failure))
     known = [each for each in told if each.code != OBSERVED]
     return tuple(each for each in told if each.code != OBSERVED or not any(_covers(one, each) for one in known))
 
@@ -44,6 +49,18 @@ def _told_at_its_cause(findings: list[Finding], failure: Failure, raised: Place)
         return findings
     explained = replace(best, evidence=tuple(dict.fromkeys((*best.evidence, raised))))
     return [explained if each is best else each for each in findings if each not in at_failure]
+
+
+def _explained(findings: list[Finding], failure: Failure, raised: Place) -> list[Finding]:
+    """The findings, where a rule knows of the place that the failure comes from: instead of an unexplained failure."""
+    rules = OF_RANGE if failure.kind is FailureKind.NONFINITE else OF_DTYPES
+    causes = (each for each in findings if each.code.startswith(rules) and _stands_on_the_way(each, failure))
+    cause = next(causes, None)
+    if cause is None:
+        return findings
+    explained = replace(cause, evidence=tuple(dict.fromkeys((*cause.evidence, raised))))
+    here = [each for each in findings if each.code == OBSERVED and _stands_at(_place(each), failure)]
+    return [explained if each is cause else each for each in findings if each not in here]
 
 
 def _is_repaired(finding: Finding) -> bool:

@@ -310,6 +310,74 @@ for _ in range(2):
     (back.float().mean() + size.float().mean() + short.float().mean() + pooled.float().mean()).backward()
     optimizer.step()
 """
+BETWEEN = """
+import io, threading, torch
+from torch import nn
+from torch.func import functional_call, grad, vmap
+method, move = torch.Tensor.__add__, torch.Tensor.cuda
+torch.Tensor.__add__ = lambda one, other: method(one, other)
+torch.Tensor.cuda = lambda own, *given, **named: move(own, *given, **named)
+
+@torch.library.custom_op("between::doubled", mutates_args=(), device_types="cuda")
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    assert x.is_cuda and torch.zeros(1, device="cuda").is_cuda
+    return x * 2
+
+library = torch.library.Library("between_too", "FRAGMENT")
+library.define("halved(Tensor x) -> Tensor")
+library.impl("halved", lambda x: x / 2, "CUDA")
+torch.library.register_autocast("between_too::halved", "cuda", torch.float16)
+
+class Times(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * torch.ones(1, device="cuda")
+    @staticmethod
+    def backward(ctx, grad):
+        assert grad.is_cuda and ctx.saved_tensors[0].is_cuda
+        return grad
+
+def on_device(tensor):
+    assert tensor.is_cuda, tensor.device
+def packed(tensor):
+    assert tensor.is_cuda
+    return tensor.cpu()
+
+net = nn.Linear(8, 4).cuda()
+assert (net.weight + net.weight).is_cuda
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+for weight in net.parameters():
+    weight.register_hook(on_device)
+for _ in range(2):
+    x = torch.randn(4, 8, device="cuda")
+    with torch.autograd.graph.saved_tensors_hooks(packed, lambda kept: kept.cuda()):
+        with torch.autocast("cuda", dtype=torch.float16):
+            y = Times.apply(net(x))
+            assert torch.ops.between_too.halved(x).dtype == torch.float16
+    (y.float().mean() + doubled(net(x).detach()).mean()).backward()
+    optimizer.step()
+assert all(each["momentum_buffer"].is_cuda for each in optimizer.state.values())
+slopes = vmap(grad(lambda w, x: functional_call(net, w, (x,)).sum()), (None, 0))(dict(net.named_parameters()), x)
+assert slopes["weight"].is_cuda
+
+class Thread(threading.Thread):
+    def run(self):
+        with torch.autocast("cuda"):
+            self.dtype = (x @ x.T).dtype
+
+thread = Thread()
+thread.start(); thread.join()
+assert thread.dtype == torch.float16
+places = ("cuda", None, {"cuda:0": "cuda:0"}, lambda storage, place: storage.cuda(), lambda storage, place: storage)
+for place in places:
+    file = io.BytesIO()
+    torch.save({"net": net.state_dict(), "host": torch.ones(2)}, file)
+    file.seek(0)
+    assert torch.load(file, map_location=place)["net"]["weight"].is_cuda == (place != places[-1])
+torch.backends.cuda.preferred_linalg_library("cusolver")
+torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)], device="cuda").to_padded_tensor(0.0)
+"""
 COMPILED = """
 import torch
 net = torch.nn.Linear(2, 2).to("mps")

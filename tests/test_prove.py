@@ -199,15 +199,26 @@ def test_losses_are_compared_in_the_narrowest_dtype() -> None:
     assert Comparison(of(1.0, "float32"), of(1.2, "bfloat16")).apart == (1,)
 
 
-@pytest.mark.parametrize(("skipped", "apart"), [(0, (2,)), (1, ())])
-def test_what_follows_a_skipped_step_is_not_compared(skipped: int, apart: tuple[int, ...]) -> None:
-    def of(loss: float, skipped_steps: int | None) -> Observation:
-        training = TrainingSeen((1.0, loss), ("float32",), {"float32": 1}, skipped_steps=skipped_steps)
+@pytest.mark.parametrize(("skipped", "apart"), [((), (1, 2)), ((1,), (1,)), ((0,), ())])
+def test_what_one_run_only_has_skipped_is_not_compared(skipped: tuple[int, ...], apart: tuple[int, ...]) -> None:
+    def of(loss: float, skipped: tuple[int, ...]) -> Observation:
+        training = TrainingSeen((loss, loss), ("float32",), {"float32": 1}, skipped_losses=skipped)
         return Observation(ended="steps", training=training)
 
-    comparison = Comparison(of(2.0, skipped), of(5.0, None))
+    comparison = Comparison(of(2.0, skipped), of(5.0, ()))
     assert comparison.apart == apart
-    assert ("not compared" in comparison.rows()[3][3]) == (apart == ())
+    told = [row[3].startswith("not within") for row in comparison.rows()[2:4]]
+    assert told == [step in apart for step in (1, 2)]
+    assert Comparison(of(2.0, skipped), of(5.0, skipped)).apart == (1, 2)
+
+
+@pytest.mark.parametrize(("losses", "worse"), [((None, 1.0), False), ((1.0, None), True), ((None, None), True)])
+def test_an_overflow_that_a_scaler_skips_is_not_worse(losses: tuple[float | None, ...], worse: bool) -> None:
+    failure = Failure(FailureKind.NONFINITE, "train.py", Span(1, 1, 1, 2), "the loss is not finite")
+    before = Observation(ended="steps", steps=2, training=TrainingSeen((1.0, 1.0)))
+    training = TrainingSeen(losses, skipped_steps=1, skipped_losses=(0,))
+    after = Observation(ended="steps", steps=2, training=training, failures=(failure,))
+    assert Comparison(before, after).is_worse == worse
 
 
 def test_a_program_that_dies_of_something_else_is_told_before_anything_is_changed(

@@ -35,9 +35,13 @@ REACHED = {
     "an option that code passes to a program": PARSER
     + "parser.add_argument('--deep', action='store_true')\n\ndef main():\n    args = parser.parse_args()\n"
     + "    if args.deep:\n        here()\n\ndef other(run):\n    run(['python', 'main.py', '--deep'])\n",
-    "one of several ways": "def f(x=None):\n    if x is None:\n        here()\n\ndef main():\n    f(object())\n    f()\n",
+    "one of several ways": (
+        "def f(x=None):\n    if x is None:\n        here()\n\ndef main():\n    f(object())\n    f()\n"
+    ),
     "a command of click": "@cli.command()\ndef deep():\n    here()\n\ndef main():\n    cli()\n",
-    "a hook of a library's class": "class Net(Base):\n    def step(self):\n        here()\n\ndef main():\n    fit(Net())\n",
+    "a hook of a library's class": (
+        "class Net(Base):\n    def step(self):\n        here()\n\ndef main():\n    fit(Net())\n"
+    ),
 }
 NOT_REACHED = {
     "called by nobody": "def f():\n    here()\n\ndef main():\n    pass\n",
@@ -45,7 +49,9 @@ NOT_REACHED = {
     "an argument that nobody passes": (
         "def f(x, mask=None):\n    if mask is not None:\n        here()\n\ndef main():\n    f(1)\n"
     ),
-    "behind an early return": "def f(x, on=False):\n    if not on:\n        return\n    here()\n\ndef main():\n    f(1)\n",
+    "behind an early return": (
+        "def f(x, on=False):\n    if not on:\n        return\n    here()\n\ndef main():\n    f(1)\n"
+    ),
     "an attribute that no constructor asks for": (
         "class Net:\n    def __init__(self, deep=False):\n        self.deep = deep\n\n"
         "    def run(self):\n        if self.deep:\n            here()\n\ndef main():\n    Net().run()\n"
@@ -91,6 +97,14 @@ def test_a_launch_line_switches_an_option_on(tmp_path: Path) -> None:
 
 def test_a_configuration_switches_an_option_on(tmp_path: Path) -> None:
     assert comes_to(tmp_path, NOT_REACHED["another choice"], config_yaml="kind: b\n")
+
+
+CHOSEN = "def f(kind):\n    if kind in ('deep', 'wide'):\n        here()\n\ndef main():\n    f(read()['kind'])\n"
+
+
+def test_a_word_that_nothing_spells_is_not_chosen(tmp_path: Path) -> None:
+    assert not comes_to(tmp_path, CHOSEN, config_yaml="kind: flat\n")
+    assert comes_to(tmp_path / "two", CHOSEN, config_yaml="kind: wide\n")
 
 
 def test_a_file_without_a_program_is_called_by_others(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from precfix.codemod.cli.rehearsed_device import device_of
 from precfix.probes.rehearsal.inside.settings import Settings
 from precfix.probes.rehearsal.inside.start import on_this_machine
 from precfix.probes.rehearsal.memory import used_by_group
@@ -89,7 +90,8 @@ assert Path("best.pt").read_text() == "{{}}"
 """
 NOTEBOOK = [
     "!pip install anything\nimport torch",
-    "x = torch.ones(2, device='cuda').half()\nx @ torch.ones(2, device='cuda')",
+    "async def later():\n    return torch.ones(2, device='cuda').half()\nassert 'colab' not in str(get_ipython())",
+    "x = await later()\nx @ torch.ones(2, device='cuda')",
 ]
 
 
@@ -145,6 +147,36 @@ def test_a_program_that_dies_of_something_else_shows_its_own_error(tmp_path: Pat
     assert "FileNotFoundError: [Errno 2] No such file or directory: 'nothing.yaml'" in done.stderr.decode()
 
 
+def test_a_list_of_what_would_have_been_right_names_no_dtype_that_failed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.randn(2, 3, wrong=1)\n", "utf-8")
+    done = rehearse(tmp_path, "--", "python", "train.py")
+    assert (done.returncode, "the program died: TypeError: randn()" in last_line(done)) == (3, True)
+
+
+@pytest.mark.parametrize("line", ["export PYTHONPATH=$PWD/lib", "unset PYTHONPATH; PATH=$PATH:/nowhere"])
+def test_a_script_that_sets_the_path_of_modules_anew_is_watched(tmp_path: Path, line: str) -> None:
+    (tmp_path / "train.py").write_text(f"import sys\nsys.path.append('lib')\nimport own\n{STEP}", "utf-8")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "own.py").write_text("", "utf-8")
+    (tmp_path / "run.sh").write_text(f"set -eu\n{line}\npython train.py | cat\n", "utf-8")
+    done = rehearse(tmp_path, "--", "sh", "run.sh")
+    assert (done.returncode, last_line(done)) == (0, "Rehearsed: nothing raised in 1 optimizer step as on cuda.")
+
+
+def test_a_program_above_the_current_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(2, 2) @ torch.ones(2, 2).half()\n", "utf-8")
+    (tmp_path / "scripts").mkdir()
+    done = rehearse(tmp_path / "scripts", "--", "python", "../train.py")
+    assert done.stdout.decode().startswith("train.py:2:1 PF2"), done.stdout.decode()
+
+
+def test_what_dies_where_it_is_not_watched_is_told(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\ntorch.ones(1).cuda()\n", "utf-8")
+    done = rehearse(tmp_path, "--", "python", "-I", "train.py")
+    assert done.returncode == 3
+    assert "the program died before it imported torch where it could be watched: AssertionError" in last_line(done)
+
+
 def test_what_is_piped_in_is_the_programs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"import sys\nassert sys.stdin.read() == 'words'\n{STEP}", "utf-8")
     done = rehearse(tmp_path, "--", "python", "train.py", piped=b"words")
@@ -193,10 +225,13 @@ def test_no_program_is_left_running_where_precfix_is_terminated(tmp_path: Path, 
         (["./run.sh"], "it is not executable; type `sh ./run.sh`"),
         (["./plain"], "its first line names no shell; type `sh ./plain`"),
         (["--compare", "--", sys.executable, "train.py"], "--compare requires a GPU"),
+        (["--as", "b200x", "--", sys.executable, "train.py"], "neither a file nor one of cuda, v100"),
+        (["--as", "empty.json", "--", sys.executable, "train.py"], "this profile has no device"),
     ],
 )
 def test_a_command_that_cannot_be_run_is_bad_usage(tmp_path: Path, command: list[str], words: str) -> None:
     (tmp_path / "train.py").write_text("import torch\nopen('ran', 'w')\n", "utf-8")
+    (tmp_path / "empty.json").write_text('{"precfix_profile": 1}', "utf-8")
     for name, mode in (("run.sh", 0o644), ("plain", 0o755)):
         (tmp_path / name).write_text("echo\n", "utf-8")
         (tmp_path / name).chmod(mode)
@@ -226,6 +261,31 @@ def test_what_a_gpu_in_the_machine_means(gpu: str, has_gpu: bool, simulated: boo
     assert (settings.on.simulated, bool(reason)) == (simulated, refused)
 
 
+@pytest.mark.parametrize(
+    ("backend", "capability", "support", "native"),
+    [
+        ("cuda", "7.5", "emulated", False),
+        ("cuda", "8.6", None, True),
+        ("cuda", "7.0", None, False),
+        ("rocm", "gfx942", None, True),
+    ],
+)
+def test_a_saved_profile_is_a_device(
+    tmp_path: Path, backend: str, capability: str, support: str | None, native: bool
+) -> None:
+    verdicts = {"bf16": {"support": support}} if support else {}
+    device = {"backend": backend, "capability": capability, "name": "Some GPU", "memory_bytes": 24 << 30}
+    file = tmp_path / "precfix-profile.json"
+    file.write_text(json.dumps({"precfix_profile": 1, "devices": [{**device, "verdicts": verdicts}]}), "utf-8")
+    name, found = device_of(str(file))
+    assert name == "precfix-profile.json"
+    assert found is not None
+    assert (found.name, found.type, found.memory, found.native_bf16) == ("Some GPU", "cuda", 24, native)
+    assert found.hip == (backend == "rocm")
+    assert found.capability == {"7.5": (7, 5), "8.6": (8, 6), "7.0": (7, 0), "gfx942": (9, 4)}[capability]
+    assert "aten::_amp_foreach_non_finite_check_and_unscale_" in found.missing
+
+
 def test_what_was_there_is_not_overwritten_and_checkpoints_are_read_back(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(WRITING, "utf-8")
     for name in ("metrics.json", "best.pt"):
@@ -249,7 +309,7 @@ def test_the_cells_of_a_notebook_are_run_in_order(tmp_path: Path) -> None:
     (tmp_path / "run.ipynb").write_text(json.dumps(notebook), "utf-8")
     done = rehearse(tmp_path, "--", "jupyter", "nbconvert", "--execute", "run.ipynb")
     assert done.returncode == 1, done.stderr.decode()
-    assert "run.ipynb:cell 3:2" in done.stdout.decode()
+    assert "run.ipynb:cell 4:2" in done.stdout.decode()
 
 
 LAUNCHER = {"torch": "2.13.0", "ended": "error", "error": "ChildFailedError: ", "died": {"place": None}}

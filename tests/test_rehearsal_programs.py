@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .rehearsal_programs import CHECKPOINTS, COMPILED, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL, SPECTRA
+from .rehearsal_programs import BETWEEN, CHECKPOINTS, COMPILED, DEVICES, GRADIENTS, OLDER_WAYS, PAIRS, PARALLEL, SPECTRA
 from .rehearsal_runs import records
 
 pytest.importorskip("torch")
@@ -19,6 +19,7 @@ RIGHT = {
     "older ways": OLDER_WAYS,
     "gradients": GRADIENTS,
     "spectra": SPECTRA,
+    "between": BETWEEN,
     "checkpoints": CHECKPOINTS,
     "parallel": PARALLEL,
 }

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from ...probes.rehearsal.running import Notebook, Rehearsal, Run
 
 
-class Device(str, Enum):
-    """Devices that can be simulated."""
-
-    CUDA = "cuda"
-    V100 = "v100"
-    T4 = "t4"
-    A100 = "a100"
-    H100 = "h100"
-    RX7900 = "rx7900"
-    MPS = "mps"
-    CPU = "cpu"
-
-
 class Format(str, Enum):
     """How the result is printed."""
 
@@ -46,11 +33,12 @@ def rehearse(
     ],
     steps: Annotated[int, typer.Option(help="Stop after this many optimizer steps.", min=1, max=100000)] = 3,
     device: Annotated[
-        Device | None,
+        str | None,
         typer.Option(
             "--as",
-            help="The device that the program is for.  [default: the GPU of this machine, else cuda, simulated]",
-            case_sensitive=False,
+            help="The device that the program is for: cuda, v100, t4, a100, h100, rx7900, mps, cpu, or a profile that "
+            "`precfix probe` saved.  [default: the GPU of this machine, else cuda, simulated]",
+            metavar="DEVICE",
         ),
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write what was seen to this file.", metavar="FILE")] = None,
@@ -87,20 +75,25 @@ def rehearse(
     """
     from ...probes.rehearsal.running import Gpu, Rehearsal
     from .comparing_devices import compared
+    from .rehearsed_command import root_of
+    from .rehearsed_device import device_of
     from .shadowed import page_of
 
     _check_writable(save)
     _check_writable(shadow_page)
+    profile, simulated_device = device_of(device)
     request = Rehearsal(
         command,
-        Path.cwd(),
-        (device or Device.CUDA).value,
+        root_of(command),
+        profile,
+        simulated_device,
         gpu=Gpu.RECORDED if device is None else Gpu.REFUSED,
         steps=steps,
         time_limit=time_limit,
         memory_limit=int(memory_limit * (1 << 30)),
         no_write=no_write,
         notebook=_notebook(command),
+        folder=Path.cwd(),
         shadow=tuple(shadow_modules or ["*"]) if shadow or shadow_modules or shadow_page else (),
     )
     record, run = _rehearsed(replace(request, gpu=Gpu.REQUIRED) if compare else request)
@@ -109,7 +102,7 @@ def rehearse(
         save.write_text(record.dump(), "utf-8")
     if shadow_page is not None:
         shadow_page.write_text(page_of(record), "utf-8")
-    code = _shown(record, run, None if quiet else output_format, verbose)
+    code = _shown(request.root, record, run, None if quiet else output_format, verbose)
     raise typer.Exit(code if simulated is None else max(code, compared(record, simulated)))
 
 
@@ -157,7 +150,7 @@ def _not_executable(word: str) -> str:
     return f"{word!r} cannot be run: it is not executable; type `{shell} {word}`, or make it so with chmod +x"
 
 
-def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
+def _shown(root: Path, record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
     from ...probes.rehearsal.verdict import UNSEEN, closing, exit_code, tail
     from ..report.printable import printable
     from .rehearsed import report_rehearsal
@@ -169,7 +162,7 @@ def _shown(record: Record, run: Run, output_format: Format | None, verbose: bool
     elif code == UNSEEN and record.ended == "error":
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
     if output_format is not None:
-        report_rehearsal(record.dump(), root=Path.cwd(), output_format=output_format.value)
+        report_rehearsal(record.dump(), root=root, output_format=output_format.value)
     if output_format in (Format.TEXT, None):
         for line in shadow_lines(record):
             print(printable(line))

@@ -71,7 +71,8 @@ def _of_failures(opened: Opened, observation: Observation) -> Report:
 def _untold(failure: Failure) -> Finding:
     """A failure in a file that no rule looks at: one that changed while it ran, a notebook, a silenced place."""
     text = " ".join(f"{failure.error_type}: {failure.error}".strip(": ").split())
-    return Finding(UNEXPLAINED, "observed-failure", f"this fails in the rehearsal: {text}", failure.path, failure.span)
+    where = "this fails in the rehearsal" if failure.path else "outside of this folder something fails in the rehearsal"
+    return Finding(UNEXPLAINED, "observed-failure", f"{where}: {text}", failure.path or ".", failure.span)
 
 
 def _with_findings(record: str, text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,14 @@ from ..model import UsageError
 
 _RUNNERS = ("jupyter", "jupyter-nbconvert", "jupyter-execute", "jupyter-run", "papermill")
 LARGEST = 64 << 20
+
+
+def root_of(command: Sequence[str]) -> Path:
+    """The folder that holds the current one and the programs that the command names above it: ``../train.py``."""
+    here = Path.cwd().resolve()
+    named = [Path(word).resolve().parent for word in command if word.startswith("../") and Path(word).is_file()]
+    common = Path(os.path.commonpath([here, *named]))
+    return common if common not in (Path(common.anchor), Path.home().parent) else here
 
 
 def notebook_of(command: Sequence[str]) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ..purpose.proved_reach import can_come_out
+from ..purpose.outcomes import can_come_out
 from ..torch.dtypes import Dtype
 from .frame import Autocasting, Frame, asks_for_precision, place_of
 from .lattice import NONE_VALUE, Kind, Value

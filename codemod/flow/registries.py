@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import reduce
 
-from ..purpose.proved_reach import known_texts
+from ..purpose.outcomes import known_texts
 from ..python.functions import class_of
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS

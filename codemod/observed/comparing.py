@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .observation import Failure, FailureKind, Observation
+from .observation import Failure, FailureKind, Observation, TrainingSeen
 
 TOLERANCES = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-9}
 """By dtype: how far two losses of a few steps may be apart, relative to the larger one. About ten roundings."""
@@ -37,6 +37,8 @@ class Comparison:
         known = Counter(map(_said, self.before.failures))
         found = []
         for each in self.after.failures:
+            if each.kind is FailureKind.NONFINITE and _was_skipped(self.after.training):
+                continue
             if known[_said(each)] > 0:
                 known[_said(each)] -= 1
             else:
@@ -62,14 +64,17 @@ class Comparison:
     @property
     def apart(self) -> tuple[int, ...]:
         """The steps, from 1, whose losses differ by more than the dtype explains."""
+        if self.draws_anew:
+            return ()
         pairs = zip(self.before.training.losses, self.after.training.losses, strict=False)
-        far = [step for step, pair in enumerate(pairs, 1) if not _agree(*pair, TOLERANCES[self.dtype])]
-        return () if self.draws_anew else tuple(step for step in far if step == 1 or not self.skips_apart)
+        far = (step for step, pair in enumerate(pairs, 1) if not _agree(*pair, TOLERANCES[self.dtype]))
+        return tuple(step for step in far if step <= self.comparable)
 
     @property
-    def skips_apart(self) -> bool:
-        """Whether a scaler skipped steps in one run only: what follows the first loss is of other weights then."""
-        return (self.before.training.skipped_steps or 0) != (self.after.training.skipped_steps or 0)
+    def comparable(self) -> int:
+        """How many losses say something: what one run only has skipped has other weights behind it, and overflowed."""
+        one, other = self.before.training, self.after.training
+        return min({*one.skipped_losses} ^ {*other.skipped_losses}, default=max(len(one.losses), len(other.losses)))
 
     def rows(self) -> list[Row]:
         """The table: what is compared, before, after, remark."""
@@ -103,18 +108,25 @@ class Comparison:
     def _remark(self, step: int, one: float | None, other: float | None) -> str:
         if self.draws_anew:
             return "other numbers are drawn in each run"
-        if self.skips_apart and step > 0:
+        allowed = TOLERANCES[self.dtype]
+        agree = _agree(one, other, allowed)
+        if step > self.comparable or (step == self.comparable and not agree):
             return "not compared: one run skipped steps"
         if one is None or other is None:
             return ""
-        allowed = TOLERANCES[self.dtype]
-        word = "within" if _agree(one, other, allowed) else "not within"
+        word = "within" if agree else "not within"
         return f"{word} {allowed:g} ({self.dtype})"
 
 
 def same_losses(one: Observation, other: Observation) -> bool:
     """Whether two runs of the same program gave the same losses."""
     return not Comparison(one, other).apart
+
+
+def _was_skipped(training: TrainingSeen) -> bool:
+    """Whether each loss that was not finite is one of a step that a scaler skipped, and the training recovered."""
+    bad = {step for step, loss in enumerate(training.losses) if loss is None}
+    return bool(bad) and bad <= {*training.skipped_losses} and training.losses[-1] is not None
 
 
 def _said(failure: Failure) -> tuple[str, str, str, str]:

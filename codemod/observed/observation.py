@@ -109,6 +109,8 @@ class TrainingSeen:
     optimizer: str = ""
     skipped_steps: int | None = None
     """Steps that a scaler skipped; None without an enabled scaler."""
+    skipped_losses: tuple[int, ...] = ()
+    """Which of the losses, from 0, belong to such steps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ def _training(read: JsonObject) -> TrainingSeen:
         optimizer_state_dtypes=_counts(read.object("optimizer_state_dtypes")),
         optimizer=read.text("optimizer"),
         skipped_steps=(scaler.integer("skipped_steps") or 0) if is_enabled else None,
+        skipped_losses=_numbers(read, "skipped_losses"),
     )
 
 

@@ -25,7 +25,8 @@ from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
 from .files import is_test, purpose_of
 from .imports import imported_modules, importers_of, reached_from
-from .proved_reach import can_come_out, can_run
+from .outcomes import can_come_out
+from .proved_reach import can_run
 from .training import training_modules, trains
 
 MAX_IMPORTERS = 12

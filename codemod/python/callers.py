@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from ..source.documents import FileKind
 from ..source.project import Project
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
@@ -74,22 +73,6 @@ def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: 
             found.append(CallSite(module, call, target))
     references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
     return found, complete and all(node in called for node in references)
-
-
-def is_never_called(project: Project, module: ModuleNames, node: ast.AST) -> bool:
-    """Whether ``node`` stands in a function of the module whose name the project writes nowhere else."""
-    around = [parent for parent in module.ancestors(node) if isinstance(parent, FunctionNode | ast.ClassDef)]
-    outermost = around[-1] if around else None
-    if not isinstance(outermost, FunctionNode) or outermost.decorator_list:
-        return False
-    name = outermost.name
-    own = module.document.text.count(name) == 1
-    return own and project.python_paths((), (name,)) == [module.document.path] and not _is_in_toml(project, name)
-
-
-def _is_in_toml(project: Project, name: str) -> bool:
-    """Whether a script of ``pyproject.toml`` may start the function."""
-    return next(project.documents(FileKind.TOML, (name,)), None) is not None
 
 
 def _called_name(module: ModuleNames, function: FunctionNode) -> str | None:

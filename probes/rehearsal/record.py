@@ -177,7 +177,7 @@ def _code_of(rehearsal: Rehearsal) -> Mapping[str, bytes]:
     notebook = rehearsal.notebook
     if notebook is None:
         return {}
-    path = os.path.relpath(rehearsal.root / notebook.path, rehearsal.root)
+    path = os.path.relpath((rehearsal.folder or rehearsal.root) / notebook.path, rehearsal.root)
     return {path.replace(os.sep, "/"): notebook.code.encode("utf-8")}
 
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from .memory import used_by_group
-from .simulated import SIMULATED
+from .simulated import SIMULATED, Simulated
+from .stand_ins import stand_ins
 
 INJECT, INSIDE = (Path(__file__).parent / name for name in ("inject", "inside"))
 GRACE = 8.0
@@ -56,7 +57,10 @@ class Rehearsal:
 
     command: Sequence[str]
     root: Path
+    """The project: what is below it is the user's, and named from here."""
     profile: str = "cuda"
+    device: Simulated | None = None
+    """What is simulated where that is none of the known profiles."""
     simulated: bool = True
     gpu: Gpu = Gpu.IGNORED
     steps: int = 3
@@ -68,6 +72,8 @@ class Rehearsal:
     """Patterns of the modules to compare with a float64 shadow; without any there is no shadow."""
     notebook: Notebook | None = None
     """What is run in place of the command."""
+    folder: Path | None = None
+    """Where the command runs; without it at the root."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ def run(rehearsal: Rehearsal) -> Run:
         with (scratch / "out").open("wb") as output, (scratch / "err").open("wb") as errors:
             process = subprocess.Popen(
                 _words(rehearsal, scratch),
-                cwd=rehearsal.root,
+                cwd=rehearsal.folder or rehearsal.root,
                 env=environment,
                 stdin=_input(),
                 stdout=output,
@@ -139,7 +145,7 @@ def _scratch() -> Iterator[Path]:
 
 def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
     """What each process of the command is asked, as data."""
-    device = SIMULATED[rehearsal.profile]
+    device = rehearsal.device or SIMULATED[rehearsal.profile]
     return {
         "root": str(rehearsal.root),
         "answers": str(answers),
@@ -166,12 +172,13 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
     file = scratch / "settings.json"
     file.write_text(json.dumps(settings_for(rehearsal, answers)), "utf-8")
     paths = [str(INJECT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    own = str(Path(sys.executable).parent)
+    search = os.pathsep.join([*os.environ.get("PATH", "").split(os.pathsep), str(Path(sys.executable).parent)])
+    first = stand_ins(scratch, INJECT, file, search)
     return {
         **os.environ,
         "PRECFIX_REHEARSAL": str(file),
         "PYTHONPATH": os.pathsep.join(paths),
-        "PATH": os.pathsep.join([*os.environ.get("PATH", "").split(os.pathsep), own]),
+        "PATH": search if first is None else os.pathsep.join([str(first), search]),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 

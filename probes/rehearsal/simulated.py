@@ -28,6 +28,11 @@ def _missing_on_cuda() -> dict[str, list[str]]:
     return {**both, **one}
 
 
+def missing_on(kind: str) -> dict[str, list[str]]:
+    """Operations of ATen that a type of device has no kernel for, by dtype."""
+    return _missing_on_cuda() if kind == "cuda" else {}
+
+
 @dataclass(frozen=True)
 class Simulated:
     """A device as torch would describe it."""

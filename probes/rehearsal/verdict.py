@@ -39,7 +39,8 @@ def closing(record: Record, run: Run) -> str:
     if record.ended in _LIMITS:
         return f"{sentence}; {_LIMITS[record.ended]}{_before_steps(record)}"
     if record.ended == "error":
-        return f"{sentence}; the program died: {_first_line(record.error) or _last_line(run)}"
+        before = "" if record.torch else " before it imported torch where it could be watched"
+        return f"{sentence}; the program died{before}: {_first_line(record.error) or _last_line(run)}"
     return sentence if record.steps else f"{sentence}: the program made no optimizer step, so its training was not seen"
 
 

@@ -18,7 +18,8 @@ is open. A float mask may be float32 beside 16-bit queries.
 
 ## Not flagged
 
-Operands of one dtype, float32 masks, bool masks, operands that the same branch cast together, open autocast regions.
+Operands of one dtype, float32 masks, bool masks, operands that the same branch cast together, open autocast regions,
+places that no run comes to.
 """
 
 from __future__ import annotations

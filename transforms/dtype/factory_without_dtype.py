@@ -26,7 +26,8 @@ none (buffers only: StopIteration), and where a name is not bound on every path.
 
 A factory with a dtype, `zeros_like`, `torch.normal` around tensors (it has their dtype and takes none), integers and
 bools, Python numbers and zero-dimensional tensors (these do not widen), tensors that are cast before they meet weights,
-layers inside an open autocast region, weights that no program of the project certainly runs in 16 bits.
+layers inside an open autocast region, weights that no program of the project certainly runs in 16 bits, places that no
+run comes to.
 """
 
 from __future__ import annotations

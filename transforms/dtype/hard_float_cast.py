@@ -26,9 +26,9 @@ the first of them; `cast` then casts it in all.
 
 ## Not flagged
 
-Islands that are left again (`.to(x.dtype)`, `.type_as(x)`), losses, softmax and norms in float32, a cast written in the
-very argument of a module (`self.norm(x.float())`: its author knows that module's dtype), everything inside an autocast
-region, tensors that only a test of the dtype made float32, weights that no program certainly runs in 16 bits.
+Islands that are left again (`.to(x.dtype)`, `.type_as(x)`), losses, softmax and norms in float32, everything inside an
+autocast region, tensors that only a test of the dtype made float32, weights that no program certainly runs in 16 bits,
+branches and functions that no run comes to: an argument that nobody passes, an option that nothing switches on.
 """
 
 from __future__ import annotations

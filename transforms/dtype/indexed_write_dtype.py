@@ -21,7 +21,7 @@ have one dtype.
 ## Not flagged
 
 Slices, integer positions, Python numbers, zero-dimensional tensors, sources already cast to the destination's dtype,
-buffers made with the source's dtype or by `zeros_like`, integer tensors.
+buffers made with the source's dtype or by `zeros_like`, integer tensors, places that no run comes to.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ Both are that for masks and for constants, whose values every floating type hold
 ## Not flagged
 
 Operands of one dtype, integer and bool masks (they take the dtype of their neighbor), float64, operands that a test of
-the dtype itself chose, a result that a cast follows.
+the dtype itself chose, a result that a cast follows, or that only leaves its function; items of one batch that are
+gathered for a loss; places that no run comes to.
 """
 
 from __future__ import annotations

@@ -30,8 +30,12 @@ HALF = "half"
 class Policy:
     """The kernels of one device's autocast, installed for the CPU's key."""
 
-    def __init__(self, torch: Any, device: str, cudnn: bool = False) -> None:
+    def __init__(
+        self, torch: Any, device: str, cudnn: bool = False, elsewhere: Callable[[Any], bool] = lambda args: False
+    ) -> None:
         self.torch, self.device, self.cudnn = torch, device, cudnn
+        self._elsewhere = elsewhere
+        """Whether the operands are on the CPU, where the device's autocast leaves them alone."""
         self._key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
         self._library: Any = None
         self._cast: dict[tuple[int, Any], tuple[Any, Any]] = {}
@@ -62,7 +66,7 @@ class Policy:
     def _kernel(self, name: str, policy: str) -> Callable[..., Any]:
         operation = self._operation(name)
         if policy == BANNED:
-            return self._banned
+            return lambda *args, **kwargs: self._banned(operation, args, kwargs)
         casts = {LOWER: self._lowered, FP32: self._raised, PROMOTE: self._promoted, HALF: self._halved}
         cast = casts.get(policy)
         if cast is None:
@@ -71,6 +75,8 @@ class Policy:
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
             with guard(key):
+                if self._elsewhere(args):
+                    return operation(*args, **kwargs)
                 change = cast(args, kwargs)
                 return operation(*[change(each) for each in args], **{k: change(v) for k, v in kwargs.items()})
 
@@ -131,6 +137,7 @@ class Policy:
     def _with_dtype(self, name: str, operation: Any, append: bool) -> Callable[..., Any]:
         """float32 by the operation's own ``dtype`` argument, where the program has not asked for another."""
         torch, guard, key = self.torch, self.torch._C._ExcludeDispatchKeyGuard, self._key
+        plain = operation
         defaults = {each.name: each.default_value for each in operation._schema.arguments if each.has_default_value()}
         if append:
             form = {"norm.Scalar": "ScalarOpt_dtype", "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}
@@ -141,6 +148,8 @@ class Policy:
             with guard(key):
                 given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
                 first = args[0]
+                if self._elsewhere(args):
+                    return plain(*args, **kwargs)
                 eligible = first.is_floating_point() and first.dtype != torch.float64
                 if eligible and given.get("dtype") is None:
                     given["dtype"] = torch.float32
@@ -166,7 +175,10 @@ class Policy:
         self._cast.clear()
         self._clear()
 
-    def _banned(self, *args: Any, **kwargs: Any) -> Any:
+    def _banned(self, operation: Any, args: Any, kwargs: Any) -> Any:
+        if self._elsewhere(args):
+            with self.torch._C._ExcludeDispatchKeyGuard(self._key):
+                return operation(*args, **kwargs)
         raise RuntimeError(_BANNED_TEXT)
 
 
@@ -183,7 +195,6 @@ class State:
         torch = self.torch
         torch.is_autocast_enabled, torch.set_autocast_enabled = self.is_enabled, self.set_enabled
         torch.get_autocast_dtype, torch.set_autocast_dtype = self.dtype, self.set_dtype
-        self._real["set_autocast_dtype"]("cpu", self._real["get_autocast_dtype"](self.device))
         if self.device == "cuda":
             torch.get_autocast_gpu_dtype = lambda: self.dtype("cuda")
             torch.set_autocast_gpu_dtype = lambda dtype: self.set_dtype("cuda", dtype)
@@ -191,6 +202,10 @@ class State:
         torch.set_autocast_cpu_enabled = lambda enabled: self.set_enabled("cpu", enabled)
         torch.get_autocast_cpu_dtype = lambda: self.dtype("cpu")
         torch.set_autocast_cpu_dtype = lambda dtype: self.set_dtype("cpu", dtype)
+
+    def enter_thread(self) -> None:
+        """Each thread begins with the dtype that is the device's own."""
+        self._real["set_autocast_dtype"]("cpu", self._real["get_autocast_dtype"](self.device))
 
     def is_enabled(self, device_type: Any = None) -> bool:
         device_type = "cuda" if device_type is None else device_type
@@ -200,6 +215,9 @@ class State:
 
     def set_enabled(self, *given: Any) -> None:
         device_type, enabled = given if len(given) == 2 else ("cuda", given[0])
+        if not isinstance(enabled, bool):
+            kind = type(enabled).__name__.replace("dtype", "torch.dtype")
+            raise TypeError(f"set_autocast_enabled(): argument 'enabled' (position 2) must be bool, not {kind}")
         if device_type == self.device:
             self._real["set_autocast_enabled"]("cpu", enabled)
         elif device_type == "cpu":

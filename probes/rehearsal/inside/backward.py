@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
+from .tensors import tensors_in
+
 MOST_KEPT = 200_000
 
 
@@ -17,6 +19,8 @@ class Backward:
         self._numbers: list[int] = []
         self._places: list[Any] = []
         self._number: Callable[[], int] = getattr(session.torch.autograd, "_get_sequence_nr", lambda: 0)
+        self.on_device = False
+        """Whether the gradients that are being computed are on the device."""
         self._node = getattr(session.torch._C, "_current_autograd_node", lambda: None)
 
     def install(self) -> None:
@@ -33,17 +37,15 @@ class Backward:
     def _with_modes(self, real: Any, tensors: Any, args: Any, kwargs: Any) -> Any:
         """The mode is off while ``Tensor.backward`` runs; a ``Function.backward`` of the program must be seen."""
         session = self.session
-        local = session.functions.local
-        before, session.in_backward = session.functions.running, session.in_backward + 1
-        local.running = 0
+        outer = self.on_device
+        self.on_device = any(map(session.tensor_devices.on_device, tensors_in(self.torch.Tensor, tensors)))
+        session.in_backward += 1
         try:
-            if before:
-                with session.function_mode():
-                    return real(tensors, *args, **kwargs)
-            return real(tensors, *args, **kwargs)
+            with session.programs_own_code():
+                return real(tensors, *args, **kwargs)
         finally:
             session.in_backward -= 1
-            local.running = before
+            self.on_device = outer
 
     def forward_place(self, place: Any) -> None:
         """Nodes made since the last call were made at this place."""

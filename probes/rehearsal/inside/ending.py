@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import sys
 import threading
 import traceback
@@ -22,6 +23,7 @@ _KERNEL_WORDS = (
     "CUDA_HOME environment variable",
     "No module named 'triton",
 )
+_LISTED = re.compile(r"received an invalid combination|but expected one of:|is only available for these backends")
 _OF_KERNELS = ("/triton/", "torch/utils/cpp_extension.py")
 """What kernels that were written for a GPU say where they are built or called without one, and where it is said."""
 _RETELLING = "ProcessRaisedException"
@@ -44,15 +46,14 @@ class Ending:
         self._exit = os._exit
         os._exit = self._left
         os.register_at_fork(after_in_child=self._forked)
-        start: Any = threading.Thread.run
-        session = self.session
+        thread: Any = threading.Thread
+        start, session = thread._bootstrap_inner, self.session  # ``run`` is what programs replace
 
-        def run(own: threading.Thread) -> None:
+        def begin(own: threading.Thread) -> None:
             session.enter_thread()
             start(own)
 
-        thread: Any = threading.Thread
-        thread.run = run
+        thread._bootstrap_inner = begin
         after_import("multiprocessing.process", self._watch_processes)
         after_import("torch.multiprocessing.spawn", self._watch_spawned)
 
@@ -105,7 +106,7 @@ class Ending:
 
     def _record(self, kind: type[BaseException], error: Exception, trace: Any) -> None:
         session = self.session
-        said = _last_line(str(error))
+        said = _gist(str(error))
         place, inner, of_kernel = None, "", any(words in said for words in _KERNEL_WORDS)
         for frame, _ in traceback.walk_tb(trace):
             inner = frame.f_code.co_filename.replace(os.sep, "/")
@@ -128,9 +129,10 @@ class Ending:
             session.failures.record("other", error, kind.__name__, [], place)
 
 
-def _last_line(text: str) -> str:
-    """What is said after a traceback that the text may hold."""
-    return text.strip().rpartition("\n")[2] if "Traceback (most recent call last)" in text else text
+def _gist(text: str) -> str:
+    """What is said after a traceback that the text may hold, without the lists of what would have been right."""
+    said = text.strip().rpartition("\n")[2] if "Traceback (most recent call last)" in text else text
+    return _LISTED.split(said)[0]
 
 
 def _without_ours(trace: Any) -> Any:

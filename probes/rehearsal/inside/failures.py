@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 from typing import Any
 
 from .naming import class_of, names_of, role_of
@@ -25,6 +26,8 @@ class Failures:
         self.assumed = False
         self.operation = ""
         """The operation of ATen that raised last, below the function that the program called."""
+        self.refused: tuple[BaseException | None, list[dict[str, Any]]] = (None, [])
+        """The last error that no cast repairs, and the tensors of the call."""
 
     def passed_over(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
         """The result of the same call after the cast that makes it work; raises ``error`` where no cast does."""
@@ -33,10 +36,10 @@ class Failures:
             raise error
         name = operation or getattr(func, "__name__", "")
         if getattr(error, "of_the_device", False):
-            with self.session.device_gaps_ignored():
+            with suppress(*self.errors), self.session.device_gaps_ignored():
                 result = func(*args, **kwargs)
-            self.record("kernel_missing", error, name, operands)
-            return result
+                self.record("kernel_missing", error, name, operands)
+                return result
         if _FFT_OF_HALF in str(error) and self.session.settings.on.type == "cuda":  # refused before its kernel is asked
             return self._fft_of_half(func, args, kwargs, operands, name)
         for dtype, keep in self._ways(func, args, kwargs, operands):
@@ -46,11 +49,15 @@ class Failures:
                 )
             except self.errors:
                 continue
-            kind = "kernel_missing" if any(text in str(error) for text in _NO_KERNEL) else "dtype_mismatch"
-            self.record(kind, error, name, operands)
-            return result
-        if _NO_KERNEL[0] in str(error) and name.endswith("_"):
+            missing = any(text in str(error) for text in _NO_KERNEL)
+            self.record("kernel_missing" if missing else "dtype_mismatch", error, name, operands)
+            is_wider = missing and isinstance(result, self.torch.Tensor) and result.dtype == self.torch.float32
+            return result.to(operands[0].dtype) if is_wider and operands[0].is_floating_point() else result
+        if _NO_KERNEL[0] in str(error) and getattr(func, "__name__", "").endswith("_"):
             return self._in_float32(func, args, kwargs, operands, error)
+        frame = self.session.places.frame(sys._getframe(1))
+        with suppress(Exception):  # a tensor may be one of the program's own classes
+            self.refused = (error, [self.operand(each, frame) for each in operands[:8]])
         raise error
 
     def _in_float32(self, func: Any, args: Any, kwargs: Any, operands: Any, error: Exception) -> Any:
@@ -123,7 +130,7 @@ class Failures:
             "stack": [place_of(each) for each in session.places.stack(2)] if frame is not None else [],
             "phase": self.phase(),
             "step": session.step,
-            "operands": [self.operand(each, frame) for each in operands[:8]],
+            "operands": [self.operand(each, frame) for each in operands[:8]] or self._of_refused(error),
             "module": session.module_path(sys._getframe(1)),
             "module_class": class_of(session.module_called(sys._getframe(1), frame)),
             "autocast": session.autocast(),
@@ -132,6 +139,10 @@ class Failures:
         if session.recorder.failure(key, entry):
             self.assumed = True
             session.flush()
+
+    def _of_refused(self, error: BaseException) -> list[dict[str, Any]]:
+        refused, operands = self.refused
+        return operands if refused is error else []
 
     def nonfinite(self, entry: dict[str, Any], place: Any, phase: str) -> None:
         """The training has gone wrong without an exception."""
@@ -146,7 +157,7 @@ class Failures:
     def operand(self, tensor: Any, frame: Any = None) -> Any:
         """A tensor as data."""
         birth = self.session.births.of(tensor)
-        known = {"dtype": dtype_name(tensor.dtype), "shape": [int(size) for size in tensor.shape]}
+        known = {"dtype": dtype_name(tensor.dtype), "shape": [] if tensor.is_nested else [*map(int, tensor.shape)]}
         known |= {"role": role_of(self.torch, tensor), "names": names_of(tensor, frame)}
         on_device = self.session.tensor_devices.on_device(tensor)
         return {**known, "device": self.session.devices.kind if on_device else "cpu", "born": born(birth)}

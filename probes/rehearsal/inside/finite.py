@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .tensors import dtype_name
@@ -75,14 +76,15 @@ class Finite:
             "place": place,
         }
 
-    def mattered(self, sentence: str, phase: str) -> None:
-        """The loss or the weights are no longer finite."""
+    def mattered(self, sentence: str, phase: str, stack: Sequence[Any] = ()) -> None:
+        """The loss or the weights are no longer finite; ``stack`` are places that had a part in it."""
         first = self.first
         if first is None and self._of_scaling and phase == "forward":
             return
         cause = f"; the first such value came from {first['op']}, in {first['dtype']}" if first else ""
         entry = {
             "error": f"{sentence}{cause}",
+            "stack": [*stack],
             "op": first["op"] if first else "",
             "operands": first["operands"] if first else [],
             "module": first["module"] if first else "",

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from .births import Birth
@@ -86,11 +87,13 @@ class Functions:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.torch = session.torch
-        self.tensor = session.torch.Tensor
+        self.tensor, self._device = session.torch.Tensor, session.torch.device
         self.births, self.places = session.births, session.places
         self.recorder, self.devices = session.recorder, session.devices
         self.local = threading.local()
         self.special: dict[Any, Callable[..., Any]] = {}
+        self._own = {name: getattr(self.tensor, name, None) for name in dir(self.tensor)}
+        self._replaced: dict[Any, Any] = {}
         self._factories = _factories(session.torch)
 
     @property
@@ -98,10 +101,17 @@ class Functions:
         """How many functions of torch are being run for the program in this thread; the mode is off within them."""
         return getattr(self.local, "running", 0)
 
+    @property
+    def operands(self) -> Any:
+        """The tensors that the function which runs was given."""
+        return getattr(self.local, "operands", ())
+
     def call(self, func: Any, args: Any, kwargs: Any) -> Any:
         local = self.local
         local.running = self.running + 1
         try:
+            if type(func) is FunctionType:
+                func = self._as_torch_has_it(func)
             special = self.special.get(func)
             if special is not None:
                 return special(func, args, kwargs)
@@ -110,6 +120,13 @@ class Functions:
             return self.operation(func, args, kwargs)
         finally:
             local.running -= 1
+
+    def _as_torch_has_it(self, func: Any) -> Any:
+        """Where the program has replaced a method of ``Tensor``, torch names the replacement, which already runs."""
+        if func not in self._replaced:
+            own = (real for name, real in self._own.items() if vars(self.tensor).get(name) is func)
+            self._replaced[func] = next(own, None) or func
+        return self._replaced[func]
 
     def _quiet(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Attributes such as ``x.T`` are the tensor that they are read of, as far as dtype and device go."""
@@ -124,13 +141,16 @@ class Functions:
         """A function that computes something."""
         self.session.called.note(getattr(func, "__name__", ""))
         args, kwargs, on_device = self._on_cpu(func, args, kwargs)
-        operands = tensors_in(self.tensor, (args, kwargs))
+        operands, outer = tensors_in(self.tensor, (args, kwargs)), self.operands
         try:
+            self.local.operands = operands
             result = func(*args, **kwargs)
         except self.session.failures.errors as error:
             if self.session.in_backward and hasattr(func, "_schema"):
                 raise  # an operation that the dispatch mode has called, and that it knows more about
             result = self.session.failures.passed_over(func, args, kwargs, operands, error)
+        finally:
+            self.local.operands = outer
         try:
             self.noted(func, operands, result, on_device)
         except Exception as error:  # whatever goes wrong in looking, the program goes on
@@ -143,10 +163,15 @@ class Functions:
         if not devices.simulated:
             return args, kwargs, None
         on_device = None
+        if any(type(each) is self._device for each in args) and func is not self.torch.device:
+            on_device = any(type(each) is self._device and devices.asked(each) for each in args)
+            args = tuple(devices.real(each) if type(each) is self._device else each for each in args)
         if kwargs:
             device = kwargs.get("device")
             if device is not None and func is not self.torch.device:
                 on_device = devices.asked(device)
+                if on_device is False and hasattr(func, "_schema"):
+                    on_device = None  # where the engine found the tensors that it computes with
                 kwargs = {**kwargs, "device": devices.real(device)}
             if kwargs.get("pin_memory"):
                 kwargs = {**kwargs, "pin_memory": False}
@@ -162,7 +187,7 @@ class Functions:
         births = self.births
         known = [births.of(each) for each in operands]
         if on_device is None:
-            on_device = any(birth is not None and birth.on_device for birth in known)
+            on_device = any(map(self.session.tensor_devices.on_device, operands))
         name = getattr(func, "__name__", "") or str(func)
         results = tensors_in(self.tensor, result, 16)
         for each in results:
@@ -177,10 +202,16 @@ class Functions:
         if self.session.backward is not None:
             self.session.backward.forward_place(place)
 
+    def tensors_of(self, value: Any) -> list[Any]:
+        """All tensors of a checkpoint, or of a module."""
+        if isinstance(value, self.torch.nn.Module):
+            return [*value.parameters(), *value.buffers()]
+        return tensors_in(self.tensor, value, MOST_LOADED)
+
     def put_on_device(self, value: Any, operation: str) -> None:
         """What the program has made on the device without naming it as an argument."""
         place = self.places.here(2)
-        for each in tensors_in(self.tensor, value, MOST_LOADED):
+        for each in self.tensors_of(value):
             self.births.note(each, Birth(place, operation, dtype_name(each.dtype), True))
 
     def _observed(self, func: Any, place: Any, operands: Any, result: Any, on_device: bool) -> None:

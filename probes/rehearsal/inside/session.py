@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -56,6 +56,7 @@ class Session:
         self.finite = Finite(self)
         self.checkpoints = Checkpoints(self)
         self._shadow: Any = None
+        self.in_each_thread: list[Callable[[], None]] = []
         self._dispatch = dispatch.Dispatch(self)
 
     def start(self) -> None:
@@ -78,8 +79,21 @@ class Session:
     def function_mode(self) -> Any:
         return functions.mode_of(self.torch, self.functions)
 
+    @contextmanager
+    def programs_own_code(self) -> Iterator[None]:
+        """What torch calls in the middle of one of its functions, where the mode is off, is seen like all else."""
+        local, before = self.functions.local, self.functions.running
+        local.running = 0
+        try:
+            with self.function_mode() if before else nullcontext():
+                yield
+        finally:
+            local.running = before
+
     def enter_thread(self) -> None:
         """Modes belong to a thread; each thread enters its own and keeps them."""
+        for action in self.in_each_thread:
+            action()
         dispatch.mode_of(self.torch, self._dispatch).__enter__()
         self.function_mode().__enter__()
 

@@ -6,8 +6,9 @@ import types
 from collections import Counter
 from typing import Any
 
-from . import autocast, collectives, old_types, streams
+from . import autocast, collectives, old_types, registered, streams
 from .imports import after_import
+from .loading import Loading
 from .settings import Device
 
 _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
@@ -16,9 +17,12 @@ _NOT_COMPILED = "torch.compile ran eagerly: the rehearsal does not compile"
 def simulate(session: Any) -> None:
     """Make torch answer as on a machine with the device."""
     torch, device = session.torch, session.settings.on
-    if not autocast.Policy(torch, device.type, cudnn=not device.hip).install():
+    policy = autocast.Policy(torch, device.type, not device.hip, session.tensor_devices.are_on_cpu)
+    if not policy.install():
         session.recorder.note(f"this torch does not say what autocast for {device.type} casts: it is not simulated")
-    autocast.State(torch, device.type).install()
+    state = autocast.State(torch, device.type)
+    state.install()
+    session.in_each_thread.append(state.enter_thread)
     if device.type == "cuda":
         _cuda(session, torch, device)
     elif device.type == "mps":
@@ -74,6 +78,13 @@ def _answer(module: Any, name: str, answer: Any) -> None:
         setattr(module, name, function)
 
 
+def _put_away(module: Any, name: str) -> None:
+    """A choice among libraries that this build lacks: asked, it is answered; made, it changes nothing."""
+    real = getattr(module, name, None)
+    if real is not None:
+        setattr(module, name, lambda backend=None: real())
+
+
 def _properties(device: Device) -> Any:
     return types.SimpleNamespace(
         name=device.name,
@@ -102,6 +113,8 @@ def _versions(torch: Any, device: Device) -> None:
     backends.cuda.is_built = lambda: True
     for name in ("flash_sdp_enabled", "mem_efficient_sdp_enabled", "math_sdp_enabled"):
         _answer(backends.cuda, name, True)
+    for name in ("preferred_linalg_library", "preferred_blas_library", "preferred_rocm_fa_library"):
+        _put_away(backends.cuda, name)
     backends.cudnn.is_acceptable = lambda tensor: False
     backends.cudnn.version = lambda: 91000
     backends.cudnn.is_available = lambda: True
@@ -136,7 +149,8 @@ def _mps(session: Any, torch: Any) -> None:
 def _general(session: Any, torch: Any, device: Device) -> None:
     _accelerator(session, torch)
     _generators(session, torch)
-    _loading(session, torch)
+    Loading(session).install()
+    registered.install(session)
     _contexts(session, torch)
     _data_parallel(torch)
     after_import("torch.utils.checkpoint", lambda module: _checkpointing(session, module))
@@ -190,23 +204,6 @@ def _generators(session: Any, torch: Any) -> None:
             return getattr(self, "claimed", devices.cpu)
 
     torch.Generator = Generator
-
-
-def _loading(session: Any, torch: Any) -> None:
-    """A checkpoint that was saved on the device is read onto the CPU."""
-    devices, real = session.devices, torch.load
-    from torch import serialization
-
-    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if map_location is None or isinstance(map_location, str | torch.device | int):
-            asked = None if map_location is None else devices.asked(map_location)
-            loaded = real(f, "cpu" if map_location is None else devices.real(map_location), *args, **kwargs)
-            if asked:
-                session.functions.put_on_device(loaded, "load")
-            return loaded
-        return real(f, map_location, *args, **kwargs)
-
-    torch.load = serialization.load = load
 
 
 def _contexts(session: Any, torch: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .births import Birth
 from .old_types import on_the_cpu
-from .tensors import dtype_name
+from .tensors import dtype_name, tensors_in
 
 
 class TensorDevices:
@@ -16,6 +16,7 @@ class TensorDevices:
         self.functions = functions
         self.births, self.devices = functions.births, functions.devices
         self.torch = functions.torch
+        self._cast = functions.torch.Tensor.to  # which a program may replace
 
     def install(self) -> None:
         tensor, special = self.torch.Tensor, self.functions.special
@@ -57,13 +58,20 @@ class TensorDevices:
         return data, sizes
 
     def on_device(self, tensor: Any) -> bool:
-        """A tensor that nobody has seen was made by the engine: a gradient, where the weights are."""
+        """A tensor that nobody has seen is of the engine, where the loss is, or is being saved, where its likes are."""
         if not self.devices.simulated:
             return bool(tensor.device.type == self.devices.kind)
         birth = self.births.of(tensor)
         if birth is None:
-            return bool(self.functions.session.in_backward)
+            known = map(self.births.of, self.functions.operands)
+            here = any(each is not None and each.on_device for each in known)
+            return here or self.functions.session.backward.on_device
         return bool(birth.on_device)
+
+    def are_on_cpu(self, operands: Any) -> bool:
+        """Whether all of them are known, and are where the program has left them: on the CPU."""
+        known = [self.births.of(each) for each in tensors_in(self.torch.Tensor, operands)]
+        return bool(known) and all(birth is not None and not birth.on_device for birth in known)
 
     def _device(self, func: Any, args: Any, kwargs: Any) -> Any:
         real = func(*args)
@@ -83,7 +91,7 @@ class TensorDevices:
         return self.functions.operation(func, args, kwargs)
 
     def _cuda(self, func: Any, args: Any, kwargs: Any) -> Any:
-        return self._moved(self.torch.Tensor.to, (args[0], self.devices.cpu), {}, True)
+        return self._moved(self._cast, (args[0], self.devices.cpu), {}, True)
 
     def _to(self, func: Any, args: Any, kwargs: Any) -> Any:
         """``to(device)``, ``to(device, dtype)``, ``to(other)``, with any of them by keyword."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from typing import Any
 
+from .recorder import place_of
 from .tensors import dtype_name
 
 MOST_LOSSES = 1000
@@ -18,10 +20,15 @@ class Training:
         self.session, self.torch = session, session.torch
         self.steps: Counter[int] = Counter()
         self.losses: list[float | None] = []
+        self._losses_before = 0
+        """How many there were when the last step was made."""
         self.scaled: list[tuple[float, str]] = []
+        self._made: dict[int, Any] = {}
+        """Where each optimizer was made."""
         self.seen: dict[str, Any] = session.recorder.training
         self.seen.update(
             {"losses": self.losses, "loss_dtypes": [], "optimizer": "", "scaler": None, "first_nonfinite": None}
+            | {"skipped_losses": []}
         )
 
     def install(self) -> None:
@@ -29,6 +36,13 @@ class Training:
 
         register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self._before(optimizer))
         register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self._after(optimizer))
+        made, here = self.torch.optim.Optimizer.__init__, self.session.places.here
+
+        def make(own: Any, *args: Any, **kwargs: Any) -> None:
+            self._made[id(own)] = here(2)
+            made(own, *args, **kwargs)
+
+        self.torch.optim.Optimizer.__init__ = functools.wraps(made)(make)
         scaler = self.torch.amp.GradScaler
         self._scale, self._maybe_step = scaler.scale, scaler._maybe_opt_step
         training = self
@@ -97,13 +111,15 @@ class Training:
     def _look_at_weights(self, optimizer: Any) -> None:
         weights = [each for group in optimizer.param_groups for each in group["params"]]
         if not all(self.session.finite.is_finite(each) for each in weights):
-            self.session.finite.mattered("weights are not finite after the optimizer step", "optimizer")
+            sentence, made = "weights are not finite after the optimizer step", self._made.get(id(optimizer))
+            self.session.finite.mattered(sentence, "optimizer", [place_of(made)] if made is not None else [])
 
     def _skipped(self, scaler: Any, optimizer: Any) -> None:
         self._scaler(scaler)
         self._dtypes(optimizer)
         if self.seen["scaler"] is not None:
             self.seen["scaler"]["skipped_steps"] += 1
+        self.seen["skipped_losses"] += range(self._losses_before, len(self.losses))
         self._stepped(optimizer)
 
     def _scaler(self, scaler: Any) -> None:
@@ -118,6 +134,7 @@ class Training:
         wanted = self.session.settings.steps
         if wanted and (min(self.steps.values()) >= wanted or self.session.step >= 4 * wanted):
             self.session.enough = True
+        self._losses_before = len(self.losses)
         self.session.finite.step_done()
         self.session.flush()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.steps import calls_beside, entered, function_scope, is_evaluation, says_evaluation
-from ....codemod.python.callers import callers_of, is_never_called
+from ....codemod.python.callers import callers_of
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast, is_float32_island, is_without_gradients, training_autocasts
@@ -36,7 +37,7 @@ def runs_in_training(project: Project, region: Autocast) -> bool:
         return False
     places = [region.node, *(item.block for item in entered(region))]
     return any(
-        _is_in_step(project, region.module, node, MAX_CALLERS) and not is_never_called(project, region.module, node)
+        _is_in_step(project, region.module, node, MAX_CALLERS) and is_reached(project, region.module, node)
         for node in places
     )
 

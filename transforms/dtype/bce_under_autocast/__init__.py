@@ -26,7 +26,7 @@ of a run without mixed precision.
 
 A loss after the region, behind `autocast(enabled=False)` (an island, also in a function around it), in a region on a
 CPU or on MPS; `BCEWithLogitsLoss`; a class of the project that is only called BCELoss; a criterion whose calls are not
-found inside of any region.
+found inside of any region, or that no configuration asks for; regions that nothing switches on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.purpose.entered import Inside, way_inside
 from ....codemod.purpose.files import is_test
-from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.proved_reach import can_run, is_reached
 from ....codemod.purpose.runs import can_be_open
 from ....codemod.python.paths import guard_facts, tries
 from ....codemod.source.project import Project
@@ -53,6 +53,8 @@ def check(project: Project) -> Iterator[Finding]:
         inside = way_inside(project, found.module, found.call)
         if inside is None or _is_without(found, inside) or not is_reached(project, found.module, found.call):
             continue
+        if found.birth is not None and not can_run(project, *found.birth):
+            continue  # no configuration asks for this criterion
         if inside.region is None or can_be_open(project, inside.region):
             yield _finding(project, found, inside)
 

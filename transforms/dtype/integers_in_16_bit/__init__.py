@@ -26,7 +26,7 @@ cast belongs, which is the owner's to place.
 Casts that test `is_floating_point`; batches of which no integer entry is known; a processor's or tokenizer's own `.to`,
 which knows; timesteps that are continuous or made as floats; embeddings of timesteps; `arange` of up to 257 (bfloat16)
 or 2049 (float16) numbers, of an unknown number in float16, with a step, or divided at once (frequencies); dtypes that
-are not certain.
+are not certain; places that no run comes to.
 """
 
 from __future__ import annotations

@@ -22,8 +22,9 @@ other calls may bring another tensor to the same place.
 
 Float16 and float32; tensors that are cast before; class numbers, masks, token ids and other integers; results that
 autocast computes in float32 (softmax, losses, a norm at the end of a model whose source is known); what a model that is
-not part of the project returns under a name of its own (`predictions["depth"]`); models prepared by
-accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests.
+not part of the project returns under a name of its own (`predictions["depth"]`), and what is computed with it; models
+prepared by accelerate or Fabric, which return float32; places that ask for the dtype, or catch the error; tests; places
+that no run comes to.
 """
 
 from __future__ import annotations

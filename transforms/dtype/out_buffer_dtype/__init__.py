@@ -28,7 +28,7 @@ No fix where the operand has no name yet when the buffer is chosen, or the resul
 
 `out=` that is passed through from a parameter, buffers made like an operand (`empty_like(x)`, `dtype=x.dtype`), saved
 tensors that are cast before, places behind a test of the dtype, Functions with `custom_fwd(cast_inputs=...)`, whose
-tensors all have one dtype, and `torch.add(out=)`, `copy_` and `+=`, which convert.
+tensors all have one dtype, and `torch.add(out=)`, `copy_` and `+=`, which convert; places that no run comes to.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from collections.abc import Iterable, Iterator
 from ....codemod.model import Edit, Finding, Place, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.source.project import Project
 from ..custom_functions import custom_functions
 from .local_buffers import in_functions
@@ -57,7 +58,7 @@ def check(project: Project) -> Iterator[Finding]:
             seen.add(mismatch.node)
             yield _finding(project, mismatch)
     for mismatch, places in in_functions(project):
-        if mismatch.node not in seen:
+        if mismatch.node not in seen and is_reached(project, mismatch.module, mismatch.node):
             yield _finding(project, mismatch, places)
 
 

@@ -29,7 +29,7 @@ and meets what the other layers computed, stays in 16 bits.
 
 Inputs that are cast to the module's dtype or to the variable it was cast to, token ids and timesteps, modules that went
 through `accelerator.prepare` or stand in an open autocast region, modules whose dtype is not known to differ; a value
-and a module that are cast in branches of the same test.
+and a module that are cast in branches of the same test; places that no run comes to.
 """
 
 from __future__ import annotations

@@ -1,0 +1,178 @@
+"""How tests of arguments, attributes and options can come out in the runs that a project gives."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ..python.paths import guards
+from ..python.trace import Domain, Trace, trace
+from ..python.trace_steps import Bound, Gap, Step
+from ..source.project import Project
+from .files import is_test
+from .switches import declared_options, is_set
+
+DISPLAYS = (ast.Dict, ast.List, ast.Tuple, ast.Set, ast.JoinedStr, ast.Lambda, ast.BinOp, ast.ListComp)
+"""Expressions that are never None."""
+BUILTINS = frozenset(dir(builtins))
+"""Names whose calls fill no parameter of the project's."""
+
+
+class Something:
+    """A value that is not None; nothing else is known of it."""
+
+
+class Open:
+    """A value that the source does not give."""
+
+
+SOMETHING, OPEN = Something(), Open()
+Known = tuple[str, object]
+Answer = Known | Something | Open
+Values = Callable[[ast.expr], tuple[Answer, ...]]
+
+
+def can_come_out(project: Project, module: ModuleNames, test: ast.expr, holds: bool) -> bool:
+    """Whether a test comes out as ``holds`` in some run; not where it asks a switch that nothing is known to set."""
+    return _comes_out(test, holds, lambda node: _values(project, module, node))
+
+
+def _comes_out(test: ast.expr, holds: bool, values: Values) -> bool:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _comes_out(test.operand, not holds, values)
+    if isinstance(test, ast.BoolOp):
+        parts = [_comes_out(item, holds, values) for item in test.values]
+        return all(parts) if isinstance(test.op, ast.And) is holds else any(parts)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return _compares(test, holds, values)
+    if isinstance(test, ast.Name | ast.Attribute | ast.Constant):
+        return any(_is_true(item) in (None, holds) for item in values(test))
+    return True
+
+
+def _compares(test: ast.Compare, holds: bool, values: Values) -> bool:
+    operator, left, right = test.ops[0], test.left, test.comparators[0]
+    if isinstance(operator, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+        wanted = [right]
+    elif isinstance(operator, ast.In | ast.NotIn) and isinstance(right, ast.Tuple | ast.List | ast.Set):
+        wanted = right.elts
+    else:
+        return True
+    constants = [item.value for item in wanted if isinstance(item, ast.Constant)]
+    if len(constants) < len(wanted) or not isinstance(left, ast.Name | ast.Attribute):
+        return True
+    equal = isinstance(operator, ast.Eq | ast.Is | ast.In)
+    return any(_is_among(item, constants) in (None, holds is equal) for item in values(left))
+
+
+def _is_among(item: Answer, constants: Sequence[object]) -> bool | None:
+    if isinstance(item, tuple):
+        return any(type(item[1]) is type(each) and item[1] == each for each in constants)
+    return False if isinstance(item, Something) and list(constants) == [None] else None
+
+
+def _is_true(item: Answer) -> bool | None:
+    return bool(item[1]) if isinstance(item, tuple) else None
+
+
+def known_texts(project: Project, module: ModuleNames, node: ast.expr) -> frozenset[object] | None:
+    """All that a key can be, where the source gives each of its values; else None."""
+    found = _values(project, module, node)
+    return frozenset(item[1] for item in found if isinstance(item, tuple)) if OPEN not in found else None
+
+
+# --- what a name can be -----------------------------------------------------------------------------------------------
+
+
+def _values(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Answer, ...]:
+    return trace(project, module, node, VALUES)
+
+
+def _leaf(_question: Trace[Answer], _module: ModuleNames, node: ast.expr) -> Iterable[Answer] | None:
+    if isinstance(node, ast.Constant):
+        return ((type(node.value).__name__, node.value),)
+    if isinstance(node, DISPLAYS):
+        return (SOMETHING,)
+    return (SOMETHING,) if isinstance(node, ast.Call) and _makes_object(node) else None
+
+
+def _makes_object(node: ast.Call) -> bool:
+    """``nn.Linear(8, 8)``: classes are written with a capital."""
+    return (attribute_chain(node.func) or [""])[-1][:1].isupper()
+
+
+def _carried(question: Trace[Answer], step: Step, values: Iterable[Answer]) -> Iterable[Answer]:
+    """A value that is given in a branch counts where that branch can be taken."""
+    if isinstance(step, Bound) and step.binding.kind != "parameter" and isinstance(step.binding.node, ast.stmt):
+        inner = Trace(question.project, VALUES, question)  # type: ignore[arg-type]
+        for guard in guards(step.module, step.binding.node):
+            if not _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node)):
+                return ()
+    return values
+
+
+def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Answer]:
+    """A parameter that nobody is known to fill has its default; what is asked for without one is passed."""
+    if why is Gap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
+        return (OPEN,) if question.project.memo(_may_be_passed, (module, node)) else ()
+    return (OPEN,)
+
+
+def _may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
+    """Whether a call of something of the function's name fills a parameter: which function that is, is not known."""
+    module, parameter = asked
+    function = next((item for item in module.ancestors(parameter) if isinstance(item, FunctionNode)), None)
+    if function is None:
+        return True
+    owner = module.scopes[function].enclosing_class
+    by_class = owner is not None and function.name in ("__init__", "forward")
+    name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
+    placed = [*function.args.posonlyargs, *function.args.args]
+    index = placed.index(parameter) - (owner is not None) if parameter in placed else len(placed)
+    for document in project.python_documents((name,)):
+        other = names_of(project, document)
+        calls = other.calls if function.name == "forward" else other.calls_by_name.get(name, [])
+        if not is_test(document.path) and any(_fills(call, parameter.arg, index) for call in calls):
+            return True
+    return False
+
+
+def _fills(call: ast.Call, name: str, index: int) -> bool:
+    if isinstance(call.func, ast.Name) and call.func.id in BUILTINS:
+        return False
+    if any(item.arg in (None, name) for item in call.keywords):
+        return True
+    return len(call.args) > index or any(isinstance(item, ast.Starred) for item in call.args)
+
+
+def _has_default(module: ModuleNames, node: ast.arg) -> bool:
+    arguments = module.parents.get(node)
+    if not isinstance(arguments, ast.arguments):
+        return False
+    placed = [*arguments.posonlyargs, *arguments.args]
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return node in placed[len(placed) - len(arguments.defaults) :] or any(
+        node is item and default is not None for item, default in named
+    )
+
+
+def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:
+    """An option has its default, and any value that a launch line or a configuration may give it."""
+    declared = question.project.memo(declared_options, (module, node.attr))
+    if not declared:
+        yield OPEN
+    for option in declared:
+        if option.switch is not None:
+            yield ("bool", option.value_when_absent)
+        elif option.default is not None:
+            yield from question.of(option.module, option.default)
+        else:
+            yield ("NoneType", None)
+    if declared and question.project.memo(is_set, node.attr):
+        yield OPEN
+
+
+VALUES: Domain[Answer] = Domain(_leaf, _gap, _carried, setting=_setting)
+"""What a variable, an argument or an option can be, as far as tests of it are concerned."""

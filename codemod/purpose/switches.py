@@ -1,0 +1,104 @@
+"""What a project's launch lines, configurations and code set: options, and words that choose a branch."""
+
+from __future__ import annotations
+
+import ast
+
+from ..python.names import ModuleNames, names_of
+from ..python.options import Option, options_in
+from ..source.documents import FileKind
+from ..source.project import Project
+
+MAX_DECLARING_FILES = 12
+"""Files that may declare the options of one name; a name that stands in more is a common word."""
+LAUNCHING = (FileKind.SHELL, FileKind.TEXT, FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.ENV)
+"""Files in which a run is started or configured."""
+DECLARING = ("add_argument", "option", "add_option")
+"""Methods that declare an option."""
+
+
+def declared_options(project: Project, asked: tuple[ModuleNames, str]) -> tuple[Option, ...]:
+    """The declarations of an option: in this file, or else wherever its name stands."""
+    module, name = asked
+    here = _command_options(project, module, name)
+    if here:
+        return here
+    paths = project.python_paths((name, name.replace("_", "-")), ("add_argument", "@dataclass", "option("))
+    if len(paths) > MAX_DECLARING_FILES:
+        return ()
+    documents = project.python_documents_at(paths)
+    return tuple(
+        item for document in documents for item in _command_options(project, names_of(project, document), name)
+    )
+
+
+def _command_options(project: Project, module: ModuleNames, name: str) -> tuple[Option, ...]:
+    return tuple(item for item in options_in(project, module).get(name, ()) if item.is_setting)
+
+
+def is_set(project: Project, name: str) -> bool:
+    """Whether a launch line, a manual or a configuration names the option."""
+    spellings = (name, name.replace("_", "-"))
+    for kind in LAUNCHING:
+        for document in project.documents(kind, spellings):
+            if any(_names(document.text, spelling) for spelling in spellings):
+                return True
+    modules = (names_of(project, document) for document in project.python_documents(spellings))
+    return any(_is_set_in(module, name) for module in modules)
+
+
+def _is_set_in(module: ModuleNames, name: str) -> bool:
+    """``args.amp = True``, ``Namespace(amp=True)``, ``["train.py", "--amp"]``, and any launch line of a notebook."""
+    flag = f"--{name.replace('_', '-')}"
+    if any(owner not in (None, ["self"]) for owner, *_ in module.attribute_stores.get(name, [])):
+        return True
+    if module.document.path.endswith(".ipynb") and _names(module.document.text, flag[2:]):
+        return True
+    for call in module.calls:
+        declares = getattr(call.func, "attr", "") in DECLARING
+        passed = [item.value for item in call.keywords if item.arg == name]
+        if not declares and any(not (isinstance(item, ast.Constant) and not item.value) for item in passed):
+            return True
+    texts = (node for node in module.of_type(ast.Constant) if isinstance(node.value, str) and "--" in node.value)
+    return any(_names(str(node.value).replace("_", "-"), flag[2:]) and not _declares(module, node) for node in texts)
+
+
+def is_spelled(project: Project, word: str) -> bool:
+    """Whether a configuration, a launch line or a value in code holds a word."""
+    if not word or any(
+        _names(document.text, word) for kind in LAUNCHING for document in project.documents(kind, (word,))
+    ):
+        return True
+    for document in project.python_documents((word,)):
+        module = names_of(project, document)
+        texts = (item for item in module.of_type(ast.Constant) if isinstance(item.value, str))
+        if any(
+            _names(item.value, word) and not _only_asks(module, item) for item in texts if isinstance(item.value, str)
+        ):
+            return True
+    return False
+
+
+def _only_asks(module: ModuleNames, node: ast.Constant) -> bool:
+    """Whether a string stands in a comparison, or says nothing that runs."""
+    parent = module.parents.get(node)
+    listed = isinstance(parent, ast.Tuple | ast.List | ast.Set)
+    return isinstance(module.parents.get(parent) if listed and parent is not None else parent, ast.Compare | ast.Expr)
+
+
+def _declares(module: ModuleNames, node: ast.Constant) -> bool:
+    """Whether a string stands in the declaration of an option: its flag, or its help."""
+    above = (item for item in module.ancestors(node) if isinstance(item, ast.Call))
+    return any(getattr(item.func, "attr", "") in DECLARING for item in above) or isinstance(
+        module.parents.get(node), ast.Expr
+    )
+
+
+def _names(text: str, spelling: str) -> bool:
+    begin = text.find(spelling)
+    while begin >= 0:
+        before, after = text[begin - 1 : begin], text[begin + len(spelling) : begin + len(spelling) + 1]
+        if not (before.isalnum() or before == "_") and not (after.isalnum() or after in ("_", "-")):
+            return True
+        begin = text.find(spelling, begin + 1)
+    return False
