@@ -136,6 +136,58 @@ def moved_by(source: str) -> float:
     return float((names["model"].weight != names["before"]).float().mean())
 
 
+@pytest.mark.parametrize(("dtype", "least", "most"), [("bfloat16", 0.0, 0.5), ("float32", 0.95, 1.0)])
+def test_a_trainer_of_transformers_steps_the_weights_as_they_are(
+    tmp_path: Path, dtype: str, least: float, most: float
+) -> None:
+    """``bf16=True`` opens a region and casts no weight."""
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    config = transformers.GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2)
+    model = transformers.GPT2LMHeadModel(config).to(DTYPES.get(dtype, torch.float32))
+    before = model.transformer.wte.weight.detach().clone()
+    settings = {"max_steps": 1, "report_to": [], "save_strategy": "no", "lr_scheduler_type": "constant"}
+    arguments = transformers.TrainingArguments(str(tmp_path), learning_rate=1e-5, bf16=True, use_cpu=True, **settings)
+    rows = [{"input_ids": torch.arange(64)[:16], "labels": torch.arange(64)[:16]}] * 8
+    transformers.Trainer(model=model, args=arguments, train_dataset=rows).train()
+    moved = float((model.transformer.wte.weight.detach() != before).float().mean())
+    assert least <= moved <= most
+
+
+CASTS = {
+    "by_parameters": "part-by-part",
+    "by_apply": "part-by-part",
+    "like_another": "part-by-part",
+    "by_a_table": "picked-optimizer",
+    "by_name": "picked-optimizer",
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_a_step_moves_few_weights_however_they_became_bfloat16(name: str) -> None:
+    made = function_of(text_of(f"updates-lost-in-16-bit-weights/{CASTS[name]}"), name)()
+    optimizer = made[0] if isinstance(made, tuple) else made
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    before = torch.cat([weight.detach().flatten() for weight in weights])
+    for weight in weights:
+        weight.grad = torch.randn_like(weight)
+    optimizer.step()
+    after = torch.cat([weight.detach().flatten() for weight in weights])
+    assert after.dtype == torch.bfloat16
+    assert float((after != before).float().mean()) < 0.5
+
+
+@pytest.mark.parametrize("name", ["by_state", "by_list", "by_target"])
+def test_averages_of_states_lists_and_targets_stay(name: str) -> None:
+    loader = [torch.randn(4, 8, dtype=torch.bfloat16)] * 20
+    torch.manual_seed(1)
+    start = torch.nn.Linear(8, 8).to(torch.bfloat16).weight.detach()
+    torch.manual_seed(1)
+    average, model = function_of(text_of("average-in-16-bits/states"), name)(loader)
+    assert float((model.weight.detach() - start).abs().mean()) > 0.001
+    assert float((average.detach() != start).float().mean()) < 0.3
+
+
 def test_an_average_in_bfloat16_stays_and_in_float32_follows(tmp_path: Path) -> None:
     source = text_of("average-in-16-bits/copy").replace("0.9999", "0.999")
     fixed = repaired("average_in_16_bits", "average-in-16-bits/copy", tmp_path).replace("0.9999", "0.999")
@@ -219,33 +271,13 @@ def train(inputs, targets, steps):
     return losses
 """
 
-TWO_LOSSES = """
-import torch
 
-
-def train(inputs, targets, steps):
-    torch.manual_seed(0)
-    critic = torch.nn.Linear(16, 1)
-    optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
-    first = second = None
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        first = torch.nn.functional.mse_loss(critic(inputs).float(), targets)
-        first.backward()
-        optimizer.step()
-        second = torch.nn.functional.mse_loss(critic(inputs).float(), targets)
-        second.backward()
-    return [first.item(), second.item()]
-"""
-
-
-@pytest.mark.parametrize("program", [WHOLE_LOOP, TWO_LOSSES])
-def test_a_region_goes_on_with_the_weights_of_before_the_step(tmp_path: Path, program: str) -> None:
-    _, texts = migrated(
-        [rule_of("rounding.step_inside_autocast")], written(tmp_path, {"train.py": program}), unsafe=True
-    )
+def test_a_region_goes_on_with_the_weights_of_before_the_step(tmp_path: Path) -> None:
+    project = written(tmp_path, {"train.py": WHOLE_LOOP})
+    _, texts = migrated([rule_of("rounding.step_inside_autocast")], project, unsafe=True)
     inputs = torch.randn(64, 16, generator=torch.Generator().manual_seed(1))
     targets = inputs.sum(1, keepdim=True)
-    before = function_of(program)(inputs, targets, 20)
+    before = function_of(WHOLE_LOOP)(inputs, targets, 20)
     after = function_of(texts["train.py"])(inputs, targets, 20)
     assert before[-1] == before[0]
     assert after[-1] < 0.9 * after[0]
@@ -285,3 +317,9 @@ def test_what_transformers_rounds_away_is_a_row_of_its_own() -> None:
     kept = {name: row.keeps for row in rows_of_trainer("hf_trainer", "optim") for name in row.names}
     assert kept["adamw_torch"] == "nothing"
     assert kept["adamw_anyprecision"] == "kahan"
+    assert kept["stable_adamw"] == "kahan"
+
+
+def test_optimizers_of_other_packages_are_known() -> None:
+    kept = {name: row_of_optimizer(name) for name in ("lion_pytorch.Lion", "pytorch_optimizer.StableAdamW")}
+    assert [row.keeps for row in kept.values() if row is not None] == ["nothing", "kahan"]

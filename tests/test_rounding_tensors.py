@@ -136,3 +136,12 @@ def test_what_autocast_leaves_alone_is_not_found(name: str, tmp_path: Path) -> N
     parameter, product = KEPT[name]
     project = written(tmp_path, {"train.py": CLASS.format(parameter=parameter, product=product)})
     assert findings(rule_of("rounding.angles_in_16_bits"), project) == ()
+
+
+def test_timesteps_that_a_caller_casts_are_off() -> None:
+    """The embedding of 1,000 timesteps, as fixture cast-by-the-caller computes it."""
+    steps = torch.arange(0, 1000).double()
+    frequencies = torch.exp(-torch.arange(32).double() * (9.21 / 32))
+    truth = (steps[:, None] * frequencies).cos()
+    rounded = (steps.to(torch.bfloat16).float()[:, None] * frequencies.float()).cos().double()
+    assert float((rounded - truth).abs().mean()) > 0.04

@@ -33,6 +33,7 @@ LOSSES = {
     "gradient-accumulation": Loss.ACCUMULATION,
     "gradient-underflow": Loss.VANISHED_GRADIENT,
     "loss-in-half": Loss.LINE,
+    "region-around-loop": Loss.OLD_COPY,
     "rotary-positions": Loss.LINE,
     "running-loss": Loss.ACCUMULATION,
     "sum-and-positions": Loss.ACCUMULATION,

@@ -7,18 +7,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model import Place
-from ..python.conditions import excludes, same_operand
+from ..python.conditions import conditions_in, excludes, same_operand
 from ..python.creations import creations_of
 from ..python.names import ModuleNames
 from ..source.project import Project
 from ..torch.api import ACCELERATOR
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
+from ..torch.machine_tests import asks_machine
 from ..trainers.reading.links import sources
 from ..trainers.reading.source import Source
 from .imports import connected_modules
+from .table_entries import entry_of
 
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
+DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
 OFF = ("false", "no", "0", "none", "off", "")
 
 
@@ -52,13 +55,16 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
         if _excluded(item, given):
             return None
         if not _is_settled(item, given):
-            found = _values(project, module, item)
+            machine = of_machine(project, module, item)
+            if machine is False:
+                return None
+            found = [] if machine else _values(project, module, item)
             if found is None:
                 return None
             fitting = [source for source in found if _fits(source.value, item)]
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
-            if not fitting:
+            if not fitting and not machine:
                 need = _need(item) if found else None
                 if need is None:
                     return None
@@ -67,14 +73,39 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
     return Decided(given, places, needed)
 
 
+def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test around a place does not hold with any value that the project states."""
+    for item in conditions_in(project, module).path_given(node, module.scope_of(node)):
+        is_setting = isinstance(item.node, ast.Attribute | ast.Subscript) and None not in item.values
+        found = _values(project, module, item) if is_setting else None
+        if found and not any(_fits(source.value, item) for source in found):
+            return True
+    return False
+
+
+def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:
+    """Whether a test of the machine holds on a GPU that has bfloat16; None for any other test."""
+    named = set(item.values)
+    if "device" in item.text.lower() and named and named <= DEVICES:
+        return ("cuda" in named) == item.equal
+    holder = _holder(project, module, item) if item.values == (True,) else None
+    asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
+    return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
+
+
 def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] | None:
     """What the project states for a setting: what runs are given, else the defaults; None where nobody knows."""
-    holder = next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
+    holder = _holder(project, module, item)
     if holder is None:
         return None
     found = sources(project, *_asked(project, holder, item.node))
     seen = [source for source in found if not source.is_guessed]
     return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
+
+
+def _holder(project: Project, module: ModuleNames, item: Given) -> ModuleNames | None:
+    """The module that a condition stands in."""
+    return next((other for other in _near(project, module) if item.scope in other.scopes.values()), None)
 
 
 def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[ModuleNames, ast.expr]:
@@ -84,7 +115,7 @@ def _asked(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Modul
             given = next((item.value for item in made.call.keywords if item.arg == node.attr), None)
             if given is not None and (made.module.qualified(made.call.func) or "") in ACCELERATOR:
                 return made.module, given
-    return module, node
+    return entry_of(project, module, node) or (module, node)
 
 
 def _near(project: Project, module: ModuleNames) -> Iterator[ModuleNames]:

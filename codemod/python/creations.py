@@ -17,6 +17,9 @@ from .names import Binding, ModuleNames, attribute_chain
 from .trace import Domain, Trace, trace
 from .trace_steps import Bound, Gap, Step
 
+PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
+"""Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
@@ -89,10 +92,13 @@ def _carried(_question: Trace[Made], step: Step, made: Iterable[Made]) -> Iterab
 
 
 def _element(question: Trace[Made], module: ModuleNames, call: ast.Call, position: int) -> Iterable[Made] | None:
-    """``model, tokenizer = load(...)``: the first is what a library makes; ``prepare`` gives back what it is given."""
+    """``model, tokenizer = load(...)``: the first is what a library makes; ``prepare`` gives back what it is given.
+
+    A parser makes all that it gives back.
+    """
     if called_name(call) == "prepare" and position < len(call.args):
         return _through(call, question.of(module, call.args[position]))
-    return (Creation(module, call),) if position == 0 else None
+    return (Creation(module, call),) if position == 0 or called_name(call) in PARSING else None
 
 
 CREATIONS: Domain[Made] = Domain(_leaf, _gap, _carried, element=_element)

@@ -42,7 +42,9 @@ MODEL_WRAPPERS = (
     "prepare_model_for_int8_training",
     "get_peft_model",
     "for_training",
+    "setup_module",
 )
-"""Functions and methods that give back the model that is their first argument (torch, accelerate, PEFT, Unsloth)."""
+"""Functions and methods that give back the model that is their first argument (torch, accelerate, PEFT, Unsloth,
+Fabric)."""
 ADAPTER_CLASSES = ("PeftModel", "PeftModelForCausalLM", "PeftModelForSeq2SeqLM")
 """PEFT's classes whose ``from_pretrained`` wraps the model that is its first argument."""

@@ -50,8 +50,8 @@ def check(project: Project) -> Iterator[Finding]:
         node = training.given.get(ARGUMENT)
         count = _count(project, training.module, node) if node is not None else None
         if count is not None:
-            message = _message(count, training.dtype.name, "the model")
-            yield rule.at(training.module, training.call, message, (training.loaded, count.place))
+            message = _message(count, training.weights.dtype.name, training.weights.name)
+            yield rule.at(training.module, training.call, message, (*training.weights.places, count.place))
     for item in half_optimizers(project):
         found = _counted(project, item.module, item.call)
         if found is not None:

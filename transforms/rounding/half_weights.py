@@ -14,9 +14,10 @@ from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import Dtype
+from ...codemod.torch.dtypes import Dtype, Scenario
 from ...codemod.torch.weight_changes import may_change_back
-from .weight_changes import changes_of, is_cast
+from .lightning_weights import made_half_by_fabric, made_half_by_lightning
+from .weight_changes import Change, changes_of, is_cast
 from .weight_states import State, half_after
 
 MAX_MODELS = 200
@@ -46,25 +47,57 @@ class HalfWeights:
 
 
 def half_weights(
-    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, *, later: bool = False
+    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, *, later: bool = False, hops: int = 0
 ) -> HalfWeights | None:
     """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit.
 
     Where several calls can have made it, all of them, or one whose own condition is known to hold.
     ``later``: also those that it gets further down, for who only takes references to them.
     """
-    if attribute_chain(model) is None:
+    chain = attribute_chain(model)
+    if chain is None:
         return None
+    lowered = made_half_by_lightning(project, module, model) if chain[0] == "self" else None
+    if lowered is not None:
+        return HalfWeights("the module" if len(chain) == 1 else ast.unparse(model), *lowered)
     if isinstance(model, ast.Name) and model.id == "self":
         return _of_receiver(project, module, before, later=later)
     ways: dict[ast.Call, list[Creation]] = {}
     for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
-    changes = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
-    whatever = [half_after(project, (replace(item[0], given=()), *item[1:])) for item in changes]
+    found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
+    changes = [[_like_another(project, change, hops) for change in each] for each in found]
+    whatever = [half_after(project, _given_the_first(item)) for item in changes]
     states = whatever if None not in whatever else [half_after(project, item) for item in changes]
     known = [item for item in states if item is not None]
-    return _known(model, min(known, key=lambda item: len(item.decided.open))) if known else None
+    if not known:
+        freezes = any(change.is_freezing for each in changes for change in each)
+        by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
+        return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
+    return _known(model, min(known, key=lambda item: len(item.decided.open)))
+
+
+def _given_the_first(changes: list[Change]) -> list[Change]:
+    """The changes where what must hold for the model to be made does hold."""
+    known = {(item.text, item.values, item.equal) for item in changes[0].given}
+    return [
+        replace(item, given=tuple(test for test in item.given if (test.text, test.values, test.equal) not in known))
+        for item in changes
+    ]
+
+
+def _like_another(project: Project, change: Change, hops: int) -> Change:
+    """``head.to(model.dtype)``: the cast that takes the dtype of another model's weights."""
+    call = change.node if isinstance(change.node, ast.Call) and not change.values and hops < MAX_HOPS else None
+    given = [*call.args, *(item.value for item in call.keywords)] if call is not None else []
+    for node in given:
+        owner = node.value if isinstance(node, ast.Attribute) and node.attr == "dtype" else None
+        if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "next" and len(owner.args) == 1:
+            owner = _owner(owner.args[0])
+        known = half_weights(project, change.module, owner, call, hops=hops + 1) if owner and call else None
+        if known is not None and not known.decided.open:
+            return replace(change, values=(Scenario(known.dtype),))
+    return change
 
 
 def _of_receiver(project: Project, module: ModuleNames, before: ast.Call, *, later: bool) -> HalfWeights | None:

@@ -26,7 +26,8 @@ bytes for each logit.
 ## Not flagged
 
 Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region;
-code without gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
+branches that stated settings switch off; code without gradients; dtypes that are not certain; softmax inside of
+attention, whose few classes lose little.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from collections.abc import Iterator
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import purpose_of
 from ...codemod.python.creations import only_call
 from ...codemod.python.names import ModuleNames, names_of
@@ -88,6 +90,8 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     logits = call.args[0]
     half = certainly_half(project, module, logits)
     if half is None or is_without_gradients(module, call) or not _is_trained(project, half):
+        return
+    if is_switched_off(project, module, call):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 from ...codemod.model import Place
 from ...codemod.purpose.imports import reached_from
+from ...codemod.purpose.table_entries import entry_of, is_changed, option_read
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.numbers import number_of
 from ...codemod.python.options import Option, options_in
 from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import Constant
 from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.setting_reads import read_of
 
+CONVERTING = ("float", "int")
 MAX_FILES = 60
 """Files that a script imports, near ones first, in which the fields of its configuration are looked for."""
 
@@ -32,9 +33,14 @@ class Stated:
 
 def stated_numbers(project: Project, module: ModuleNames, node: ast.expr, name: str) -> tuple[Stated, ...]:
     """Every number that ``node`` can be, called ``name`` for people; empty where any value is not a number."""
-    value = number_of(project, module, node)
+    value = number_of(project, module, node) if not is_changed(module, node) else None
+    if value is None and isinstance(node, ast.Call) and len(node.args) == 1 and ast.unparse(node.func) in CONVERTING:
+        return stated_numbers(project, module, node.args[0], name)
     if value is not None:
         return (Stated(value, module.place(node, f"{name} is {value:g} here")),) if math.isfinite(value) else ()
+    entry = entry_of(project, module, node)
+    if entry is not None:
+        return stated_numbers(project, *entry, name)
     found = tuple(_of_sources(project, module, node, name))
     return tuple(item for item in found if item is not None) if None not in found else ()
 
@@ -44,7 +50,7 @@ def _of_sources(project: Project, module: ModuleNames, node: ast.expr, name: str
     options = _options_read(project, module, node)
     given = sources(project, module, node) or [item for each in options for item in values_given(project, each)]
     for source in (item for item in given if item.value is not None):
-        value = _number(source.value)
+        value = number_in(source.value)
         yield Stated(value, source.place(f"{name} is {value:g} here")) if value is not None else None
     for option in () if given else options:
         if option.default is not None:
@@ -60,15 +66,17 @@ def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequ
         value = bindings[0].value if len(bindings) == 1 else None
         return _options_read(project, module, value) if isinstance(value, ast.Attribute) else ()
     read = read_of(module, node) if isinstance(node, ast.Attribute) else None
-    if read is None or read.of_environment:
+    name = read.name if read is not None and not read.of_environment else option_read(module, node)
+    if name is None:
         return ()
-    near = declared_options(project, module, read.name)
+    near = declared_options(project, module, name)
     far = () if near else reached_from(project, [module], MAX_FILES)
-    found = [*near, *(item for other in far for item in options_in(project, other).get(read.name, ()))]
+    found = [*near, *(item for other in far for item in options_in(project, other).get(name, ()))]
     return [item for item in found if item.kind == "option" or item.flags]
 
 
-def _number(value: Constant) -> float | None:
+def number_in(value: object) -> float | None:
+    """The number that a constant or a text of a setting is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -9,9 +9,8 @@ around the loop: it is asked twenty times what it gave at the start.
 ## Why
 
 autocast keeps the 16-bit copy that it makes of a float32 weight until the outermost region is left, so that a weight
-that is used twice is cast once. A step changes the weight and not the copy. What runs the model again in the same
-region, the next iteration of a loop or the second loss of a GAN, reads the copy (`cache_enabled`; torch.amp
-documentation: a region is for the forward pass and the loss).
+that is used twice is cast once. A step changes the weight and not the copy. The next iteration of a loop in the same
+region reads the copy (`cache_enabled`; torch.amp documentation: a region is for the forward pass and the loss).
 
 ## Fix
 
@@ -22,8 +21,10 @@ opened inside the loop and closed before the backward pass; it is not written, s
 ## Not flagged
 
 A region that holds one forward pass and its step: PyTorch advises against the backward pass in a region, and nothing is
-lost by it. Regions that are off (`enabled=False`), of float32 or with `cache_enabled=False`; code that calls
-`torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold no forward pass after a step.
+lost by it. A second loss behind the step of a GAN's critic, which sees weights that are one step old; optimizers of
+what no call runs, such as noise that is added. Regions that are off (`enabled=False`), of float32 or with
+`cache_enabled=False`; code that calls `torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold
+no forward pass after a step.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.steps import entered
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
-from ...codemod.python.paths import LoopNode, ScopeNodes, exclusive, loops, position
+from ...codemod.python.paths import LoopNode, ScopeNodes, loops, position
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
+from .half_weights import models_of
 
 STEPPERS = ("optim", "opt", "scaler")
 """How the names of objects begin, or end after an underscore, whose `step` changes weights; not of schedulers."""
@@ -107,15 +109,12 @@ def _stale(project: Project, module: ModuleNames, body: Body, hops: int) -> Iter
         below = _training_function(project, module, call) if hops < MAX_HOPS else None
         if below is not None:
             yield from _stale(project, *below, hops + 1)
-        if below is None and not _is_step(call):
+        if below is None and (not _is_step(call) or (hops > 0 and not _is_of_called_model(module, call))):
             continue
         loop = next((loop for loop in _loops_inside(module, call, body) if below or _holds(loop, backwards)), None)
-        again: ast.AST | None = loop
-        if loop is None and below is None:
-            again = next((item for item in backwards if _is_later(module, call, item)), None)
-        if again is not None:
-            said = "here the next iteration runs the model" if loop is not None else "here a later loss uses the model"
-            yield Stale(module.place(call, "the step stands in the region"), module.place(again, said))
+        if loop is not None:
+            again = module.place(loop, "here the next iteration runs the model")
+            yield Stale(module.place(call, "the step stands in the region"), again)
 
 
 def _own_calls(body: Body) -> Iterator[ast.Call]:
@@ -143,6 +142,21 @@ def _is_step(call: ast.Call) -> bool:
     return any(word.startswith(STEPPERS) for word in words) and not any("sched" in word for word in words)
 
 
+def _is_of_called_model(module: ModuleNames, step: ast.Call) -> bool:
+    """Whether the optimizer has the weights of a model that the same file calls, not of something that is added."""
+    node = step.args[0] if step.args else step.func.value if isinstance(step.func, ast.Attribute) else step
+    text = ast.unparse(node)
+    made = [
+        item.value
+        for item in module.of_type(ast.Assign)
+        if isinstance(item.value, ast.Call) and item.value.args and text in map(ast.unparse, item.targets)
+    ]
+    if not made:
+        return True
+    models = {ast.unparse(model) for call in made for model in models_of(module, call.args[0]) if model is not None}
+    return any(ast.unparse(call.func) in models for call in module.calls)
+
+
 def _training_function(
     project: Project, module: ModuleNames, call: ast.Call
 ) -> tuple[ModuleNames, ast.FunctionDef | ast.AsyncFunctionDef] | None:
@@ -153,7 +167,8 @@ def _training_function(
     if "clear_autocast_cache" in target.module.calls_by_name:
         return None
     calls = list(_own_calls(target.node))
-    steps = any(map(_is_step, calls)) and any(map(_is_backward, calls))
+    stepping = any(_is_step(item) and _is_of_called_model(target.module, item) for item in calls)
+    steps = stepping and any(map(_is_backward, calls))
     return (target.module, target.node) if steps else None
 
 
@@ -165,19 +180,6 @@ def _loops_inside(module: ModuleNames, node: ast.AST, body: Body) -> Iterator[Lo
 def _holds(loop: LoopNode, calls: list[ast.Call]) -> bool:
     inside = set(ast.walk(loop))
     return any(call in inside for call in calls)
-
-
-def _is_later(module: ModuleNames, step: ast.Call, backward: ast.Call) -> bool:
-    """Whether the loss of ``backward`` is computed behind ``step``, on the same way through the code."""
-    if position(backward) < position(step) or exclusive(module, step, backward):
-        return False
-    names = {node.id for node in ast.walk(backward) if isinstance(node, ast.Name)}
-    bindings = [item for name in names for item in module.scope_of(backward).lookup(name)]
-    return any(
-        isinstance(item.value, ast.Call | ast.BinOp | ast.UnaryOp)
-        and position(step) < position(item.value) < position(backward)
-        for item in bindings
-    )
 
 
 rule = Rule.of("PF806", check)

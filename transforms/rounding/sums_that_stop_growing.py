@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
@@ -53,40 +54,59 @@ FACTORIES = ("zeros", "tensor", "zeros_like", "new_zeros", "full")
 def check(project: Project) -> Iterator[Finding]:
     if not any(True for _ in project.python_documents(WORDS)):
         return
-    for document in project.checked_documents((" += ",), ("torch",)):
+    for document in project.checked_documents((" += ", " + "), ("torch",)):
         if not is_test(document.path):
             module = names_of(project, document)
-            for node in module.of_type(ast.AugAssign):
-                yield from _sum(project, module, node)
+            for addition in _additions(module):
+                yield from _sum(project, module, addition)
 
 
-def _sum(project: Project, module: ModuleNames, node: ast.AugAssign) -> Iterator[Finding]:
-    if not isinstance(node.op, ast.Add) or not isinstance(node.target, ast.Name):
-        return
+@dataclass(frozen=True, slots=True, eq=False)
+class Addition:
+    """A statement that adds to a name: ``total += x``, ``total = total + x``."""
+
+    node: ast.AugAssign | ast.Assign
+    name: ast.Name
+    added: ast.expr
+
+
+def _additions(module: ModuleNames) -> Iterator[Addition]:
+    for node in module.of_type(ast.AugAssign):
+        if isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
+            yield Addition(node, node.target, node.value)
+    for assign in module.of_type(ast.Assign):
+        name, value = assign.targets[0], assign.value
+        plus = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add) and isinstance(value.left, ast.Name)
+        if plus and isinstance(name, ast.Name) and name.id == value.left.id:  # type: ignore[attr-defined]
+            yield Addition(assign, name, value.right)  # type: ignore[attr-defined]
+
+
+def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[Finding]:
+    node = addition.node
     loop = next((item for item in loops(module, node) if _goes_through_batches(item)), None)
-    start = _start(module, node, loop) if loop is not None else None
+    start = _start(module, addition, loop) if loop is not None else None
     if start is None:
         return
     if isinstance(start, ast.Constant):
-        half = certainly_half(project, module, node.value)
-        fix = Fix.unsafe("float32", "what is added is cast to float32", module.append(node.value, ".float()"))
+        half = certainly_half(project, module, addition.added)
+        fix = Fix.unsafe("float32", "what is added is cast to float32", module.append(addition.added, ".float()"))
     else:
         half = certainly_half(project, module, start)
         found = _wide_start(module, start)
         fix = found if found is not None else Fix.shown("float32", "make the tensor that is added to in float32")
     if half is not None:
-        yield _finding(module, node, half, start, fix)
+        yield _finding(module, addition, half, start, fix)
 
 
-def _finding(module: ModuleNames, node: ast.AugAssign, half: Half, start: ast.expr, fix: Fix) -> Finding:
+def _finding(module: ModuleNames, addition: Addition, half: Half, start: ast.expr, fix: Fix) -> Finding:
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     limit = "256" if "bfloat16" in dtypes else "2,048"
     message = (
-        f"the running sum {ast.unparse(node.target)} is kept in {dtypes}: once it is {limit} times as large as what is"
+        f"the running sum {addition.name.id} is kept in {dtypes}: once it is {limit} times as large as what is"
         f" added, it stops growing (10,000 times 0.7 is {limit})"
     )
     evidence = (module.place(start, "the sum starts here"), *half.why)
-    return rule.at(module, node, message, evidence, [fix] if fix.edits else [])
+    return rule.at(module, addition.node, message, evidence, [fix] if fix.edits else [])
 
 
 def _goes_through_batches(loop: LoopNode) -> bool:
@@ -94,10 +114,12 @@ def _goes_through_batches(loop: LoopNode) -> bool:
     return isinstance(loop, ast.For | ast.AsyncFor) and bool(name_parts(loop.iter) & BATCHES)
 
 
-def _start(module: ModuleNames, node: ast.AugAssign, loop: LoopNode | None) -> ast.expr | None:
+def _start(module: ModuleNames, addition: Addition, loop: LoopNode | None) -> ast.expr | None:
     """The zero, or the tensor of zeros, that the sum starts from before the loop."""
-    name = node.target.id if isinstance(node.target, ast.Name) else ""
-    bindings = [item for item in module.scope_of(node).lookup(name) if item.kind != "augmented"]
+    node, name = addition.node, addition.name.id
+    bindings = [
+        item for item in module.scope_of(node).lookup(name) if item.kind != "augmented" and item.node is not node
+    ]
     inside = {item.node for item in bindings if loop is not None and loop in module.ancestors(item.node)}
     values = [item.value for item in bindings if item.node not in inside]
     if inside or not values or any(item is None for item in values):

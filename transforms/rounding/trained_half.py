@@ -1,4 +1,4 @@
-"""Models that are loaded in 16 bits and trained as a whole by a trainer of transformers."""
+"""Models in 16 bits that a trainer of transformers or TRL trains as a whole."""
 
 from __future__ import annotations
 
@@ -6,20 +6,36 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.model import Place
+from ...codemod.purpose.files import is_test
+from ...codemod.python.creations import Creation, creations_of
+from ...codemod.python.functions import class_of, method_of
 from ...codemod.python.keywords import keywords_of
-from ...codemod.python.names import ModuleNames
+from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import HALVES, Dtype
-from ...codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
+from ...codemod.trainers.reading.declarations import scope_of_call
+from ...codemod.trainers.reading.launched_loads import launched_loads
+from ...codemod.trainers.reading.loads import Load, initial_load
+from ...codemod.trainers.reading.precision import precision_of
+from ...codemod.trainers.reading.scopes import TextOrigin
+from ...codemod.trainers.reading.trained_loads import TrainedLoad, passed_to, trained_loads
+from .half_weights import HalfWeights, half_weights
 from .launchers import is_held
 from .optimizer_table import rows_of_trainer
-from .stated_numbers import Stated, largest, stated_numbers
+from .stated_numbers import Stated, largest, number_in, stated_numbers
 
-DEFAULT_RATE = 5e-5
-"""Of transformers.TrainingArguments."""
-OF_TRANSFORMERS = ("hf_trainer",)
+RATES = {
+    "TrainingArguments": 5e-5,
+    "Seq2SeqTrainingArguments": 5e-5,
+    "SFTConfig": 2e-5,
+    "RewardConfig": 1e-4,
+} | dict.fromkeys(("DPOConfig", "GRPOConfig", "KTOConfig", "RLOOConfig", "ORPOConfig", "CPOConfig"), 1e-06)
+"""The default learning rates of transformers 5.24.0 and trl 1.16.0."""
+TABLES = ("hf_trainer", "trl")
+OWN_OPTIMIZERS = ("create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs")
+"""Methods by which a class of the project makes another optimizer than its arguments say."""
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,57 +44,124 @@ class HalfTraining:
 
     module: ModuleNames
     call: ast.Call
-    """The trainer's arguments."""
-    dtype: Dtype
-    loaded: Place
+    """The trainer's arguments, or the trainer where a launch line gives them."""
+    weights: HalfWeights
     rate: Stated
     optimizer: str
     given: dict[str, ast.expr]
 
 
 def half_trainings(project: Project) -> Iterator[HalfTraining]:
-    """The trainings of transformers' Trainer that step 16-bit weights; none where a launcher may hold the weights."""
+    """The trainings that step 16-bit weights; none where a launcher may hold the weights."""
     seen: set[ast.AST] = set()
-    if any(True for _ in project.python_documents(("torch_dtype", "dtype"), ("Trainer",))):
-        for run in trained_loads(project):
-            found = _training(project, run) if _is_whole(run) else None
-            if found is not None and found.call not in seen and not is_held(project, found.module, "accelerate"):
+    if any(True for _ in project.python_documents(WORDS, ("Trainer",))):
+        for found in _all(project):
+            if found.call not in seen and not is_held(project, found.module, "accelerate"):
                 seen.add(found.call)
                 yield found
 
 
+def _all(project: Project) -> Iterator[HalfTraining]:
+    for document in project.python_documents(("Trainer(",)):
+        module = names_of(project, document)
+        named = (calls for name, calls in module.calls_by_name.items() if name.endswith("Trainer"))
+        for call in () if is_test(document.path) else [call for calls in named for call in calls]:
+            yield from _of_trainer(project, module, call)
+    for run in trained_loads(project):
+        weights = _of_load(run.load) if _is_whole(run) else None
+        if weights is not None and _makes_optimizer(project, run.module, run.trainer):
+            yield from _training(project, Creation(run.precision.module, run.precision.call), weights)
+    for run in launched_loads(project):
+        yield from _launched(project, run)
+
+
+def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[HalfTraining]:
+    """What a call of a trainer's class trains: ``Trainer(model=model, args=TrainingArguments(...))``."""
+    passed = passed_to(module, call)
+    if passed is None or passed[2] or not _makes_optimizer(project, module, call):
+        return
+    made_by = creations_of(project, module, passed[1])
+    if len(made_by) == 1:
+        load = initial_load(project, made_by[0].module, made_by[0].call, passed[0])
+        weights = _of_load(load) if load is not None else half_weights(project, module, passed[0], call)
+        if weights is not None and not weights.adapted:
+            yield from _training(project, made_by[0], weights)
+
+
+def _makes_optimizer(project: Project, module: ModuleNames, trainer: ast.Call) -> bool:
+    """Whether the optimizer is the one that the arguments name."""
+    owner = class_of(project, module, trainer.func)
+    own = owner is not None and any(method_of(project, *owner, name) is not None for name in OWN_OPTIMIZERS)
+    written = any(name in module.document.text for name in (*OWN_OPTIMIZERS, "optimizers="))
+    return not own and not written
+
+
+def _of_load(load: Load) -> HalfWeights | None:
+    """The 16-bit weights of a model as it is loaded."""
+    dtype = next(iter(load.dtypes)) if len(load.dtypes) == 1 else None
+    if not isinstance(dtype, Dtype) or dtype not in HALVES or load.quantized or load.unsloth:
+        return None
+    return HalfWeights("the model", dtype, load.module.place(load.call, f"the weights are loaded in {dtype.name} here"))
+
+
 def _is_whole(run: TrainedLoad) -> bool:
     """Whether all the weights are trained, in the dtype that they were loaded in."""
-    changed = run.adapted or run.recast or run.frozen or run.by_accelerate
-    special = run.load.quantized or run.load.unsloth or run.precision.partitioned
-    return not changed and not special and run.precision.scope.framework.id in OF_TRANSFORMERS
+    return not (run.adapted or run.recast or run.frozen or run.by_accelerate)
 
 
-def _training(project: Project, run: TrainedLoad) -> HalfTraining | None:
-    dtype = next(iter(run.load.dtypes)) if len(run.load.dtypes) == 1 else None
-    module, call = run.precision.module, run.precision.call
+def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterator[HalfTraining]:
+    """The training that an object of arguments asks for."""
+    module, call = made.module, made.call
+    scope = scope_of_call(project, call)
     given = keywords_of(module, call)
-    if dtype not in HALVES or dtype is None or not given.complete:
-        return None
+    if scope is None or scope.framework.id not in TABLES or not given.complete or "optim_args" in given.values:
+        return
+    if precision_of(project, scope).partitioned or any(_is_set(name, made) for name in ("learning_rate", "optim")):
+        return
     optimizer = _optimizer(project, module, given.values.get("optim"))
     rate = _rate(project, module, call, given.values.get("learning_rate"))
-    if optimizer is None or rate is None:
-        return None
-    loaded = run.load.module.place(run.load.call, f"the weights are loaded in {dtype.name} here")
-    return HalfTraining(module, call, dtype, loaded, rate, optimizer, given.values)
+    if optimizer is not None and rate is not None:
+        yield HalfTraining(module, call, weights, rate, optimizer, given.values)
+
+
+def _is_set(attribute: str, made: Creation) -> bool:
+    """Whether ``args.learning_rate = ...`` is written where the object is known."""
+    modules = {made.module, *(name.module for name in made.names)}
+    return any(receiver is not None for item in modules for receiver, _, _ in item.attribute_stores.get(attribute, ()))
 
 
 def _optimizer(project: Project, module: ModuleNames, node: ast.expr | None) -> str | None:
     """The optimizer that is asked for, where it keeps nothing of what rounding loses."""
-    if node is None:
-        return "adamw_torch"
-    named = constants_of(project, module, node)
+    named = constants_of(project, module, node) if node is not None else {"adamw_torch"}
     only = named.pop() if len(named) == 1 else None
-    losing = {name for row in rows_of_trainer("hf_trainer", "optim") if row.keeps == "nothing" for name in row.names}
-    return only if isinstance(only, str) and only in losing else None
+    return only if isinstance(only, str) and only in _losing() else None
+
+
+def _losing() -> set[str]:
+    return {name for row in rows_of_trainer("hf_trainer", "optim") if row.keeps == "nothing" for name in row.names}
 
 
 def _rate(project: Project, module: ModuleNames, call: ast.Call, node: ast.expr | None) -> Stated | None:
-    if node is None:
-        return Stated(DEFAULT_RATE, module.place(call, f"the learning rate is the default, {DEFAULT_RATE:g}"))
-    return largest(stated_numbers(project, module, node, "the learning rate"))
+    if node is not None:
+        return largest(stated_numbers(project, module, node, "the learning rate"))
+    default = RATES.get((module.qualified(call.func) or "").rpartition(".")[2])
+    return Stated(default, module.place(call, f"the learning rate is the default, {default:g}")) if default else None
+
+
+# --- arguments from a launch line -------------------------------------------------------------------------------------
+
+
+def _launched(project: Project, run: TrainedLoad) -> Iterator[HalfTraining]:
+    """The training of a program whose parser reads the trainer's arguments, as one launch line asks for it."""
+    origin, weights = run.precision.scope.origin, _of_load(run.load)
+    if weights is None or not _is_whole(run) or not isinstance(origin, TextOrigin):
+        return
+    named = {item.name.lstrip("-"): item for item in origin.config.text.entries if origin.holds(item)}
+    entry, optimizer = named.get("learning_rate"), named.get("optim")
+    value = number_in(entry.value) if entry is not None else None
+    kept = optimizer is not None and optimizer.value not in _losing()
+    if entry is None or value is None or kept or not _makes_optimizer(project, run.module, run.trainer):
+        return
+    rate = Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))
+    name = str(optimizer.value) if optimizer is not None else "adamw_torch"
+    yield HalfTraining(run.module, run.trainer, weights, rate, name, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...codemod.torch.dtypes import Dtype
 from .grids import share_moved, share_of_adapter_moved
 
-MOST = 0.95
+MOST = 0.85
 """A step that moves this share of the weights is no loss worth a word."""
 
 

@@ -7,18 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...codemod.python.conditions import conditions_in
-from ...codemod.python.creations import Creation
+from ...codemod.python.creations import Creation, ObjectName
 from ...codemod.python.functions import called_function
-from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
 from ...codemod.source.project import Project
 from ...codemod.torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
 from ...codemod.torch.dtype_values import scenarios_of
-from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, as_dtype
+from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
 from ...codemod.torch.weight_changes import may_change_back
+from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import load_at
 from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
+from .casts_of_each import cast_of_each
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -26,6 +28,8 @@ KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 WIDE_ADAPTERS = ("get_peft_model", "PeftModel", "LoraModel", "load_adapter", "add_lora")
 FROZEN = ("requires_grad", "freeze")
 CASTS = (*WEIGHT_CASTS, "to")
+KEEPING = (*SAME_COMPUTATION, "prepare", "setup_module")
+"""Wrappers that leave the weights as they are."""
 KEPT = (Scenario(None),)
 """The dtype of before."""
 
@@ -44,6 +48,8 @@ class Change:
     """The part of the model that alone is meant; empty for all of it."""
     is_adapter: bool = False
     is_freezing: bool = False
+    is_unfreezing: bool = False
+    """Whether it certainly makes a part trainable again, as it is."""
 
 
 def changes_of(
@@ -83,19 +89,28 @@ class Mention:
 
 def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool) -> Iterator[Mention]:
     """The plain statements and loops that mention the model, those below the optimizer that stand alone included."""
-    born = made.module.statement_of(made.call)
+    own = {made.module.statement_of(made.call), trains.statement_of(optimizer)}
     for name in made.names:
         module, chain = name.module, name.text.split(".")
         loads: Sequence[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
         for load in loads:
             if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
                 continue
+            if _is_shadowed(module, load, name):
+                continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, optimizer)
             below = here and position(statement) > position(optimizer)
             counts = not below or (later and isinstance(statement, ast.Expr))
-            if counts and not isinstance(statement, COMPOUND) and statement is not born:
+            if counts and not isinstance(statement, COMPOUND) and statement not in own:
                 yield Mention(module, statement, name.text)
+
+
+def _is_shadowed(module: ModuleNames, load: ast.expr, name: ObjectName) -> bool:
+    """Whether a name of a function that is called the same is meant: its own parameter."""
+    if not isinstance(load, ast.Name) or not isinstance(name.container, ast.Module | FunctionNode):
+        return False
+    return all(item.scope.node is not name.container for item in module.scope_of(load).lookup(load.id))
 
 
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:
@@ -117,7 +132,16 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
     if load.quantized or load.unsloth:
         return ()
     values = scenarios_of(project, module, load.node) if load.node is not None else (Scenario(FP32),)
-    return tuple(map(_named, values))
+    named = tuple(map(_named, values))
+    unknown = load.node is not None and all(isinstance(item.value, Unknown) for item in named)
+    return _written(project, module, load.node) or named if unknown and load.node is not None else named
+
+
+def _written(project: Project, module: ModuleNames, node: ast.expr) -> tuple[Scenario, ...]:
+    """The one dtype that the project's files give a setting: ``getattr(torch, config["dtype"])``."""
+    found = {as_dtype(item.value) for item in sources(project, module, node) if not item.is_guessed}
+    only = found.pop() if len(found) == 1 else None
+    return (Scenario(only),) if isinstance(only, Dtype) else ()
 
 
 def is_cast(node: ast.expr | None, name: str = "") -> bool:
@@ -147,7 +171,9 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
     """A call that gives the model back."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
-    if mentions(call.func, WIDE_ADAPTERS) or (name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare")):
+    if mentions(call.func, WIDE_ADAPTERS) or (
+        name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare", "setup_module")
+    ):
         return Change(module, call, (), given)
     return Change(module, call, cast_values(project, module, call), given)
 
@@ -162,7 +188,9 @@ def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[
     asked = [item.value for item in call.keywords if item.arg in LOAD_KEYS] or list(call.args)
     values = [item for node in asked for item in scenarios_of(project, module, node)]
     dtypes = tuple(item for item in values if isinstance(item.value, Dtype))
-    return dtypes or (() if may_recast(call) else KEPT)
+    if dtypes or not may_recast(call):
+        return dtypes or KEPT
+    return next((found for node in asked if (found := _written(project, module, node))), ())
 
 
 def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> Iterator[Change]:
@@ -173,7 +201,10 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         return
     given = _guards(project, module, statement)
     cast = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(cast, ast.Call) and is_cast(cast, name):
+    each = cast_of_each(module, statement, name)
+    if each is not None:
+        yield Change(module, statement, cast_values(project, module, each), given)
+    elif isinstance(cast, ast.Call) and is_cast(cast, name):
         asked = ((call, cast_values(project, module, call)) for call in _chained(cast))
         call, values = next((item for item in asked if item[1] != KEPT), (cast, KEPT))
         yield Change(module, call, values, given)
@@ -181,13 +212,19 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
         yield Change(module, statement, KEPT, given, is_adapter=True)
     elif mentions(statement, WIDE_ADAPTERS) or may_change_back(statement, name) or _is_new_part(statement, name):
         freezes = mentions(statement, FROZEN) and not mentions(statement, ("float", "to", "data"))
-        yield Change(
-            module, statement, KEPT if freezes else (), given, is_freezing=freezes and not _unfreezes(statement)
-        )
+        yield _of_freezing(module, statement, given) if freezes else Change(module, statement, (), given)
     elif mentions(statement, FROZEN):
-        yield Change(module, statement, KEPT, given, is_freezing=not _unfreezes(statement))
+        yield _of_freezing(module, statement, given)
     elif any(_recasts_inside(project, module, item, name) for item in nodes if isinstance(item, ast.Call)):
         yield Change(module, statement, (), given)
+
+
+def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
+    """``model.requires_grad_(False)``, or ``True`` for a part of it."""
+    again = any(isinstance(item, ast.Constant) and item.value is True for item in ast.walk(statement))
+    certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
+    thaws = _unfreezes(statement)
+    return Change(module, statement, KEPT, given, is_freezing=not thaws, is_unfreezing=thaws and certain)
 
 
 def _unfreezes(statement: ast.stmt) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...codemod.purpose.decided import CERTAIN, Decided, decided
+from ...codemod.purpose.decided import CERTAIN, Decided, decided, of_machine
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16, HALVES, Dtype, Scenario
 from .weight_changes import Change
@@ -37,7 +37,9 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
     for change in changes:
         if known.rules_out(change.given) or _is_off(project, change, known):
             continue
-        adapted, frozen = adapted or change.is_adapter, (frozen or change.is_freezing) and not change.is_adapter
+        is_whole = state is not None and not state.change.part
+        thawed = change.is_adapter or (change.is_unfreezing and is_whole)
+        adapted, frozen = adapted or change.is_adapter, (frozen or change.is_freezing) and not thawed
         if change.values and all(item.value is None for item in change.values):
             continue
         half = _half(project, change, dtype, known)
@@ -55,9 +57,11 @@ def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State |
 
 
 def _is_off(project: Project, change: Change, known: Decided) -> bool:
-    """Whether a change that leaves no 16-bit weights runs only with options that are off."""
+    """Whether a change that leaves no 16-bit weights runs only with options that are off, or on other machines."""
     if any(item.value in HALVES for item in change.values) or not change.given:
         return False
+    if any(of_machine(project, change.module, item) is False for item in change.given):
+        return True
     needed = decided(project, change.module, change.given, known)
     return needed is not None and len(needed.open) > len(known.open)
 

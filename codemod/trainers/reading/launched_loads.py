@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...purpose.files import is_test
-from ...python.creations import creations_of
+from ...python.creations import PARSING, creations_of
 from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ...torch.dtype_values import scenarios_of
-from ...torch.dtypes import Dtype, as_dtype
+from ...torch.dtypes import Constant, Dtype, Given, as_dtype
 from .loads import Load
 from .precision import Compute, Precision, precision_of
 from .run_members import Run
 from .runs import runs_of
+from .scopes import TextOrigin
 from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model, passed_to
 
 FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}
 """The attribute of the trainer's arguments that is true where it computes in a type."""
-PARSING = ("parse_args_into_dataclasses", "parse_args_and_config", "parse_dict", "parse_yaml_file", "parse_json_file")
-"""Methods of HfArgumentParser and TrlParser that make the trainer's arguments from what the program is given."""
 
 
 def launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
@@ -68,24 +67,41 @@ def _of_trainer(
     model, _, lora = passed
     for precision in precisions:
         for run in loads_of_model(project, module, model, precision, call):
-            load = replace(run.load, dtypes=_dtypes_in_run(project, run.load, precision.compute))
+            load = replace(run.load, dtypes=_dtypes_in_run(project, run.load, precision))
             yield replace(run, load=load, adapted=run.adapted or lora)
 
 
-def _dtypes_in_run(project: Project, load: Load, compute: Compute) -> frozenset[Dtype]:
-    """What the load takes where the flag is on that the launch line gives: ``float16 if args.fp16 else float32``."""
-    flag = FLAGS.get(compute)
-    if flag is None or load.node is None or len(load.dtypes) < 2:
+def _dtypes_in_run(project: Project, load: Load, precision: Precision) -> frozenset[Dtype]:
+    """What the load takes with the flags of the launch line: ``float16 if args.fp16 else float32``, ``args.dtype``."""
+    if load.node is None or len(load.dtypes) == 1:
         return load.dtypes
     kept: set[Dtype] = set()
+    flags = _flags(precision)
     for scenario in scenarios_of(project, load.module, load.node):
         value = as_dtype(scenario.value)
-        said = {(item.text.rpartition(".")[2], item.equal) for item in scenario.given if item.values == (True,)}
+        if any(_is_ruled_out(item, flags) for item in scenario.given):
+            continue
         if not isinstance(value, Dtype):
             return load.dtypes
-        if (flag, False) not in said and not any((other, True) in said for other in FLAGS.values() if other != flag):
-            kept.add(value)
+        kept.add(value)
     return frozenset(kept)
+
+
+def _flags(precision: Precision) -> dict[str, Constant]:
+    """The options that the launch line gives, and the switches for 16 bits that it leaves off."""
+    origin, on = precision.scope.origin, FLAGS.get(precision.compute)
+    entries = origin.config.text.entries if isinstance(origin, TextOrigin) else ()
+    given = {
+        item.name.lstrip("-"): item.value for item in entries if isinstance(origin, TextOrigin) and origin.holds(item)
+    }
+    switches: dict[str, Constant] = {name: name == on for name in FLAGS.values()} if on is not None else {}
+    return {name: value for name, value in given.items() if isinstance(value, str)} | switches
+
+
+def _is_ruled_out(item: Given, flags: dict[str, Constant]) -> bool:
+    """Whether a test about an option does not hold on the launch line."""
+    name = item.text.rpartition(".")[2]
+    return name in flags and (as_dtype(flags[name]) in map(as_dtype, item.values)) != item.equal
 
 
 def _is_parsed(project: Project, module: ModuleNames, arguments: ast.expr) -> bool:

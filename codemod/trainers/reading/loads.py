@@ -48,7 +48,36 @@ def load_at(project: Project, module: ModuleNames, call: ast.Call) -> Load | Non
         return None
     chain = attribute_chain(call.func) or []
     unsloth = qualified.startswith("unsloth.") and chain[-2:-1] != []
-    return _load(project, module, call, keywords_of(module, call), unsloth=unsloth)
+    return _load(project, module, call, _given(module, call), unsloth=unsloth)
+
+
+def _given(module: ModuleNames, call: ast.Call) -> Keywords:
+    """The arguments of a load; a dictionary that gets further keys is followed where none of them says the dtype."""
+    given = keywords_of(module, call)
+    if given.complete:
+        return given
+    values = dict(given.values)
+    for item in call.keywords:
+        name = item.value if item.arg is None else None
+        if name is None or entries_of(module, name) is not None:
+            continue
+        bindings = module.scope_of(name).lookup(name.id) if isinstance(name, ast.Name) else []
+        first = entries_of(module, bindings[0].value) if len(bindings) == 1 and bindings[0].value is not None else None
+        stored = set(_stored_keys(module, name.id)) if first is not None and isinstance(name, ast.Name) else {None}
+        if first is None or not stored.isdisjoint({None, *LOAD_KEYS, *QUANTIZED_KEYS}):
+            return given
+        values |= first
+    return Keywords(values, True)
+
+
+def _stored_keys(module: ModuleNames, name: str) -> Iterator[str | None]:
+    """The keys that a file stores in a dictionary; None for one that is not known."""
+    for load in module.name_loads.get(name, []):
+        parent = module.parents[load]
+        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            yield str(parent.slice.value) if isinstance(parent.slice, ast.Constant) else None
+        elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear"):
+            yield None
 
 
 def is_of_transformers(project: Project, load: Load) -> bool:

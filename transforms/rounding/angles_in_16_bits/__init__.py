@@ -33,7 +33,8 @@ may have got used to it. Elsewhere: compute the table in float32 (`.float()`, au
 Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open, and
 that are made again only where a length exceeds them; trainers whose precision opens no region of the project's own
 (DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose body only calls
-models that are known and do not hold this code; angles that come from no positions, timesteps or frequencies (a
+models that are known and do not hold this code; rows and columns of a grid, which are few; coordinates, also where
+the divisor counts channels; angles that come from no positions, timesteps or frequencies (a
 network with sines); dtypes that are not certain; code that no 16-bit run is known to use.
 """
 

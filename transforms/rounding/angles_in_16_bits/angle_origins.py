@@ -26,6 +26,8 @@ MEANING = frozenset(
     )
 )
 """Words in names that say what a tensor is for."""
+GRID = frozenset(("grid", "meshgrid", "grids"))
+"""Words of the rows and columns of an image, which are few."""
 PRODUCTS = ("outer", "einsum", "matmul", "mm", "bmm", "mul", "multiply", "ger")
 SAME = (
     *(
@@ -60,15 +62,25 @@ class Origin:
 
 
 def origin_of(module: ModuleNames, angle: ast.expr) -> Origin | None:
-    """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies."""
+    """The product behind an angle, where one of its factors is made of positions, timesteps or frequencies.
+
+    A divisor says nothing: it counts the channels, whatever is encoded. The rows and columns of a grid are few.
+    """
     for node in behind(module, angle):
         factors = _factors(module, node)
         if factors:
-            words = {word for factor in factors for word in _words(module, factor)}
-            counted = next((call for factor in factors for call in _counts(module, factor)), None)
+            far = factors[:1] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else factors
+            words = {word for factor in far for word in _words(module, factor)}
+            counted = next((call for factor in far for call in _counts(module, factor)), None)
+            if (words | set(_function_named(module, node).split("_"))) & GRID:
+                return None
             if words & MEANING or counted is not None:
                 return Origin(node, factors, _named(words), counted)
     return None
+
+
+def _function_named(module: ModuleNames, node: ast.AST) -> str:
+    return str(getattr(module.scope_of(node).function.node, "name", ""))
 
 
 def _named(words: set[str]) -> str:

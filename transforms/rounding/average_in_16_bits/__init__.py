@@ -26,7 +26,7 @@ the average into the model first, as `copy_to` and `load_state_dict` do.
 
 A model that is not certain to be 16-bit when the average is made; averages that are cast to float32 later; a decay
 that is small enough (below 0.985 in bfloat16, 0.998 in float16) or not known; timm's ModelEmaV3, which rounds
-bfloat16 at random; copies that nothing averages.
+bfloat16 at random; copies that nothing averages, or that another function averages.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ LIBRARIES = {
 }
 """diffusers 0.42.1, timm 1.0.31, ema-pytorch 0.7.7, torch-ema 0.3, torch 2.13."""
 COPIERS = ("copy.deepcopy", "deepcopy")
+HALF = 0.5
 DECAYS = ("decay", "ema_decay", "beta", "momentum", "ema_rate", "mu", "alpha")
 
 
@@ -64,7 +65,9 @@ def averages_in(project: Project, module: ModuleNames) -> Iterator[Average]:
         if qualified in LIBRARIES:
             yield from _of_library(project, module, call, LIBRARIES[qualified])
         elif qualified in COPIERS and call.args:
-            yield from _of_copy(project, module, call)
+            yield from _of_copy(project, module, call, call.args[0])
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "clone":
+            yield from _of_clones(project, module, call)
         else:
             owner = class_of(project, module, call.func) if call.args else None
             if owner is not None:
@@ -121,17 +124,46 @@ def _decay_given(project: Project, module: ModuleNames, call: ast.Call, library:
 # --- copies -----------------------------------------------------------------------------------------------------------
 
 
-def _of_copy(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Average]:
+def _of_copy(project: Project, module: ModuleNames, call: ast.Call, model: ast.expr) -> Iterator[Average]:
     """``ema = deepcopy(model)``, which a loop over both sets of parameters averages, here or in a function."""
     statement, keeper = _keeper(module, call)
-    if keeper is None or not isinstance(call.args[0], ast.Name | ast.Attribute):
+    is_state = isinstance(model, ast.Call) and isinstance(model.func, ast.Attribute) and model.func.attr == "state_dict"
+    model = model.func.value if is_state else model  # type: ignore[attr-defined]
+    if keeper is None or not isinstance(model, ast.Name | ast.Attribute):
         return
-    both = {keeper, ast.unparse(call.args[0])}
-    here = [(module, item) for item in project.memo(_averagings, (module, module.tree)) if both <= set(item.between)]
+    is_model = not is_state and not isinstance(statement.value, ast.ListComp | ast.DictComp)  # type: ignore[attr-defined]
+    both = {keeper, ast.unparse(model)}
+    averagings = project.memo(_averagings, (module, module.tree))
+    near = [item for item in averagings if "self." in keeper or _is_seen(module, call, item.decay)]
+    here = [(module, item) for item in near if both <= set(item.between)]
     for there, averaging in here or _by_function(project, module, module.tree, both):
         decay = largest(stated_numbers(project, there, averaging.decay, "the decay"))
         if decay is not None:
-            yield Average(call, statement, call.args[0], decay, keeper, True, averaging.lerped if here else ())
+            lerped = averaging.lerped if here and is_model else ()
+            yield Average(call, statement, model, _of_average(decay), keeper, is_model, lerped)
+
+
+def _is_seen(module: ModuleNames, made: ast.Call, decay: ast.expr) -> bool:
+    """Whether a name of the function that makes the copy is known where the averaging stands."""
+    function = module.scope_of(made).function.node
+    return function is module.tree or function in module.ancestors(decay)
+
+
+def _of_average(decay: Stated) -> Stated:
+    """The factor of the average: below a half it is that of the weights (``tau`` of a target network)."""
+    if decay.value >= HALF:
+        return decay
+    place = decay.place.saying(f"the weights count for {decay.value:g} here")
+    return Stated(1 - decay.value, place)
+
+
+def _of_clones(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Average]:
+    """``shadow = [p.detach().clone() for p in model.parameters()]``, or a dictionary of them."""
+    inside = module.parents.get(call)
+    if isinstance(inside, ast.ListComp | ast.DictComp) and len(inside.generators) == 1:
+        found = models_of(module, inside.generators[0].iter)
+        if len(found) == 1 and found[0] is not None:
+            yield from _of_copy(project, module, call, found[0])
 
 
 def _by_function(
@@ -165,10 +197,18 @@ def _of_class(
         return
     if not averages and not any(True for _ in _by_function(project, there, owner.node, {"self"})):
         return
+    copied = [item for item in ast.walk(owner.node) if isinstance(item, ast.Call) and _is_copied(project, there, item)]
+    if any(True for item in copied for _ in _of_copy(project, there, item, item.args[0])):
+        return
     decay = _decay_of_class(project, module, call, owner.node)
     if decay is not None:
         statement, keeper = _keeper(module, call)
         yield Average(call, statement, model, decay, keeper)
+
+
+def _is_copied(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a call is a copy that is an average by itself."""
+    return bool(call.args) and (resolve(project, module, call.func) or "") in COPIERS
 
 
 def _clones_as_they_are(node: ast.AST) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import Loops
 
+TENSORS = ("parameters", "named_parameters", "state_dict")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Averaging:
@@ -62,7 +64,7 @@ def _rest(node: ast.AST) -> ast.expr | None:
 
 
 def _of_sum(node: ast.BinOp) -> ast.expr | None:
-    """``d`` of ``d * a + (1 - d) * b``, in any order."""
+    """``d`` of ``d * a + (1 - d) * b``, in any order, and of ``0.999 * a + 0.001 * b``."""
     if not isinstance(node.op, ast.Add):
         return None
     sides = [item for item in (node.left, node.right) if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Mult)]
@@ -73,18 +75,19 @@ def _of_sum(node: ast.BinOp) -> ast.expr | None:
         rest = _rest(factor)
         if rest is not None and any(ast.unparse(item) == ast.unparse(rest) for item in factors):
             return rest
-    return None
+    numbers = [item for item in factors if isinstance(item, ast.Constant) and isinstance(item.value, float)]
+    whole = len(numbers) == 2 and abs(sum(item.value for item in numbers) - 1) < 1e-9  # type: ignore[misc]
+    return max(numbers, key=lambda item: float(item.value)) if whole else None  # type: ignore[arg-type]
 
 
 def _between(module: ModuleNames, node: ast.AST) -> Iterator[str]:
-    """``a`` and ``b`` of the loop ``for x, y in zip(a.parameters(), b.parameters())`` around the node."""
+    """``a`` and ``b`` of the loop ``for x, y in zip(a.parameters(), b)`` around the node; ``c`` of ``c[name]``."""
+    yield from (ast.unparse(item.value) for item in ast.walk(node) if isinstance(item, ast.Subscript))
     for loop in module.ancestors(node):
         if isinstance(loop, Loops) and not isinstance(loop, ast.While):
             for call in (item for item in ast.walk(loop.iter) if isinstance(item, ast.Call)):
-                if isinstance(call.func, ast.Attribute) and call.func.attr in (
-                    "parameters",
-                    "named_parameters",
-                    "state_dict",
-                ):
+                if isinstance(call.func, ast.Attribute) and call.func.attr in TENSORS:
                     yield ast.unparse(call.func.value)
+                elif isinstance(call.func, ast.Name) and call.func.id == "zip":
+                    yield from (item.id for item in call.args if isinstance(item, ast.Name))
             return

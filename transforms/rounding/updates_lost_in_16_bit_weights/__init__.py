@@ -34,17 +34,19 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
 A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
-of parameters, wrappers. Options count with the values that launch lines, files or defaults give them; of an option that
-is off everywhere the message says what it needs to be ("with mixed_precision bf16").
+of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the values that
+launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16; of an option that is off
+everywhere the message says what it needs to be ("with mixed_precision bf16"). Of an optimizer class that a table, a
+function or `getattr` picks, all that it can be have to lose updates.
 
 ## Not flagged
 
-Learning rates from which the weights of the usual size all move (2e-4 in bfloat16, 3e-5 in float16, for adapters 1e-4),
-or that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters that
-PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; DeepSpeed,
-Megatron, and FSDP where accelerate opens it (FSDP by itself shards the weights as they are); kohya with a
-`network_module` or another optimizer; a model that is cast back or frozen, or that gets a new float32 part; settings
-whose values the project does not state; code that keeps its own float32 copies.
+Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4), or
+that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters that
+PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of the
+project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards
+the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or
+that gets a new float32 part; settings whose values the project does not state; code that keeps its own float32 copies.
 """
 
 from __future__ import annotations
@@ -70,13 +72,11 @@ def check(project: Project) -> Iterator[Finding]:
             message = _message(item.name, item.weights, rate.value)
             yield rule.at(item.module, item.call, message, evidence, _choices(item.weights.dtype))
     for training in half_trainings(project):
-        if loses_updates(training.rate.value, training.dtype):
-            weights = HalfWeights("the model", training.dtype, training.loaded)
-            message, evidence = (
-                _message(training.optimizer, weights, training.rate.value),
-                (training.loaded, training.rate.place),
-            )
-            yield rule.at(training.module, training.call, message, evidence, _choices(training.dtype))
+        weights, rate = training.weights, training.rate
+        if loses_updates(rate.value, weights.dtype):
+            message = _message(training.optimizer, weights, rate.value)
+            evidence = (*weights.places, rate.place)
+            yield rule.at(training.module, training.call, message, evidence, _choices(weights.dtype))
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
             message = _message(

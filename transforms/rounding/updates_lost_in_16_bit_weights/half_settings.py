@@ -13,7 +13,7 @@ from ....codemod.trainers.reading.configs import KINDS
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import TRUE, Scope, TextOrigin
 from ..optimizer_table import rows_of_trainer
-from ..stated_numbers import Stated
+from ..stated_numbers import Stated, number_in
 
 WHOLE = {"full_bf16": BF16, "full_fp16": FP16}
 """kohya's switches that make the weights 16-bit that are trained."""
@@ -66,10 +66,7 @@ def _optimizer(named: dict[str, Entry]) -> str:
 
 
 def _rate(origin: TextOrigin, entry: Entry | None) -> Stated | None:
-    try:
-        value = float(entry.value) if entry is not None and isinstance(entry.value, str | int | float) else None
-    except ValueError:
-        return None
+    value = number_in(entry.value) if entry is not None else None
     if value is None or entry is None:
         return None
     return Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))

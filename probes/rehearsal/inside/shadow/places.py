@@ -18,6 +18,7 @@ class Loss(Enum):
 
     VANISHED_GRADIENT = "gradient underflows"
     BROKEN_GRADIENT = "gradient overflows"
+    OLD_COPY = "old weights are used"
     UPDATES = "updates rounded away"
     ACCUMULATION = "accumulation stalls"
     RUNNING_STATISTICS = "running statistics stall"
@@ -27,6 +28,7 @@ class Loss(Enum):
 
 
 NOISE = {
+    Loss.OLD_COPY: 0.05,
     Loss.UPDATES: 0.25,
     Loss.ACCUMULATION: 0.1,
     Loss.RUNNING_STATISTICS: 0.1,

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..places import Places
 from .accumulators import Accumulators
+from .copies import Copies
 from .lines import Lines
 from .mode import ShadowMode
 from .modules import Modules
@@ -29,7 +30,8 @@ class Shadow:
         lines = Lines(places)
         self._watch = LineWatch(self._storages, lines)
         self._sums = Accumulators(self._storages, lines)
-        self._mode = ShadowMode(self._storages, (self._watch, self._sums))
+        self._copies = Copies(self._storages, lines)
+        self._mode = ShadowMode(self._storages, (self._watch, self._sums, self._copies))
         self._modules = Modules(self._storages, modules)
         self._weights = Weights(self._storages, self._pause, self._modules.parameter_names, lines)
         self._losses: list[tuple[float, float]] = []
@@ -59,7 +61,8 @@ class Shadow:
         """All that is known until now."""
         with unseen():
             self._sums.names = self._gradient_names()
-            found = (*self._weights.places(), *self._sums.places(), *self._watch.places(), *self._modules.places())
+            sums = (*self._sums.places(), *self._copies.places())
+            found = (*self._weights.places(), *sums, *self._watch.places(), *self._modules.places())
         places = tuple(sorted(found, key=lambda place: place.rank))
         restarted = tuple(sorted(self._mode.restarted.items()))
         layers = tuple(self._modules.layers.values())
