@@ -24,7 +24,7 @@ from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
-from .run_files import RunFile, composed_files, modules_named, python_configs
+from .run_files import RunFile, built_configs, composed_files, modules_named, python_configs
 from .run_members import Member, Run
 from .scopes import CodeOrigin, Scope, Setting, TextOrigin
 
@@ -81,6 +81,7 @@ class _Resolver:
         self._used: set[Scope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str]]]] = {}
+        self._passed: set[str] = set()
 
     def runs(self) -> Iterator[Run]:
         shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
@@ -88,6 +89,10 @@ class _Resolver:
         for config in (*shell, *inside):
             if config.is_shell:
                 yield from self._launched(config)
+        for files in built_configs(self._project) if self._by_path else ():
+            members = list(self._built_on(files)) if files[0].path not in self._passed else []
+            if members:
+                yield self._configuration(files, members)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left and left[0].kind in ("call", "mapping"):
@@ -119,6 +124,7 @@ class _Resolver:
                 members += self._file_members(file, f"named by the command line in {path}")
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
             members += self._built_on(configs)
+            self._passed |= {file.path for file in configs}
             launch = _Launch(path, command.words, frozenset(files))
             if script is not None:
                 members += self._script_members(script, f"run by {path}", launch)
@@ -257,6 +263,14 @@ class _Resolver:
         scopes = self._by_path[path]
         modules = (*self._modules(path), *configured)
         return self._run(path, Place(path, scopes[0].span, path), members, None, modules, configured)
+
+    def _configuration(self, files: Sequence[RunFile], members: Sequence[Member]) -> Run:
+        """A Python configuration that no launch line passes, with what it builds on."""
+        path = files[0].path
+        documents = self._project.python_documents_at([file.path for file in files])
+        named = {document.path: names_of(self._project, document) for document in documents}
+        modules = [named[file.path] for file in files if file.path in named]
+        return self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
 
     def _run(
         self,

@@ -79,7 +79,7 @@ def _obstacle(group: Sequence[Move]) -> Move | None:
     for move in group:
         places = move.settled_by or (() if move.firm else (move.place,))
         arrives = bool(places) and all(any(_meet(place, other) for other in changed) for place in places)
-        if not move.edits and not move.aside and not arrives:
+        if not (move.edits or move.aside or move.doubt or arrives):
             return move
     return None
 
@@ -101,14 +101,15 @@ def _held(move: Move, obstacle: Move) -> Move:
 def _doubtful(project: Project, group: Sequence[Move]) -> Move | None:
     """The first step that is not safe."""
     fixes: Iterator[tuple[Move, Fix | None]] = ((move, move.fix(project)) for move in group)
-    unsafe = (move for move, fix in fixes if fix is not None and fix.applicability is Applicability.UNSAFE)
+    unsafe = (move for move, fix in fixes if move.doubt or (fix and fix.applicability is Applicability.UNSAFE))
     return next(unsafe, None) if len(group) > 1 else None
 
 
 def _doubted(move: Move, doubtful: Move | None) -> Move:
     if doubtful is None or not move.edits or move.unproved:
         return move
-    return replace(move, unproved=f"{doubtful.path}:{doubtful.span.row} moves with it and is not known to be right")
+    why = doubtful.doubt or "moves with it and is not known to be right"
+    return replace(move, unproved=f"{doubtful.path}:{doubtful.span.row} {why}")
 
 
 # --- which moves belong together --------------------------------------------------------------------------------------

@@ -1,0 +1,82 @@
+"""The releases that code needs today, whatever an edit adds: a run without them ends before it gets there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from ..purpose.files import is_test
+from ..purpose.imports import importers_of, reached_from
+from ..python.names import Binding, ModuleNames
+from ..releases.gates import guarding_try, is_gated
+from ..releases.pins import allowed
+from ..source.project import Project
+from .apis import COME_WITH, KEYWORDS_SINCE, TORCH_SINCE
+
+MAX_MODULES = 40
+MAX_PROGRAMS = 8
+
+
+def is_newer_anyway(project: Project, module: ModuleNames, package: str, release: str) -> bool:
+    """Whether what runs with ``module`` needs ``release`` of ``package`` or a newer one, and no pin says otherwise."""
+    versions = allowed(project, package, module.path)
+    if versions is not None and versions.may_be_below(release):
+        return False
+    if project.memo(_newest_needed, (module, package)) >= Version(release):
+        return True
+    programs = [item for item in importers_of(project, module) if not is_test(item.document.path)]
+    if not 0 < len(programs) <= MAX_PROGRAMS or "__name__" in module.name_loads:
+        return False
+    return all(project.memo(_newest_needed, (item, package)) >= Version(release) for item in programs)
+
+
+def _newest_needed(project: Project, asked: tuple[ModuleNames, str]) -> Version:
+    """The newest release of a package that a module, or what it imports, does not work without."""
+    module, package = asked
+    needed = {
+        item for other in reached_from(project, [module], MAX_MODULES) for item in _needed(project, other, package)
+    }
+    return max((Version(item) for item in needed), default=Version("0"))
+
+
+def _needed(project: Project, module: ModuleNames, package: str) -> Iterator[str]:
+    if package == "torch":
+        yield from project.memo(_of_torch, module)
+    bindings = (item for scope in module.scopes.values() for found in scope.bindings.values() for item in found)
+    for binding in bindings:
+        if binding.kind == "import" and binding.qualified and _is_certain(module, binding):
+            yield from (
+                item for start, name, item in COME_WITH if name == package and _begins(binding.qualified, start)
+            )
+
+
+def _begins(name: str, start: str) -> bool:
+    """Whether a full name is ``start`` or below it; ``transformers.Llama*`` stands for all that begin so."""
+    return name.startswith(start[:-1]) if start.endswith("*") else f"{name}.".startswith(f"{start}.")
+
+
+def _is_certain(module: ModuleNames, binding: Binding) -> bool:
+    """Whether an import is made whatever is installed, and not for the type checker alone."""
+    if is_gated(module, binding.node) or guarding_try(module, binding.node) is not None:
+        return False
+    tests = (parent.test for parent in module.ancestors(binding.node) if isinstance(parent, ast.If))
+    return not any("TYPE_CHECKING" in ast.unparse(test) for test in tests)
+
+
+def _of_torch(project: Project, module: ModuleNames) -> frozenset[str]:
+    """The releases that have what a file uses of torch where no test of the release decides about it."""
+    found = {item for name, item in TORCH_SINCE.items() if _uses(module, name)}
+    for (name, keyword), item in KEYWORDS_SINCE.items():
+        calls = module.calls_by_name.get(name.rpartition(".")[2], [])
+        given = (call for call in calls if any(each.arg == keyword for each in call.keywords))
+        if any(module.qualified(call.func) == name and not is_gated(module, call) for call in given):
+            found.add(item)
+    return frozenset(found)
+
+
+def _uses(module: ModuleNames, name: str) -> bool:
+    last = name.rpartition(".")[2]
+    uses = [*module.attribute_loads.get(last, []), *module.name_loads.get(last, [])]
+    return any(module.qualified(node) == name and not is_gated(module, node) for node in uses)
