@@ -24,6 +24,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     """The places of a run, in its new texts, that do not fit what it computes in now."""
     yield from _other_weights(pair, target)
     yield from _other_arguments(after, pair, target)
+    yield from _other_constants(pair, target)
     if compute_dtype(target.regime) == BF16:
         yield from _scalers(after, pair)
 
@@ -45,6 +46,16 @@ def _other_arguments(after: Project, pair: Pair, target: Target) -> Iterator[Pla
     told = (entry.declaration for entry in pair.entries if entry.status not in DECIDED)
     for item in told if wanted in HALVES else ():
         if _counts(after, item, moved) and dtype_of(item) in {*HALVES} - {wanted}:
+            yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
+
+
+def _other_constants(pair: Pair, target: Target) -> Iterator[Place]:
+    """Variables that are the other 16-bit dtype on every path that names one: no branch picks the target."""
+    wanted = compute_dtype(target.regime)
+    told = [entry.declaration for entry in pair.entries if entry.declaration.role == "constant"]
+    known = {(item.path, item.key) for item in told if dtype_of(item) == wanted}
+    for item in told if wanted in HALVES else ():
+        if dtype_of(item) in {*HALVES} - {wanted} and (item.path, item.key) not in known:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
 
 

@@ -35,7 +35,8 @@ KEYWORDS_SINCE = {
 }
 """A function's name and a keyword that it did not always take."""
 
-_MODELS = "Bloom GPTNeoX Gemma Llama Llava Mistral Mixtral Mllama OPT PaliGemma Phi Qwen Siglip Whisper".split()
+_MODELS = ("Bloom", "GPTNeoX", "Gemma", "Llama", "Llava", "Mistral", "Mixtral", "Mllama", "OPT", "PaliGemma", "Phi")
+_NEWER = ("Qwen", "Siglip", "Whisper")
 COME_WITH = (
     ("torchvision.transforms.v2", "torch", "2.0"),
     ("peft", "torch", "1.13"),
@@ -48,7 +49,7 @@ COME_WITH = (
     ("transformers.AutoImageProcessor", "transformers", "4.25"),
     ("transformers.AutoProcessor", "transformers", "4.13"),
     ("transformers.TextIteratorStreamer", "transformers", "4.28"),
-    *((f"transformers.{name}*", "transformers", "4.18") for name in _MODELS),
+    *((f"transformers.{name}*", "transformers", "4.18") for name in (*_MODELS, *_NEWER)),
 )
 """What is imported, and the release of which package it does not come without: its requirements, or its own history.
 

@@ -17,10 +17,16 @@ from .apis import COME_WITH, KEYWORDS_SINCE, TORCH_SINCE
 
 MAX_MODULES = 40
 MAX_PROGRAMS = 8
+FIRST_FOR_PYTHON = (("3.10", "1.11"), ("3.11", "1.13"), ("3.12", "2.2"), ("3.13", "2.5"))
+"""A Python, and the first PyTorch that there is for it (the wheels of each release)."""
+SYNTAX_OF = "3.10"
+BUILT_IN = ("int", "str", "float", "bool", "bytes", "list", "dict", "tuple", "set", "type")
 
 
 def is_newer_anyway(project: Project, module: ModuleNames, package: str, release: str) -> bool:
     """Whether what runs with ``module`` needs ``release`` of ``package`` or a newer one, and no pin says otherwise."""
+    if package == "torch" and _comes_with_python(project, module, release):
+        return True
     versions = allowed(project, package, module.path)
     if versions is not None and versions.may_be_below(release):
         return False
@@ -30,6 +36,37 @@ def is_newer_anyway(project: Project, module: ModuleNames, package: str, release
     if not 0 < len(programs) <= MAX_PROGRAMS or "__name__" in module.name_loads:
         return False
     return all(project.memo(_newest_needed, (item, package)) >= Version(release) for item in programs)
+
+
+def _comes_with_python(project: Project, module: ModuleNames, release: str) -> bool:
+    """Whether the oldest Python that a manifest or the file's syntax allows has no PyTorch before ``release``."""
+    python = allowed(project, "python", module.path)
+    for version, first in FIRST_FOR_PYTHON:
+        if Version(first) >= Version(release):
+            stated = python is not None and not python.may_be_below(version)
+            if stated or (version == SYNTAX_OF and project.memo(_has_new_syntax, module)):
+                return True
+    return False
+
+
+def _has_new_syntax(project: Project, module: ModuleNames) -> bool:
+    """``match``, or ``int | None`` where it is evaluated: code for Python 3.10 and later."""
+    if module.of_type(ast.Match):
+        return True
+    if any(item.module == "__future__" for item in module.of_type(ast.ImportFrom)):
+        return False
+    functions = [*module.of_type(ast.FunctionDef), *module.of_type(ast.AsyncFunctionDef)]
+    told = [item.annotation for item in module.of_type(ast.arg)] + [item.returns for item in functions]
+    unions = (node for node in told if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr))
+    return any(_is_plain(node.left) and _is_plain(node.right) for node in unions)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """None, a built-in class, or a union of such: classes of others may define ``|`` themselves."""
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    name = node.id if isinstance(node, ast.Name) else ""
+    return (isinstance(node, ast.Constant) and node.value is None) or name in BUILT_IN
 
 
 def _newest_needed(project: Project, asked: tuple[ModuleNames, str]) -> Version:

@@ -71,7 +71,7 @@ class Move:
     firm: bool = False
     """Whether it stays whatever else is edited at its place."""
     doubt: str = ""
-    """Why the rest of the run may not be right with it, though it holds nothing back: stays without edits."""
+    """Why the rest of the run may not be right beside this place, which itself holds nothing back."""
     command: int | None = None
     """Where the only command line begins that it changes, as an offset; None: it is about the whole file."""
     settled_by: tuple[Place, ...] = ()

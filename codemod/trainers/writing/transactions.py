@@ -26,7 +26,10 @@ MAX_STARTS = 40
 
 
 def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
-    """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe."""
+    """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe.
+
+    What only makes the others doubtful is said by them.
+    """
     found = list(moves)
     kept = [move for move in found if move.aside and _stays_as_it_is(move)]
     for group in groups_of(project, found):
@@ -34,14 +37,14 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
             continue
         reader = _staying_reader(project, group, kept)
         if reader is not None:
-            yield from (_shared(move, reader) for move in group)
+            yield from (_shared(move, reader) for move in group if not move.doubt)
             continue
         obstacle = _obstacle(group)
         if obstacle is not None:
-            yield from (_held(move, obstacle) for move in group)
+            yield from (_held(move, obstacle) for move in group if not move.doubt)
             continue
         doubtful = _doubtful(project, group)
-        yield from (move if move is doubtful else _doubted(move, doubtful) for move in group)
+        yield from (move if move is doubtful else _doubted(move, doubtful) for move in group if not move.doubt)
 
 
 def _stays_as_it_is(move: Move) -> bool:

@@ -59,7 +59,7 @@ def _names_moved(run: Run) -> set[str]:
 
 
 def _choices(module: ModuleNames, names: set[str], present: Dtype, wanted: Dtype) -> Iterator[tuple[_Choice, str]]:
-    """The choices by one of ``names`` that pick ``present``, in code that never names ``wanted``; with what is tested."""
+    """The choices by one of ``names`` that pick ``present``, where code never names ``wanted``; with what is tested."""
     for node in module.nodes:
         if not isinstance(node, ast.If | ast.IfExp):
             continue
