@@ -22,9 +22,10 @@ DECIDED = ("wins", "overridden")
 
 def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     """The places of a run, in its new texts, that do not fit what it computes in now."""
-    yield from _other_weights(pair, target)
-    yield from _other_arguments(after, pair, target)
-    yield from _other_constants(pair, target)
+    found = [*_other_weights(pair, target), *_other_arguments(after, pair, target)]
+    told = {place.path for place in found}
+    yield from found
+    yield from (place for place in _other_constants(pair, target) if place.path not in told)
     if compute_dtype(target.regime) == BF16:
         yield from _scalers(after, pair)
 
