@@ -116,7 +116,7 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
         return
     word = named_attribute(node) or node
     if isinstance(word, ast.Constant) and isinstance(word.value, str) and word.value in ("float16", "bfloat16"):
-        for source in sources(project, module, word):
+        for source in sources(project, module, word) if any(_is_wrong(value, wanted) for value in values) else ():
             yield from _respelled(project, argument, wanted, source, _kept_in(project, argument, wanted).name)
         return
     knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
