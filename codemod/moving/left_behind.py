@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from ..model import Place
 from ..outcome import Declaration, Target
+from ..purpose.files import purpose_of
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
@@ -62,7 +63,7 @@ def _other_constants(pair: Pair, target: Target) -> Iterator[Place]:
 
 def _counts(project: Project, item: Declaration, moved: Collection[str]) -> bool:
     """Whether a value reaches the run: of a file that it reads, or the very setting that has moved."""
-    if item.role not in GIVEN or item.condition:
+    if item.role not in GIVEN or item.condition or purpose_of(item.path).is_left_alone:
         return False
     is_of_file = not item.path.endswith(CODE) or is_built_config(project, item.path)
     return is_of_file or (item.role == "entry" and _last(item.key) in moved)
