@@ -11,7 +11,7 @@ from .. import engine
 from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
-from ..purpose.files import purpose_of
+from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
@@ -27,6 +27,7 @@ SCALER_UNDER_BF16 = "PF101"
 OFF = "mixed precision is declared off for this run"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
+MIXED = ("bf16-mixed", "fp16-mixed")
 MAX_TRIES = 5
 """How often runs may be withdrawn one after the other; then all of them are."""
 MAX_PLACES = 5
@@ -69,9 +70,10 @@ def move(
 
 
 def _is_listed(each: Verdict, row: RunMove) -> bool:
-    """Whether the table names it: a run, or another file in which the move changes or finds something."""
+    """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
     touched = bool(each.applied or each.left) and row.state is not MoveState.APART
-    return each.pair.is_run or touched or row.state is MoveState.WITHDRAWN
+    trains = row.state is MoveState.LEFT and row.after in MIXED and not each.is_apart and not is_test(row.path)
+    return each.pair.is_run or touched or trains or row.state is MoveState.WITHDRAWN
 
 
 def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:

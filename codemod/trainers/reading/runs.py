@@ -22,6 +22,7 @@ from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
+from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
 from .run_files import RunFile, built_configs, composed_files, modules_named, python_configs
@@ -90,9 +91,12 @@ class _Resolver:
             if config.is_shell:
                 yield from self._launched(config)
         for files in built_configs(self._project) if self._by_path else ():
-            members = list(self._built_on(files)) if files[0].path not in self._passed else []
+            path = files[0].path
+            members = list(self._built_on(files)) if path not in self._passed else []
             if members:
-                yield self._configuration(files, members)
+                documents = self._project.python_documents_at([file.path for file in files])
+                modules = [names_of(self._project, document) for document in documents]
+                yield self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left and left[0].kind in ("call", "mapping"):
@@ -192,7 +196,7 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
-                    yield Member(scope, _rank(scope), how, handed=self._handed(scope, launch))
+                    yield self._called(scope, how, launch)
             words = launch.words if launch is not None else ()
             if self._states_in_files:
                 yield from self._built_on(composed_files(self._project, module, words))
@@ -231,7 +235,11 @@ class _Resolver:
         for module in modules:
             for scope in self._by_path.get(module.document.path, []):
                 if scope.kind in ("call", "mapping"):
-                    yield Member(scope, _rank(scope), "named by its path", handed=self._handed(scope, launch))
+                    yield self._called(scope, "named by its path", launch)
+
+    def _called(self, scope: Scope, link: str, launch: _Launch | None) -> Member:
+        handed = self._handed(scope, launch)
+        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(scope))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         """The script and the project's modules that it imports, near ones first."""
@@ -263,14 +271,6 @@ class _Resolver:
         scopes = self._by_path[path]
         modules = (*self._modules(path), *configured)
         return self._run(path, Place(path, scopes[0].span, path), members, None, modules, configured)
-
-    def _configuration(self, files: Sequence[RunFile], members: Sequence[Member]) -> Run:
-        """A Python configuration that no launch line passes, with what it builds on."""
-        path = files[0].path
-        documents = self._project.python_documents_at([file.path for file in files])
-        named = {document.path: names_of(self._project, document) for document in documents}
-        modules = [named[file.path] for file in files if file.path in named]
-        return self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
 
     def _run(
         self,

@@ -88,11 +88,12 @@ def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
 
 
 def _loaders_of_likes(project: Project, config: ConfigFile) -> frozenset[str]:
-    """What loads a file of the same folder and kind that has the same sections."""
-    folder, ending = _kind_of(config.document.path)
+    """What loads a file of the same folder and kind that has the same sections, or some more."""
+    mine, (folder, ending) = _sections(config), _kind_of(config.document.path)
     for other in config_files(project, WORDS, KINDS):
         path = other.document.path
-        if path != config.document.path and _kind_of(path) == (folder, ending) and _sections(other) == _sections(config):
+        alike = _kind_of(path) == (folder, ending) and len(mine) > 1 and mine <= _sections(other)
+        if path != config.document.path and alike:
             loaders = _programs_loading(project, path)
             if loaders:
                 return loaders

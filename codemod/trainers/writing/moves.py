@@ -22,6 +22,7 @@ from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import looks_alike_only, reader_is_known
 from ..reading.links import sources
+from ..reading.picked_calls import is_picked_by_word
 from ..reading.program_files import file_named, script_of
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
@@ -139,11 +140,11 @@ def computes_on_cpu(project: Project, scope: Scope) -> bool:
 
 
 def _is_idle(project: Project, scope: Scope) -> bool:
-    """Whether a place serves no training, or none on an accelerator."""
+    """Whether a place serves no training, or none on an accelerator, or is a branch of the code."""
     if computes_on_cpu(project, scope):
         return True
     if scope.kind == "call":
-        return only_infers(project, scope.path)
+        return is_picked_by_word(scope) or only_infers(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
 
 
