@@ -349,3 +349,52 @@ def test_what_stands_for_words_that_are_not_accepted_is_no_source(tmp_path: Path
         """
     found = ledger(tmp_path, {"train.py": code})
     assert [run.regime for run in found.runs + found.elsewhere] == ["bf16-mixed"]
+
+
+def test_options_of_fastcore_and_what_a_function_returns_are_listed(tmp_path: Path) -> None:
+    code = """
+        import torch
+        from fastcore.script import call_parse
+        from model import Model
+
+        @call_parse()
+        def main(precision: str = "fp16"):
+            dtype = torch.float16 if precision == "fp16" else torch.bfloat16
+            with torch.autocast("cuda", dtype=dtype):
+                Model()(1)
+        """
+    model = """
+        class Model:
+            @property
+            def mixed_precision(self):
+                return "bf16"
+
+            def create(self, config):
+                return config(bf16=(self.mixed_precision == "bf16"))
+        """
+    found = ledger(tmp_path, {"train.py": code, "model.py": model, "run.sh": "python train.py --precision bf16\n"})
+    assert told(found, "run.sh") == [("--precision", "bf16")]
+    assert told(found, "model.py") == [
+        ("mixed_precision()", "bf16"),
+        ("config(bf16=)", "self.mixed_precision == 'bf16'"),
+    ]
+
+
+def test_autocast_by_another_name_is_a_region(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+        autocast = torch.amp.autocast
+
+        def step(model, batch, region):
+            with region("cuda"):
+                return model(batch)
+
+        for batch in batches:
+            with autocast("cuda", dtype=torch.bfloat16):
+                loss = model(batch)
+            step(model, batch, autocast)
+            loss.backward()
+        """
+    found = ledger(tmp_path, {"train.py": code})
+    assert told(found, "train.py") == [("autocast", "bfloat16"), ("autocast", "float16 (the default)")]

@@ -216,6 +216,96 @@ def test_weights_that_a_python_configuration_asks_for_withdraw_what_it_builds_on
     assert runs["configs/weights.py"].state is MoveState.PARTLY
 
 
+CASCADE = """
+    import argparse
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", default="bf16", choices=["fp32", "bf16", "fp16_autocast"])
+    args = parser.parse_args()
+    if args.precision == "fp32":
+        compute, policy = torch.float16, None
+    elif args.precision == "bf16":
+        compute = torch.bfloat16
+        policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    else:
+        compute = torch.float16
+        policy = MixedPrecision(param_dtype=torch.float16, reduce_dtype=torch.float16)
+    model = FullyShardedDataParallel(torch.nn.Linear(2, 2).cuda(), mixed_precision=policy)
+    with torch.autocast("cuda", dtype=compute):
+        loss = model(torch.ones(2, 2).cuda()).sum()
+    loss.backward()
+"""
+
+
+def test_branches_that_a_word_for_a_precision_picks_stay(tmp_path: Path) -> None:
+    files = {"train.py": CASCADE, "run.sh": "python train.py --precision bf16\n"}
+    report, _ = moved(tmp_path, planted(lambda edit: edit), files, "fp16-mixed", unsafe=True)
+    texts = b"".join(change.after for change in report.changes)
+    assert b"param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16" in texts or not report.changes
+    assert b"--precision fp32" not in texts
+    assert b'default="fp32"' not in texts
+
+
+def test_dtypes_that_branches_give_to_what_a_call_is_passed_stay(tmp_path: Path) -> None:
+    policy = """
+        import torch
+        from torch.distributed.fsdp import MixedPrecision
+
+        def policy_of(precision):
+            if precision == "16-mixed":
+                param = torch.float32
+            elif precision == "bf16-mixed":
+                param = torch.bfloat16
+            else:
+                param = torch.float32
+            return MixedPrecision(param_dtype=param, reduce_dtype=param)
+    """
+    report, _ = moved(tmp_path, planted(lambda edit: edit), {"policy.py": policy}, "fp16-mixed", unsafe=True)
+    assert not report.changes
+
+
+@pytest.mark.parametrize(
+    ("fields", "after"),
+    [
+        ("bf16: bool = True", "fp16: bool = True"),
+        ("bf16: bool = field(default=True)\n        fp16: bool = False", "bf16: bool = field(default=False)"),
+    ],
+    ids=["one switch", "both switches"],
+)
+def test_a_switch_that_a_subclass_has_on_by_default_goes_over(fields: str, after: str, tmp_path: Path) -> None:
+    code = f"""
+    from dataclasses import dataclass, field
+    import transformers
+
+    @dataclass
+    class Arguments(transformers.TrainingArguments):
+        {fields}
+    """
+    report, _ = moved(tmp_path, planted(lambda edit: edit), {"args.py": code}, "fp16-mixed", unsafe=True)
+    (change,) = report.changes
+    assert after.encode() in change.after
+    assert not moved(tmp_path / "safe", planted(lambda edit: edit), {"args.py": code}, "fp16-mixed")[0].changes
+
+
+def test_a_file_that_trains_and_stays_is_told_though_nothing_starts_it(tmp_path: Path) -> None:
+    code = """
+        import torch
+        from contextlib import suppress
+
+        def epoch(model, batches, args):
+            autocast = torch.cuda.amp.autocast if args.precision == "amp" else suppress
+            for batch in batches:
+                with autocast():
+                    loss = model(batch)
+                loss.backward()
+    """
+    report, runs = moved(tmp_path, planted(lambda edit: edit), {"loop.py": code}, "bf16-mixed")
+    assert not report.changes
+    assert runs["loop.py"].state is MoveState.LEFT
+
+
 def test_what_other_rules_change_does_not_take_a_run_away_from_its_target(tmp_path: Path) -> None:
     code = """
         import argparse

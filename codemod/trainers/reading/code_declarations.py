@@ -73,16 +73,16 @@ def _regions(project: Project) -> Iterator[Declaration]:
 
 
 def _chosen(item: Autocast) -> Iterator[Declaration]:
-    """``autocast = torch.cuda.amp.autocast if args.precision == "amp" else suppress``: entered later, with no dtype."""
-    choice = item.module.parents.get(item.reference)
-    dtype = DEFAULT_DTYPE.get(item.device or "")
-    if isinstance(choice, ast.IfExp) and choice.test is not item.reference and dtype is not None:
-        test = text_of(choice.test)
-        said = f"if {test}" if choice.body is item.reference else f"if not {test}"
-        document, value = item.module.document, f"{dtype.name} (the default)"
-        yield Declaration(
-            document.path, document.span(item.reference), TORCH, "autocast", "compute", value, MIXED[dtype], said
-        )
+    """``autocast = torch.cuda.amp.autocast if args.precision == "amp" else suppress``, and one that is passed on."""
+    holder, document = item.module.parents.get(item.reference), item.module.document
+    dtype, said = DEFAULT_DTYPE.get(item.device or "cuda"), ""
+    if isinstance(holder, ast.IfExp) and holder.test is not item.reference:
+        said = f"{'if' if holder.body is item.reference else 'if not'} {text_of(holder.test)}"
+    elif not (isinstance(holder, ast.Call) and item.reference in holder.args):
+        return
+    if dtype is not None:
+        value, span = f"{dtype.name} (the default)", document.span(item.reference)
+        yield Declaration(document.path, span, TORCH, "autocast", "compute", value, MIXED[dtype], said)
 
 
 def _scalers(project: Project) -> Iterator[Declaration]:
