@@ -15,6 +15,7 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
+from ..trainers.reading.followed import ENABLED
 from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of
 from .pairs import UNKNOWN
@@ -72,8 +73,15 @@ def move(
 def _is_listed(each: Verdict, row: RunMove) -> bool:
     """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
     touched = bool(each.applied or each.left) and row.state is not MoveState.APART
-    trains = row.state is MoveState.LEFT and row.after in MIXED and not each.is_apart and not is_test(row.path)
-    return each.pair.is_run or touched or trains or row.state is MoveState.WITHDRAWN
+    return each.pair.is_run or touched or _trains(each, row) or row.state is MoveState.WITHDRAWN
+
+
+def _trains(each: Verdict, row: RunMove) -> bool:
+    """Whether a file that nothing starts trains in another precision, whatever is switched on."""
+    if row.state is not MoveState.LEFT or row.after not in MIXED or each.is_apart or is_test(row.path):
+        return False
+    asked = (entry.declaration for entry in each.pair.entries if entry.declaration.regime == row.after)
+    return any(not item.condition.startswith(ENABLED) for item in asked)
 
 
 def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:

@@ -13,11 +13,14 @@ from ..source.project import Project
 from ..torch.dtypes import BF16, HALVES, Constant, as_dtype
 from ..torch.scalers import scalers
 from ..trainers.reading.run_files import is_built_config
+from ..trainers.reading.run_settings import TEXT
 from .pairs import Pair
 
 CODE = (".py", ".ipynb")
 GIVEN = ("entry", "argument")
 """The roles of what a file or a call states for others to read."""
+FEEDS = "feeds"
+"""How it begins where a value is followed to the place at which it acts."""
 DECIDED = ("wins", "overridden")
 
 
@@ -45,7 +48,9 @@ def _other_arguments(after: Project, pair: Pair, target: Target) -> Iterator[Pla
     """Entries of files and dictionaries that keep the old 16-bit value: what reads them is not followed."""
     wanted = compute_dtype(target.regime)
     moved = {_last(entry.declaration.key) for entry in pair.entries if entry.status == "wins"}
-    told = (entry.declaration for entry in pair.entries if entry.status not in DECIDED)
+    told = [entry.declaration for entry in pair.entries if entry.status not in DECIDED]
+    here = {(item.path, _last(item.key)) for item in told if dtype_of(item) == wanted and item.feeds.startswith(FEEDS)}
+    told = [item for item in told if item.framework != TEXT or (item.path, _last(item.key)) not in here]
     for item in told if wanted in HALVES else ():
         if _counts(after, item, moved) and dtype_of(item) in {*HALVES} - {wanted}:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")

@@ -1,7 +1,7 @@
 """Calls that a word for a precision picks: ``elif args.precision == "bf16": policy = MixedPrecision(...)``.
 
-The word is what a run states, and what a move changes; the branch is the code's own. So are the dtypes that branches give
-to a variable which is passed to one call.
+The word is what a run states, and what a move changes; the branch is the code's own. So are the dtypes that branches
+give to a variable which is passed to one call.
 """
 
 from __future__ import annotations
