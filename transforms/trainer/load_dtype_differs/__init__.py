@@ -25,7 +25,7 @@ asks for bfloat16 and Unsloth refuses to train float16 weights in it.
 `unsloth-dtype` [safe]: Unsloth loads in the trainer's float16 where it refuses to train bfloat16 weights in it.
 `float32-weights` [unsafe]: what a GradScaler steps is loaded in float32; it takes twice the memory.
 `float32-adapters` [safe]: PEFT makes the adapters float32 again, its default; without it the first step fails.
-`computed-dtype` [unsafe]: the dtype that was chosen for this model is passed to the load, or to the 4-bit weights.
+`computed-dtype` [unsafe]: the dtype that was chosen for this model is passed to the 4-bit weights.
 `bfloat16-too` [unsafe]: a choice that takes float16 where bfloat16 is asked for takes bfloat16.
 `old-keyword` [safe]: `torch_dtype=`, which the pinned transformers knows.
 `none-stays-none` [unsafe]: a lookup whose default is float16 returns None for None, so that the project's own choice
@@ -36,10 +36,11 @@ Two of the cases have names of their own: `hf-fp16-weights-fp16-amp`, a float16 
 
 ## Not flagged
 
-Models that are not trained in the same program; float32 weights, `torch_dtype="auto"`, a dtype chosen at run time;
-float16 under adapters that train in float32 with `fp16=True`; 8-bit weights; weights that are cast or frozen on the
-way; DeepSpeed and FSDP, which cast weights themselves; precision that a command line decides and no launch line of the
-project gives (`HfArgumentParser` beside a script with `--fp16` is followed); tests.
+Models that are not trained in the same program; a dtype that is chosen and that nothing reads; float32 weights,
+`torch_dtype="auto"`, a dtype chosen at run time; float16 under adapters that train in float32 with `fp16=True`; 8-bit
+weights; weights that are cast or frozen on the way; DeepSpeed and FSDP, which cast weights themselves; precision that a
+command line decides and no launch line of the project gives (`HfArgumentParser` beside a script with `--fp16` is
+followed); tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dtypes that are chosen for a model and do not arrive: the choice forgets bfloat16, or the load is not told."""
+"""Dtypes that are chosen and do not arrive: a choice forgets bfloat16, or the 4-bit weights compute in float16."""
 
 from __future__ import annotations
 
@@ -10,29 +10,18 @@ from ....codemod.purpose.files import is_test
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.creations import creations_of
 from ....codemod.python.keywords import keywords_of
-from ....codemod.python.names import Binding, ModuleNames, attribute_chain, names_of
-from ....codemod.python.paths import guard_facts, position
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.paths import guard_facts
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
-from ....codemod.torch.dtype_values import constants_of, scenarios_of
-from ....codemod.torch.dtypes import BF16, FP16, UNKNOWN, Dtype, as_dtype
+from ....codemod.torch.dtype_values import constants_of
+from ....codemod.torch.dtypes import BF16, Dtype, as_dtype
 from ....codemod.trainers.reading.loads import Load, literal_of, load_at
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""
 BF16_NAMES = ("bf16", "use_bf16", "bfloat16", "use_bfloat16", "is_bf16")
-NOT_MODELS = (
-    "Tokenizer",
-    "Processor",
-    "Config",
-    "Scheduler",
-    "Extractor",
-    "tokenizer",
-    "processor",
-    "config",
-    "scheduler",
-)
 
 
 def forgotten_dtypes(project: Project) -> Iterator[Draft]:
@@ -46,7 +35,6 @@ def forgotten_dtypes(project: Project) -> Iterator[Draft]:
                 load = load_at(project, module, call)
                 if load is not None:
                     yield from _compute_dtypes(project, load)
-                    yield from _unused_choices(project, load)
 
 
 # --- torch.float16 if fp16 or bf16 else torch.float32 -----------------------------------------------------------------
@@ -141,48 +129,3 @@ def _forwarded(module: ModuleNames, compute: ast.expr, chosen: ast.Name) -> tupl
 def _dtypes(project: Project, module: ModuleNames, node: ast.expr) -> set[Dtype]:
     found = {as_dtype(value) for value in constants_of(project, module, node)}
     return {item for item in found if isinstance(item, Dtype)}
-
-
-# --- a dtype that nobody reads ----------------------------------------------------------------------------------------
-
-
-def _unused_choices(project: Project, load: Load) -> Iterator[Draft]:
-    module, call = load.module, load.call
-    scope = module.scope_of(call)
-    owner = (attribute_chain(call.func) or ["", ""])[-2] if isinstance(call.func, ast.Attribute) else ""
-    if not load.given.complete or load.node is not None or scope.node is module.tree or _is_no_model(owner):
-        return
-    for name in DTYPE_NAMES:
-        bindings = scope.bindings.get(name, [])
-        if not bindings or _is_read(module, bindings, name) or not _is_choice(project, module, bindings, call):
-            continue
-        edit = module.set_argument(call, "torch_dtype", name)
-        fix = Fix.unsafe("computed-dtype", f"load the weights in {name}", edit)
-        evidence = tuple(module.place(item.node, f"{name} gets a value here") for item in bindings[:3])
-        message = f"{name} is chosen for this model, and nothing reads it: the load takes its default dtype"
-        fits = is_bound_at(module, name, call) and not _may_be_scaled(project, module, bindings)
-        yield Draft.at(module, call, message, evidence, (fix,) if fits else ())
-
-
-def _may_be_scaled(project: Project, module: ModuleNames, bindings: list[Binding]) -> bool:
-    """Whether the weights could become float16 in a file that trains, where a GradScaler would refuse them."""
-    half = any(scenario.value == FP16 for item in bindings for scenario in scenarios_of(project, module, item))
-    return half and module.mentions("train", "scaler", "backward")
-
-
-def _is_no_model(owner: str) -> bool:
-    return not owner or any(word in owner for word in NOT_MODELS)
-
-
-def _is_read(module: ModuleNames, bindings: list[Binding], name: str) -> bool:
-    if not module.calls_by_name.keys().isdisjoint(("locals", "globals")):
-        return True
-    return any(module.scope_of(load).lookup(name) is bindings for load in module.name_loads.get(name, []))
-
-
-def _is_choice(project: Project, module: ModuleNames, bindings: list[Binding], call: ast.Call) -> bool:
-    """Whether all the values are dtypes, one of 16 bits among them, and given above the load."""
-    found = {scenario.value for item in bindings for scenario in scenarios_of(project, module, item)}
-    if not found & {BF16, FP16} or UNKNOWN in found or any(item.kind != "assign" for item in bindings):
-        return False
-    return all(position(item.node) < position(call) for item in bindings)
