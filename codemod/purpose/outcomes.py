@@ -116,11 +116,11 @@ def _carried(question: Trace[Answer], step: Step, values: Iterable[Answer]) -> I
 def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Answer]:
     """A parameter that nobody is known to fill has its default; what is asked for without one is passed."""
     if why is Gap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
-        return (OPEN,) if question.project.memo(_may_be_passed, (module, node)) else ()
+        return (OPEN,) if question.project.memo(may_be_passed, (module, node)) else ()
     return (OPEN,)
 
 
-def _may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
+def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     """Whether a call of something of the function's name fills a parameter: which function that is, is not known."""
     module, parameter = asked
     function = next((item for item in module.ancestors(parameter) if isinstance(item, FunctionNode)), None)
