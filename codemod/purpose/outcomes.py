@@ -160,7 +160,8 @@ def _has_default(module: ModuleNames, node: ast.arg) -> bool:
 
 def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:
     """An option has its default, and any value that a launch line or a configuration may give it."""
-    declared = question.project.memo(declared_options, (module, node.attr))
+    project = question.project
+    declared = project.memo(declared_options, (module, node.attr))
     if not declared:
         yield OPEN
     for option in declared:
@@ -170,7 +171,7 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
             yield from question.of(option.module, option.default)
         else:
             yield ("NoneType", None)
-    if declared and question.project.memo(is_set, node.attr):
+    if bool(declared) and project.memo(is_set, node.attr):
         yield OPEN
 
 
