@@ -105,6 +105,9 @@ CHOSEN = "def f(kind):\n    if kind in ('deep', 'wide'):\n        here()\n\ndef 
 def test_a_word_that_nothing_spells_is_not_chosen(tmp_path: Path) -> None:
     assert not comes_to(tmp_path, CHOSEN, config_yaml="kind: flat\n")
     assert comes_to(tmp_path / "two", CHOSEN, config_yaml="kind: wide\n")
+    either = CHOSEN.replace("kind in ('deep', 'wide')", "kind == 'deep' or kind == 'wide'")
+    assert not comes_to(tmp_path / "three", either, config_yaml="kind: flat\n")
+    assert comes_to(tmp_path / "four", either, config_yaml="kind: wide\n")
 
 
 def test_a_file_without_a_program_is_called_by_others(tmp_path: Path) -> None:

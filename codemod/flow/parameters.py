@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
+from ..purpose.outcomes import may_be_passed
+from ..python.bindings import default_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..source.project import Project
 from ..torch.half_words import weights_can_be_half
@@ -11,6 +14,7 @@ from ..torch.tables.libraries import MODEL_PARAMETERS
 from .classes import LibraryModel, ProjectClass
 from .frame import Frame
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value
+from .registries import class_value
 
 TENSOR_ATTRIBUTES = {
     "shape", "dtype", "size", "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "detach", "contiguous",
@@ -44,7 +48,17 @@ def parameter_value(frame: Frame, function: FunctionNode, parameter: ast.arg, ow
     if named_model or "Module" in annotation:
         model = LibraryModel(name, parameter=parameter_symbol(function, name))
         return Value(Kind.MODULE, (), detail=model, label=name)
-    return Value(label=parameter_symbol(function, name))
+    return replace(_default_class(frame, function, parameter), label=parameter_symbol(function, name))
+
+
+def _default_class(frame: Frame, function: FunctionNode, parameter: ast.arg) -> Value:
+    """``def __init__(self, block=Block)``: the class of parts that a constructor is handed, where no call fills it."""
+    bindings = frame.module.scopes[function].bindings.get(parameter.arg, []) if function.name == "__init__" else []
+    default = default_of(bindings[0]) if bindings else None
+    if not isinstance(default, ast.Name | ast.Attribute):
+        return UNKNOWN_VALUE
+    filled = frame.project.memo(may_be_passed, (frame.module, parameter))
+    return UNKNOWN_VALUE if filled else class_value(frame, default)
 
 
 def annotation_of(project: Project, parameter: ast.arg) -> str:

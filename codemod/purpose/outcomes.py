@@ -116,11 +116,11 @@ def _carried(question: Trace[Answer], step: Step, values: Iterable[Answer]) -> I
 def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Answer]:
     """A parameter that nobody is known to fill has its default; what is asked for without one is passed."""
     if why is Gap.CALLERS and isinstance(node, ast.arg) and _has_default(module, node):
-        return (OPEN,) if question.project.memo(_may_be_passed, (module, node)) else ()
+        return (OPEN,) if question.project.memo(may_be_passed, (module, node)) else ()
     return (OPEN,)
 
 
-def _may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
+def may_be_passed(project: Project, asked: tuple[ModuleNames, ast.arg]) -> bool:
     """Whether a call of something of the function's name fills a parameter: which function that is, is not known."""
     module, parameter = asked
     function = next((item for item in module.ancestors(parameter) if isinstance(item, FunctionNode)), None)
@@ -160,7 +160,8 @@ def _has_default(module: ModuleNames, node: ast.arg) -> bool:
 
 def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:
     """An option has its default, and any value that a launch line or a configuration may give it."""
-    declared = question.project.memo(declared_options, (module, node.attr))
+    project = question.project
+    declared = project.memo(declared_options, (module, node.attr))
     if not declared:
         yield OPEN
     for option in declared:
@@ -170,7 +171,7 @@ def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) 
             yield from question.of(option.module, option.default)
         else:
             yield ("NoneType", None)
-    if declared and question.project.memo(is_set, node.attr):
+    if bool(declared) and project.memo(is_set, node.attr):
         yield OPEN
 
 

@@ -55,6 +55,9 @@ def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
 
 def _is_chosen(project: Project, test: ast.expr) -> bool:
     """Whether something but comparisons spells one of the words that ``kind == "word"`` asks for."""
+    if isinstance(test, ast.BoolOp):
+        parts = [_is_chosen(project, item) for item in test.values]
+        return any(parts) if isinstance(test.op, ast.Or) else all(parts)
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq | ast.In) or len(test.ops) > 1:
         return True
     right = test.comparators[0]
