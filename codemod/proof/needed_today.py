@@ -55,8 +55,8 @@ def _has_new_syntax(project: Project, module: ModuleNames) -> bool:
         return True
     if any(item.module == "__future__" for item in module.of_type(ast.ImportFrom)):
         return False
-    functions = [*module.of_type(ast.FunctionDef), *module.of_type(ast.AsyncFunctionDef)]
-    told = [item.annotation for item in module.of_type(ast.arg)] + [item.returns for item in functions]
+    told = [item.annotation for item in module.of_type(ast.arg)]
+    told += [item.returns for item in module.of_type(ast.FunctionDef)]
     unions = (node for node in told if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr))
     return any(_is_plain(node.left) and _is_plain(node.right) for node in unions)
 

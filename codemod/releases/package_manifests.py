@@ -61,7 +61,7 @@ def pins_of_setup_py(document: Document) -> Iterator[Pin]:
                     named |= {item.id for item in ast.walk(keyword.value) if isinstance(item, ast.Name)}
                     yield from _literals(document, keyword.value, constants, tier)
                 if keyword.arg == "python_requires" and isinstance(keyword.value, ast.Constant):
-                    yield from pin_of(document, f"python {keyword.value.value}", Tier.RUN_TIME, keyword.value.lineno)
+                    yield from pin_of(document, f"python {keyword.value.value!s}", Tier.RUN_TIME, keyword.value.lineno)
     for name, value in constants.items():
         if name not in named and isinstance(value, ast.List | ast.Tuple | ast.Dict):
             tier = Tier.RUN_TIME if name.lower().strip("_") in _RUN_TIME_NAMES else tier_of_extra(name)

@@ -44,14 +44,16 @@ def named_attribute(node: ast.expr) -> ast.Constant | None:
     if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr" or len(node.args) != 2:
         return None
     owner, name = node.args
-    return name if isinstance(name, ast.Constant) and getattr(owner, "id", "") == "torch" else None
+    if isinstance(name, ast.Constant) and isinstance(name.value, str) and getattr(owner, "id", "") == "torch":
+        return name
+    return None
 
 
 def dtype_of(module: ModuleNames, node: ast.expr) -> str | None:
     """The name of the dtype that an attribute is: ``torch.half``, ``DType.float16``; None for others."""
     spelled = named_attribute(node)
     if spelled is not None:
-        named = TORCH_DTYPES.get(f"torch.{spelled.value}")
+        named = TORCH_DTYPES.get(f"torch.{spelled.value!s}")
         return named.name if named is not None else None
     known = TORCH_DTYPES.get(module.qualified(node) or "")
     if known is not None:
