@@ -94,4 +94,4 @@ def _is_of_project(binding: Binding) -> bool:
 def _reads(nodes: list[ast.AST]) -> Iterator[ast.Name | ast.Attribute]:
     for item in nodes:
         if is_read(item):
-            yield item  # type: ignore[misc]
+            yield item

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from .child_fields import CHILD_FIELDS
 
@@ -55,7 +55,7 @@ ORIGINAL: Mapping[Any, type[ast.AST]] = _Originals({slim: kind for kind, slim in
 CHILD_FIELDS.update({slim: CHILD_FIELDS[kind] for kind, slim in SLIM.items()})
 
 
-def is_read(node: ast.AST) -> bool:
+def is_read(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
     """Whether a name or an attribute is read there: asked of more nodes than anything else."""
     return node.__class__ in _NAMED and node.ctx.__class__ is ast.Load  # type: ignore[attr-defined]
 
