@@ -101,7 +101,8 @@ def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
 
 def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     found = []
-    for node in (*module.of_type(ast.Name), *module.attribute_loads.get("autocast", [])):
+    named: list[ast.Name | ast.Attribute] = [*module.of_type(ast.Name), *module.attribute_loads.get("autocast", [])]
+    for node in named:
         api = _api(project, module, node)
         if api is not None:
             found.append(_autocast(project, module, node, api))
