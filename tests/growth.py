@@ -194,6 +194,25 @@ def callers(number: int) -> dict[str, str]:
     return {"helpers.py": HEAD + helper, "use.py": HEAD + "from helpers import helper\n\n\n" + repeated(body, number)}
 
 
+def angles(number: int) -> dict[str, str]:
+    """Models that turn positions into angles, and steps that cast the positions that they pass."""
+    body = """
+    class Rotary@(nn.Module):
+        def forward(self, x, position_ids):
+            angles = position_ids[:, None] * self.inv_freq
+            return x * angles.cos()
+
+
+    def step@(x, ids):
+        model@ = Rotary@()
+        loss = model@(x, position_ids=ids.to(torch.bfloat16)).sum()
+        loss.backward()
+
+
+    """
+    return {"run.py": HEAD + repeated(body, number)}
+
+
 def a_long_function(number: int) -> dict[str, str]:
     """Statements in a row, each on the value of the one before."""
     rows = "".join(

@@ -9,6 +9,7 @@ from ..python.functions import called_function, class_of
 from ..python.names import Binding, FunctionNode, ModuleNames, root_name
 from ..source.child_fields import within
 from ..source.project import Project
+from ..source.slim_nodes import is_read
 from .classes import ProjectClass, is_torch_module
 
 MAX_HOPS = 3
@@ -92,5 +93,5 @@ def _is_of_project(binding: Binding) -> bool:
 
 def _reads(nodes: list[ast.AST]) -> Iterator[ast.Name | ast.Attribute]:
     for item in nodes:
-        if isinstance(item, ast.Name | ast.Attribute) and isinstance(item.ctx, ast.Load):
+        if is_read(item):
             yield item

@@ -52,13 +52,13 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
         return ()
     spellings = (f"import {name}", f".{name}", f"{name} import", f", {name}")
     others = (names_of(project, item) for item in islice(project.python_documents(spellings), MAX_SEARCHED))
-    return tuple(other for other in others if other is not module and _imports(project, other, path))
+    return tuple(other for other in others if other is not module and path in project.memo(_imported_paths, other))
 
 
-def _imports(project: Project, module: ModuleNames, path: str) -> bool:
-    """Whether one of the modules that ``module`` imports is the file ``path``: nothing else is parsed for that."""
+def _imported_paths(project: Project, module: ModuleNames) -> frozenset[str | None]:
+    """The files of the modules that ``module`` imports: nothing else is parsed for that."""
     names = dict.fromkeys(_imported_names(module))
-    return any(project.python_path(name, module.document.path) == path for name in names if name)
+    return frozenset(project.python_path(name, module.document.path) for name in names if name)
 
 
 def reached_from(

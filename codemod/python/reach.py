@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from ..source.child_fields import within
 from ..source.project import Project
+from ..source.slim_nodes import is_read
 from .names import Binding, ModuleNames, attribute_chain, definition_of, root_name
 
 MAX_PARTS, MAX_MODULES = 300, 40
@@ -99,9 +100,7 @@ def _used(project: Project, asked: tuple[ModuleNames, ast.AST]) -> list[tuple[Mo
     found: list[tuple[ModuleNames, ast.AST]] = []
     seen: set[tuple[str, ...]] = set()
     for node in within(part):
-        if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
-            continue
-        if not module.star_imports and root_name(node) not in can_be_global:
+        if not is_read(node) or (not module.star_imports and root_name(node) not in can_be_global):
             continue
         chain = tuple(attribute_chain(node) or ())
         if not chain or chain in seen:

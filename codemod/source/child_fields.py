@@ -25,14 +25,25 @@ CHILD_FIELDS: dict[type[ast.AST], tuple[str, ...]] = _ChildFields(_NO_NODES)
 """For each class of node its fields that may hold nodes or lists of them, last one first."""
 
 
+class _InOrder(dict[type[ast.AST], tuple[str, ...]]):
+    def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
+        fields = self[kind] = CHILD_FIELDS[kind][::-1]
+        return fields
+
+
+_IN_ORDER = _InOrder()
+
+
 def within(top: ast.AST) -> list[ast.AST]:
     """`ast.walk` in a third of the time: ``top`` and all nodes in it, by depth, less contexts and operators."""
     found = [top]
+    fields_of, syntax = _IN_ORDER, ast.AST
     for node in found:
-        for field in reversed(CHILD_FIELDS[node.__class__]):
+        for field in fields_of[node.__class__]:
             value = getattr(node, field, None)
             if value.__class__ is list:
-                found += [child for child in value if isinstance(child, ast.AST)]
-            elif isinstance(value, ast.AST):
+                if value:
+                    found += [child for child in value if isinstance(child, syntax)]
+            elif isinstance(value, syntax):
                 found.append(value)
     return found

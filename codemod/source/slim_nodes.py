@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from .child_fields import CHILD_FIELDS
 
@@ -55,6 +55,11 @@ ORIGINAL: Mapping[Any, type[ast.AST]] = _Originals({slim: kind for kind, slim in
 CHILD_FIELDS.update({slim: CHILD_FIELDS[kind] for kind, slim in SLIM.items()})
 
 
+def is_read(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
+    """Whether a name or an attribute is read there: asked of more nodes than anything else."""
+    return node.__class__ in _NAMED and node.ctx.__class__ is ast.Load  # type: ignore[attr-defined]
+
+
 def of_both(table: Mapping[Any, T]) -> dict[Any, T]:
     """A table by class of node that also knows the slim classes."""
     return {**table, **{SLIM[kind]: value for kind, value in table.items() if kind in SLIM}}
@@ -90,6 +95,9 @@ def slimmed(tree: ast.Module) -> int:
                     below.append(value)
         level = below
     return depth
+
+
+_NAMED = frozenset(of_both({ast.Name: None, ast.Attribute: None}))
 
 
 # --- by class, the most frequent by hand ------------------------------------------------------------------------------

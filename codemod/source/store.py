@@ -38,7 +38,7 @@ class FileStore:
         self._passing: WeakValueDictionary[str, Document] = WeakValueDictionary()
         self._words: dict[str, frozenset[str]] = {}  # path -> the words it holds, of those ever asked for
         self._asked: dict[str, frozenset[str]] = {}  # path -> the words, those of `SEARCHED` aside, it was searched for
-        self._index = WordIndex(self._read, self.paths)
+        self._index = WordIndex(self._bytes, self.paths)
         self._answers: dict[object, list[str]] = {}
 
     def document(self, path: str) -> Document | None:
@@ -75,7 +75,7 @@ class FileStore:
         other = self.fresh()
         other.paths = tuple(path for path in self.paths if path not in paths)
         other._kinds = {path: kind for path, kind in self._kinds.items() if path not in paths}
-        other._index = WordIndex(other._read, other.paths)
+        other._index = WordIndex(other._bytes, other.paths)
         other._answers = {}
         return other
 
@@ -139,6 +139,11 @@ class FileStore:
                 continue
             self._words[path] = self._words.get(path, frozenset()) | words_in(data, new)
             self._asked[path] = (asked or frozenset()) | frozenset(new)
+
+    def _bytes(self, path: str) -> bytes | None:
+        """The bytes of a file, which is not opened while a document holds them."""
+        known = self._passing.get(path)
+        return self._read(path) if known is None else known.data
 
     def _read(self, path: str) -> bytes | None:
         if path in self._unreadable:

@@ -101,9 +101,10 @@ def autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
 
 def _autocasts_in(project: Project, module: ModuleNames) -> tuple[Autocast, ...]:
     found = []
-    for node in module.nodes:
+    named: list[ast.Name | ast.Attribute] = [*module.of_type(ast.Name), *module.attribute_loads.get("autocast", [])]
+    for node in named:
         api = _api(project, module, node)
-        if api is not None and isinstance(node, ast.Name | ast.Attribute):
+        if api is not None:
             found.append(_autocast(project, module, node, api))
     return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
 
@@ -129,10 +130,8 @@ def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
     return tuple(item for module in modules for item in autocasts_in(project, module))
 
 
-def _api(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
-    if not isinstance(node, ast.Name | ast.Attribute) or isinstance(module.parents.get(node), ast.Attribute):
-        return None
-    if not isinstance(node.ctx, ast.Load):
+def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> str | None:
+    if not isinstance(node.ctx, ast.Load) or isinstance(module.parents.get(node), ast.Attribute):
         return None
     value = only_value(module, node) if isinstance(node, ast.Name) else None
     named = value if isinstance(value, ast.Name | ast.Attribute) else node  # ``autocast = torch.amp.autocast``

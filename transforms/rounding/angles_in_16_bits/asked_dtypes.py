@@ -89,27 +89,26 @@ def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int) ->
 
 def _named_calls(
     project: Project, module: ModuleNames, function: FunctionNode, name: str
-) -> Iterator[tuple[ModuleNames, ast.Call]]:
+) -> tuple[tuple[ModuleNames, ast.Call], ...]:
     """``model(x, timesteps=t.to(dtype))`` of an object of the class whose ``forward`` this is, through all wrappers."""
     owner = module.scopes[function].parent
     if function.name != "forward" or owner is None or not isinstance(owner.node, ast.ClassDef):
-        return
-    for other, call in project.memo(_casting_calls, name):
-        made_by = known_creations(project, other, call.func)
-        classes = (class_of(project, made.module, made.call.func) for made in made_by)
-        if any(item is not None and item[1].node is owner.node for item in classes):
-            yield other, call
+        return ()
+    return tuple(project.memo(_casting_calls, name).get(owner.node, ()))
 
 
-def _casting_calls(project: Project, name: str) -> tuple[tuple[ModuleNames, ast.Call], ...]:
-    """The calls that pass an argument of this name and cast it, in files that train."""
-    modules = [names_of(project, document) for document in project.python_documents((f"{name}=",), ("backward",))]
-    return tuple(
-        (module, call)
-        for module in modules
-        for call in module.calls
-        if any(item.arg == name and is_cast(item.value) for item in call.keywords)
-    )
+def _casting_calls(project: Project, name: str) -> dict[ast.AST, dict[tuple[ModuleNames, ast.Call], None]]:
+    """The calls that pass an argument of this name and cast it, in files that train, by the class that is called."""
+    found: dict[ast.AST, dict[tuple[ModuleNames, ast.Call], None]] = {}
+    for document in project.python_documents((f"{name}=",), ("backward",)):
+        module = names_of(project, document)
+        for call in module.calls:
+            if any(item.arg == name and is_cast(item.value) for item in call.keywords):
+                for made in known_creations(project, module, call.func):
+                    known = class_of(project, made.module, made.call.func)
+                    if known is not None:
+                        found.setdefault(known[1].node, {})[module, call] = None
+    return found
 
 
 def _argument(function: FunctionNode, call: ast.Call, name: str) -> ast.expr | None:
