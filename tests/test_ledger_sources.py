@@ -297,3 +297,104 @@ def test_a_word_that_picks_the_dtype_of_a_cast_is_listed_with_the_run_that_loads
     found = ledger(tmp_path, files)
     assert told(found, "config.json") == [("model.dtype", '"bfloat16"')]
     assert [entry.declaration.path for run in found.runs for entry in run.entries].count("config.json") == 1
+
+
+LOADING = """
+    import yaml
+    from model import build
+
+    config = yaml.safe_load(open("conf/small.yaml"))
+    build(config["lr"], config["torch_dtype"])
+    """
+SMALL = "lr: 1\ntorch_dtype: bfloat16\n"
+
+
+def test_a_file_like_one_that_a_program_loads_is_listed_too(tmp_path: Path) -> None:
+    likes = {"conf/large.yaml": SMALL, "conf/other.yaml": f"seed: 1\n{SMALL}", "elsewhere/small.yaml": SMALL}
+    tests = {"tests/test_conf.py": 'open("conf/large.yaml")\n'}
+    found = ledger(tmp_path, {"train.py": LOADING, "conf/small.yaml": SMALL, **likes, **tests})
+    assert {item.path for item in found.declarations} == {"conf/small.yaml", "conf/large.yaml"}
+
+
+def test_weights_in_a_dtype_that_a_file_picks_are_the_regime_where_nothing_else_decides(tmp_path: Path) -> None:
+    code = """
+        import json
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        cfg = json.load(open("config.json"))
+        model = AutoModelForCausalLM.from_pretrained("m", torch_dtype=getattr(torch, cfg["dtype"]))
+        {}
+        """
+    files = {"config.json": '{"dtype": "bfloat16"}', "run.sh": "python train.py\n"}
+    found = ledger(tmp_path / "alone", {**files, "train.py": code.format("")})
+    assert [run.regime for run in found.runs] == ["bf16-true"]
+    region = 'with torch.autocast("cuda", dtype=torch.float16): model(1)'
+    found = ledger(tmp_path / "region", {**files, "train.py": code.format(region)})
+    assert [run.regime for run in found.runs] == ["fp16-mixed"]
+
+
+def test_what_stands_for_words_that_are_not_accepted_is_no_source(tmp_path: Path) -> None:
+    code = """
+        from dataclasses import dataclass
+        from accelerate import Accelerator
+
+        @dataclass
+        class Config:
+            mixed_precision: str = "bf16"
+
+        config = Config()
+        chosen = config.mixed_precision
+        accelerator = Accelerator(mixed_precision=chosen if chosen in ("no", "bf16") else "no")
+        """
+    found = ledger(tmp_path, {"train.py": code})
+    assert [run.regime for run in found.runs + found.elsewhere] == ["bf16-mixed"]
+
+
+def test_options_of_fastcore_and_what_a_function_returns_are_listed(tmp_path: Path) -> None:
+    code = """
+        import torch
+        from fastcore.script import call_parse
+        from model import Model
+
+        @call_parse()
+        def main(precision: str = "fp16"):
+            dtype = torch.float16 if precision == "fp16" else torch.bfloat16
+            with torch.autocast("cuda", dtype=dtype):
+                Model()(1)
+        """
+    model = """
+        class Model:
+            @property
+            def mixed_precision(self):
+                return "bf16"
+
+            def create(self, config):
+                return config(bf16=(self.mixed_precision == "bf16"))
+        """
+    found = ledger(tmp_path, {"train.py": code, "model.py": model, "run.sh": "python train.py --precision bf16\n"})
+    assert told(found, "run.sh") == [("--precision", "bf16")]
+    assert told(found, "model.py") == [
+        ("mixed_precision()", "bf16"),
+        ("config(bf16=)", "self.mixed_precision == 'bf16'"),
+    ]
+
+
+def test_autocast_by_another_name_is_a_region(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+        autocast = torch.amp.autocast
+
+        def step(model, batch, region):
+            with region("cuda"):
+                return model(batch)
+
+        for batch in batches:
+            with autocast("cuda", dtype=torch.bfloat16):
+                loss = model(batch)
+            step(model, batch, autocast)
+            loss.backward()
+        """
+    found = ledger(tmp_path, {"train.py": code})
+    assert told(found, "train.py") == [("autocast", "bfloat16"), ("autocast", "float16 (the default)")]

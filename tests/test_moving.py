@@ -122,6 +122,190 @@ def test_a_run_whose_weights_would_stay_in_the_other_type_moves_only_when_asked(
     assert [place.message for place in runs["one.sh"].why] == ["model.to() stays float16: move it by hand"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        (
+            "torch.float16)",
+            "torch.float32)\n    batch = torch.ones(2).to(torch.float16)",
+            "torch.ones(2).to() stays float16",
+        ),
+        ("torch.float16)", "torch.float32)\n    if args.seed:\n        dtype = torch.float16", "dtype stays float16"),
+    ],
+    ids=["a cast of tensors", "a variable that no branch sets to the target"],
+)
+def test_what_stays_in_the_other_type_beside_the_weights_withdraws_a_run(
+    tmp_path: Path, old: str, new: str, left: str
+) -> None:
+    files = {**TWO_RUNS, "one.py": CODE.replace(old, new)}
+    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    assert paths_changed(report) == {"two.py", "two.sh"}
+    assert f"{left}: move it by hand" in [place.message for place in runs["one.sh"].why]
+    _, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
+    assert runs["one.sh"].state is MoveState.PARTLY
+
+
+def test_a_variable_with_a_branch_for_the_target_holds_nothing_back(tmp_path: Path) -> None:
+    choice = "\n    dtype = torch.float16 if args.fp16 else torch.bfloat16"
+    report, _ = moved(
+        tmp_path,
+        planted(lambda edit: edit),
+        {**TWO_RUNS, "one.py": CODE.replace(", torch_dtype=torch.float16)", f"){choice}")},
+    )
+    assert "one.sh" in paths_changed(report)
+
+
+def test_weights_in_a_dtype_that_is_not_known_leave_a_run_to_the_user(tmp_path: Path) -> None:
+    files = {**TWO_RUNS, "one.py": CODE.replace("torch.float16)", "chosen(args))")}
+    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    assert paths_changed(report) == {"two.py", "two.sh"}
+    assert "loads weights in a dtype that is not known here" in runs["one.sh"].why[0].message
+    report, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
+    assert "one.sh" in paths_changed(report)
+
+
+def test_weights_named_by_a_string_move(tmp_path: Path) -> None:
+    files = {**TWO_RUNS, "one.py": CODE.replace("torch.float16)", 'getattr(torch, "float16"))')}
+    report, _ = moved(tmp_path, planted(lambda edit: edit), files)
+    (change,) = (change for change in report.changes if change.path == "one.py")
+    assert b'getattr(torch, "bfloat16")' in change.after
+
+
+def test_weights_that_a_switch_loads_without_a_dtype_are_said(tmp_path: Path) -> None:
+    files = {**TWO_RUNS, "one.py": CODE.replace("torch.float16)", "torch.float16 if args.fp16 else None)")}
+    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    assert paths_changed(report) == {"two.py", "two.sh"}
+    assert "loads the weights without a dtype" in runs["one.sh"].why[0].message
+    report, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
+    assert paths_changed(report) == {"one.sh", "two.py", "two.sh"}
+    assert runs["one.sh"].state is MoveState.MOVED
+
+
+CONFIGURED = {
+    "configs/_base_/schedule.py": """
+        from mmengine.optim import AmpOptimWrapper
+
+        optim_wrapper = dict(type=AmpOptimWrapper, dtype="bfloat16", optimizer=dict(type="AdamW", lr=1e-4))
+    """,
+    "configs/plain.py": """
+        from mmengine.config import read_base
+
+        with read_base():
+            from ._base_.schedule import *
+    """,
+    "requirements.txt": "mmengine>=0.8\n",
+}
+WEIGHTS = '\n        model.update(weight_dtype="bf16")\n'
+
+
+def test_a_python_configuration_is_a_run_with_what_it_builds_on(tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, planted(lambda edit: edit), CONFIGURED, "fp16-mixed")
+    assert paths_changed(report) == {"configs/_base_/schedule.py"}
+    assert {path: each.state for path, each in runs.items()} == {"configs/plain.py": MoveState.MOVED}
+
+
+def test_weights_that_a_python_configuration_asks_for_withdraw_what_it_builds_on(tmp_path: Path) -> None:
+    files = {**CONFIGURED, "configs/weights.py": CONFIGURED["configs/plain.py"] + WEIGHTS}
+    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files, "fp16-mixed")
+    assert not report.changes, "both are built on the same file"
+    assert [place.message for place in runs["configs/weights.py"].why][:1] == [
+        "update(weight_dtype=) stays bf16: move it by hand"
+    ]
+    _, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, "fp16-mixed", unsafe=True)
+    assert runs["configs/plain.py"].state is MoveState.MOVED
+    assert runs["configs/weights.py"].state is MoveState.PARTLY
+
+
+CASCADE = """
+    import argparse
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--precision", default="bf16", choices=["fp32", "bf16", "fp16_autocast"])
+    args = parser.parse_args()
+    if args.precision == "fp32":
+        compute, policy = torch.float16, None
+    elif args.precision == "bf16":
+        compute = torch.bfloat16
+        policy = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+    else:
+        compute = torch.float16
+        policy = MixedPrecision(param_dtype=torch.float16, reduce_dtype=torch.float16)
+    model = FullyShardedDataParallel(torch.nn.Linear(2, 2).cuda(), mixed_precision=policy)
+    with torch.autocast("cuda", dtype=compute):
+        loss = model(torch.ones(2, 2).cuda()).sum()
+    loss.backward()
+"""
+
+
+def test_branches_that_a_word_for_a_precision_picks_stay(tmp_path: Path) -> None:
+    files = {"train.py": CASCADE, "run.sh": "python train.py --precision bf16\n"}
+    report, _ = moved(tmp_path, planted(lambda edit: edit), files, "fp16-mixed", unsafe=True)
+    texts = b"".join(change.after for change in report.changes)
+    assert b"param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16" in texts or not report.changes
+    assert b"--precision fp32" not in texts
+    assert b'default="fp32"' not in texts
+
+
+def test_dtypes_that_branches_give_to_what_a_call_is_passed_stay(tmp_path: Path) -> None:
+    policy = """
+        import torch
+        from torch.distributed.fsdp import MixedPrecision
+
+        def policy_of(precision):
+            if precision == "16-mixed":
+                param = torch.float32
+            elif precision == "bf16-mixed":
+                param = torch.bfloat16
+            else:
+                param = torch.float32
+            return MixedPrecision(param_dtype=param, reduce_dtype=param)
+    """
+    report, _ = moved(tmp_path, planted(lambda edit: edit), {"policy.py": policy}, "fp16-mixed", unsafe=True)
+    assert not report.changes
+
+
+@pytest.mark.parametrize(
+    ("fields", "after"),
+    [
+        ("bf16: bool = True", "fp16: bool = True"),
+        ("bf16: bool = field(default=True)\n        fp16: bool = False", "bf16: bool = field(default=False)"),
+    ],
+    ids=["one switch", "both switches"],
+)
+def test_a_switch_that_a_subclass_has_on_by_default_goes_over(fields: str, after: str, tmp_path: Path) -> None:
+    code = f"""
+    from dataclasses import dataclass, field
+    import transformers
+
+    @dataclass
+    class Arguments(transformers.TrainingArguments):
+        {fields}
+    """
+    report, _ = moved(tmp_path, planted(lambda edit: edit), {"args.py": code}, "fp16-mixed", unsafe=True)
+    (change,) = report.changes
+    assert after.encode() in change.after
+    assert not moved(tmp_path / "safe", planted(lambda edit: edit), {"args.py": code}, "fp16-mixed")[0].changes
+
+
+def test_a_file_that_trains_and_stays_is_told_though_nothing_starts_it(tmp_path: Path) -> None:
+    code = """
+        import torch
+        from contextlib import suppress
+
+        def epoch(model, batches, args):
+            autocast = torch.cuda.amp.autocast if args.precision == "amp" else suppress
+            for batch in batches:
+                with autocast():
+                    loss = model(batch)
+                loss.backward()
+    """
+    report, runs = moved(tmp_path, planted(lambda edit: edit), {"loop.py": code}, "bf16-mixed")
+    assert not report.changes
+    assert runs["loop.py"].state is MoveState.LEFT
+
+
 def test_what_other_rules_change_does_not_take_a_run_away_from_its_target(tmp_path: Path) -> None:
     code = """
         import argparse

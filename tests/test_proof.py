@@ -204,6 +204,41 @@ def test_a_keyword_has_its_release_too(tmp_path: Path) -> None:
         assert proved(project, "trial", "write it", [edit], RAISES).applicability.value == level
 
 
+NEEDED_ANYWAY = {
+    "Python 3.10 in pyproject": ("", {"pyproject.toml": '[project]\nrequires-python = ">=3.10"\n'}, "safe"),
+    "Python 3.10 and an older pin": (
+        "",
+        {"pyproject.toml": '[project]\nrequires-python = ">=3.10"\ndependencies = ["torch>=1.7"]\n'},
+        "safe",
+    ),
+    "Python 3.9 in setup.py": ("", {"setup.py": "setup(python_requires='>=3.9')\n"}, "unsafe"),
+    "Python 3.11 in setup.cfg": ("", {"setup.cfg": "[options]\npython_requires = >=3.11\n"}, "safe"),
+    "syntax of Python 3.10": ("def f(x: int | None): ...", {}, "safe"),
+    "the same, not evaluated": ("from __future__ import annotations\ndef f(x: int | None): ...", {}, "unsafe"),
+    "a union of its own classes": ("def f(x: A | B): ...", {}, "unsafe"),
+    "a match statement": ("match 1:\n    case _: pass", {}, "safe"),
+    "an import that needs a newer torch": ("import peft", {}, "safe"),
+    "an import that may fail": ("try:\n    import peft\nexcept ImportError:\n    pass", {}, "unsafe"),
+    "an import for the checker": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import peft", {}, "unsafe"),
+    "what it imports": ("import other", {"other.py": "import torch\ntorch.compile\n"}, "safe"),
+    "a newer API and an older pin": ("torch.compile", {"requirements.txt": "torch>=1.9"}, "unsafe"),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED_ANYWAY)
+def test_what_runs_anyway_excludes_old_releases(name: str, tmp_path: Path) -> None:
+    line, files, level = NEEDED_ANYWAY[name]
+    project = written(tmp_path, {"train.py": f"import torch\n{line}\nprint(MARK)\n", **files})
+    assert at_mark(project, 'torch.autocast("cuda")').applicability.value == level
+
+
+def test_a_program_that_imports_the_file_excludes_old_releases(tmp_path: Path) -> None:
+    files = {"train.py": "import torch\nprint(MARK)\n", "main.py": "import torch\nimport train\ntorch.compile(train)\n"}
+    assert at_mark(written(tmp_path / "one", files), 'torch.autocast("cuda")').applicability is Applicability.SAFE
+    files["old.py"] = "import train\n"
+    assert at_mark(written(tmp_path / "two", files), 'torch.autocast("cuda")').applicability is Applicability.UNSAFE
+
+
 def test_a_library_asked_for_by_the_rule(tmp_path: Path) -> None:
     project = opened(tmp_path, "print(MARK)\n", requirements__txt="transformers==4.2.1\n")
     fix = at_mark(project, "1", Release("transformers", "4.3", "train.py", "--bf16"))

@@ -30,6 +30,12 @@ def trained(dtype: str, rest: str) -> str:
     return dedent(TRAIN).format(dtype=dtype) + dedent(rest)
 
 
+SECOND = """
+def adapt(model, x):
+    with torch.autocast("cuda"):
+        loss = model(x)
+    loss.backward()
+"""
 EVALUATION = """
 @torch.no_grad()
 def evaluate(model, x):
@@ -38,29 +44,29 @@ def evaluate(model, x):
 """
 
 FOUND = {
-    "another function": (trained("torch.bfloat16", EVALUATION), "dtype=torch.bfloat16)"),
+    "another function": (trained("torch.bfloat16", SECOND), "dtype=torch.bfloat16)"),
     "old spelling": (
-        trained("torch.bfloat16", EVALUATION.replace('autocast("cuda")', "cuda.amp.autocast(True)")),
+        trained("torch.bfloat16", SECOND.replace('autocast("cuda")', "cuda.amp.autocast(True)")),
         "torch.cuda.amp.autocast(True, dtype=torch.bfloat16)",
     ),
     "a constant of the file": (
-        "import torch\nDTYPE = torch.bfloat16\n" + trained("DTYPE", EVALUATION),
+        "import torch\nDTYPE = torch.bfloat16\n" + trained("DTYPE", SECOND),
         'torch.autocast("cuda", dtype=DTYPE)',
     ),
     "a local variable: its value is written down": (
-        trained("half", EVALUATION).replace("    for x", "    half = torch.bfloat16\n    for x", 1),
+        trained("half", SECOND).replace("    for x", "    half = torch.bfloat16\n    for x", 1),
         'torch.autocast("cuda", dtype=torch.bfloat16)',
     ),
-    "chosen, and not in sight": (trained("torch.bfloat16 if args.bf16 else torch.float16", EVALUATION), None),
+    "chosen, and not in sight": (trained("torch.bfloat16 if args.bf16 else torch.float16", SECOND), None),
     "torch has another name": (
-        trained("half", EVALUATION)
+        trained("half", SECOND)
         .replace("    for x", "    half = torch.bfloat16\n    for x", 1)
         .replace("torch.", "t.")
         .replace("import torch", "import torch as t"),
         't.autocast("cuda", dtype=t.bfloat16)',
     ),
     "a precision behind the same switch": (
-        trained("torch.bfloat16", EVALUATION)
+        trained("torch.bfloat16", SECOND)
         .replace("dtype=torch.bfloat16", "dtype=torch.bfloat16, enabled=args.fp16")
         .replace('"cuda")', '"cuda", enabled=cfg.train.fp16)'),
         'torch.autocast("cuda", enabled=cfg.train.fp16, dtype=torch.bfloat16)',
@@ -87,7 +93,8 @@ FOUND = {
         def run(x):
             model = nn.Linear(8, 8).cuda().to(torch.bfloat16)
             with torch.autocast("cuda"):
-                return model(x)
+                loss = model(x).mean()
+            loss.backward()
         """,
         'torch.autocast("cuda", dtype=torch.bfloat16)',
     ),
@@ -100,9 +107,10 @@ FOUND = {
             def __init__(self, name):
                 self.model = AutoModel.from_pretrained(name, dtype=torch.bfloat16)
 
-            def encode(self, x):
+            def step(self, x):
                 with torch.autocast("cuda"):
-                    return self.model(x)
+                    loss = self.model(x).mean()
+                loss.backward()
         """,
         'torch.autocast("cuda", dtype=torch.bfloat16)',
     ),
@@ -125,13 +133,14 @@ FOUND = {
         import torch
         from accelerate import Accelerator
 
-        def validate(model, x, acc):
+        def adapt(model, x, acc):
             with torch.autocast("cuda"):
-                return model(x)
+                loss = model(x)
+            acc.backward(loss)
 
         def main(args, model, x):
             accelerator = Accelerator(mixed_precision=args.precision)
-            validate(accelerator.prepare(model), x, accelerator)
+            adapt(accelerator.prepare(model), x, accelerator)
         """,
         "with acc.autocast():",
     ),
@@ -168,17 +177,16 @@ def test_is_found(name: str, tmp_path: Path) -> None:
 
 
 SILENT = {
-    "float16 trains": trained("torch.float16", EVALUATION),
-    "unknown dtype": trained("args.dtype", EVALUATION),
-    "off": trained("torch.bfloat16", EVALUATION.replace('"cuda")', '"cuda", enabled=False)')),
-    "on the CPU": trained("torch.bfloat16", EVALUATION.replace('"cuda"', '"cpu"')),
-    "a precision decides": trained("torch.bfloat16", EVALUATION.replace('"cuda")', '"cuda", enabled=cfg.fp16)')),
-    "the default is changed": trained(
-        "torch.bfloat16", EVALUATION + "torch.set_autocast_dtype('cuda', torch.bfloat16)\n"
-    ),
-    "unknown arguments": trained("torch.bfloat16", EVALUATION.replace('"cuda")', '"cuda", **options)')),
-    "in a region": trained("torch.bfloat16", EVALUATION).replace("model(x).mean()", "evaluate(model, x).mean()"),
-    "its own autocast": trained("torch.bfloat16", EVALUATION.replace('torch.autocast("cuda")', "autocast()"))
+    "an evaluation": trained("torch.bfloat16", EVALUATION),
+    "float16 trains": trained("torch.float16", SECOND),
+    "unknown dtype": trained("args.dtype", SECOND),
+    "off": trained("torch.bfloat16", SECOND.replace('"cuda")', '"cuda", enabled=False)')),
+    "on the CPU": trained("torch.bfloat16", SECOND.replace('"cuda"', '"cpu"')),
+    "a precision decides": trained("torch.bfloat16", SECOND.replace('"cuda")', '"cuda", enabled=cfg.fp16)')),
+    "the default is changed": trained("torch.bfloat16", SECOND + "torch.set_autocast_dtype('cuda', torch.bfloat16)\n"),
+    "unknown arguments": trained("torch.bfloat16", SECOND.replace('"cuda")', '"cuda", **options)')),
+    "in a region": trained("torch.bfloat16", SECOND).replace("model(x).mean()", "adapt(model, x).mean()"),
+    "its own autocast": trained("torch.bfloat16", SECOND.replace('torch.autocast("cuda")', "autocast()"))
     + "def autocast():\n    return torch.no_grad()\n",
     "an accelerator of another kind": """
         import torch
@@ -187,7 +195,8 @@ SILENT = {
         def main(model, x, accelerator):
             Trainer(accelerator=accelerator, precision=16).fit(model)
             with torch.autocast("cuda"):
-                return model(x)
+                loss = model(x)
+            loss.backward()
         """,
     "behind accelerate's own": """
         import torch
@@ -204,7 +213,8 @@ SILENT = {
 
         def main(args, model, x):
             with torch.autocast("cuda"):
-                model(x)
+                loss = model(x)
+            loss.backward()
             accelerator = Accelerator(mixed_precision="bf16")
             return accelerator
         """,
@@ -216,7 +226,8 @@ SILENT = {
             model = AutoModel.from_pretrained(name, torch_dtype=dtype)
             other = AutoModel.from_pretrained(name, torch_dtype=torch.bfloat16).float()
             with torch.autocast("cuda"):
-                return model(x), other(x)
+                loss = model(x) + other(x)
+            loss.backward()
         """,
     "weights made ready for quantized training": """
         import torch
@@ -227,7 +238,8 @@ SILENT = {
             model = AutoModel.from_pretrained(name, torch_dtype=torch.bfloat16)
             prepare_model_for_kbit_training(model)
             with torch.autocast("cuda"):
-                return model(x)
+                loss = model(x)
+            loss.backward()
         """,
     "a trainer of both kinds": """
         import torch
@@ -238,7 +250,8 @@ SILENT = {
 
         def run(model, x):
             with torch.autocast("cuda"):
-                return model(x)
+                loss = model(x)
+            loss.backward()
         """,
 }
 
@@ -249,7 +262,7 @@ def test_stays_silent(name: str, tmp_path: Path) -> None:
 
 
 def test_tests_are_left_alone(tmp_path: Path) -> None:
-    assert findings(RULE, written(tmp_path, {"tests/test_amp.py": trained("torch.bfloat16", EVALUATION)})) == ()
+    assert findings(RULE, written(tmp_path, {"tests/test_amp.py": trained("torch.bfloat16", SECOND)})) == ()
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -291,11 +304,12 @@ def test_the_dtype_can_be_chosen_instead(tmp_path: Path) -> None:
 
 
 def test_a_caller_in_another_file(tmp_path: Path) -> None:
+    helper = SECOND.replace("    loss.backward()\n", "    return loss\n")
     files = {
-        "train.py": "from helpers import *\nfrom helpers import evaluate\n"
-        + trained("torch.bfloat16", "def main(model, x):\n    return evaluate(model, x)\n"),
-        "helpers.py": "import torch\n" + EVALUATION,
-        "alone.py": "import torch\n" + EVALUATION.replace("evaluate", "evaluate_alone"),
+        "train.py": "from helpers import *\nfrom helpers import adapt\n"
+        + trained("torch.bfloat16", "def main(model, x):\n    adapt(model, x).backward()\n"),
+        "helpers.py": "import torch\n" + helper,
+        "alone.py": "import torch\n" + helper.replace("adapt", "adapt_alone"),
     }
     (finding,) = findings(RULE, written(tmp_path, files))
     assert finding.path == "helpers.py"

@@ -11,10 +11,11 @@ from .. import engine
 from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
-from ..purpose.files import purpose_of
+from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
+from ..trainers.reading.followed import ENABLED
 from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of
 from .pairs import UNKNOWN
@@ -27,6 +28,7 @@ SCALER_UNDER_BF16 = "PF101"
 OFF = "mixed precision is declared off for this run"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
+MIXED = ("bf16-mixed", "fp16-mixed")
 MAX_TRIES = 5
 """How often runs may be withdrawn one after the other; then all of them are."""
 MAX_PLACES = 5
@@ -69,9 +71,17 @@ def move(
 
 
 def _is_listed(each: Verdict, row: RunMove) -> bool:
-    """Whether the table names it: a run, or another file in which the move changes or finds something."""
+    """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
     touched = bool(each.applied or each.left) and row.state is not MoveState.APART
-    return each.pair.is_run or touched or row.state is MoveState.WITHDRAWN
+    return each.pair.is_run or touched or _trains(each, row) or row.state is MoveState.WITHDRAWN
+
+
+def _trains(each: Verdict, row: RunMove) -> bool:
+    """Whether a file that nothing starts trains in another precision, whatever is switched on."""
+    if row.state is not MoveState.LEFT or row.after not in MIXED or each.is_apart or is_test(row.path):
+        return False
+    asked = (entry.declaration for entry in each.pair.entries if entry.declaration.regime == row.after)
+    return any(not item.condition.startswith(ENABLED) for item in asked)
 
 
 def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:

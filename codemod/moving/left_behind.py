@@ -2,46 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ..model import Place
 from ..outcome import Declaration, Target
+from ..purpose.files import purpose_of
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import BF16, HALVES, Constant, as_dtype
 from ..torch.scalers import scalers
-from ..trainers.reading.stated_casts import names_model
+from ..trainers.reading.run_files import is_built_config
+from ..trainers.reading.run_settings import TEXT
 from .pairs import Pair
+
+CODE = (".py", ".ipynb")
+GIVEN = ("entry", "argument")
+"""The roles of what a file or a call states for others to read."""
+FEEDS = "feeds"
+"""How it begins where a value is followed to the place at which it acts."""
+DECIDED = ("wins", "overridden")
 
 
 def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     """The places of a run, in its new texts, that do not fit what it computes in now."""
-    yield from _other_weights(pair, target)
-    yield from _other_arguments(pair, target)
+    found = [*_other_weights(pair, target), *_other_arguments(after, pair, target)]
+    told = {place.path for place in found}
+    yield from found
+    yield from (place for place in _other_constants(pair, target) if place.path not in told)
     if compute_dtype(target.regime) == BF16:
         yield from _scalers(after, pair)
 
 
 def _other_weights(pair: Pair, target: Target) -> Iterator[Place]:
-    """Weights that are still cast to the other 16-bit dtype, which a run of mixed precision then computes with."""
+    """What is still cast to the other 16-bit dtype, which a run of mixed precision then computes with or beside."""
     wanted = compute_dtype(target.regime)
     told = [entry.declaration for entry in pair.entries if entry.declaration.role == "weights"]
     found = [item for item in told if " " not in item.value and not item.condition]  # not ``x if args.bf16 else None``
-    found = [item for item in found if not item.key.endswith("()") or names_model(item.key.rpartition(".")[0])]
     for item in found if wanted in HALVES else ():
         if dtype_of(item) in {*HALVES} - {wanted}:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
 
 
-def _other_arguments(pair: Pair, target: Target) -> Iterator[Place]:
-    """Entries of dictionaries that give a setting which the run has moved its old 16-bit value."""
+def _other_arguments(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
+    """Entries of files and dictionaries that keep the old 16-bit value: what reads them is not followed."""
     wanted = compute_dtype(target.regime)
     moved = {_last(entry.declaration.key) for entry in pair.entries if entry.status == "wins"}
-    told = (entry.declaration for entry in pair.entries if entry.declaration.role == "entry" and not entry.note)
+    told = [entry.declaration for entry in pair.entries if entry.status not in DECIDED]
+    here = {(item.path, _last(item.key)) for item in told if dtype_of(item) == wanted and item.feeds.startswith(FEEDS)}
+    told = [item for item in told if item.framework != TEXT or (item.path, _last(item.key)) not in here]
     for item in told if wanted in HALVES else ():
-        if _last(item.key) in moved and dtype_of(item) in {*HALVES} - {wanted}:
+        if _counts(after, item, moved) and dtype_of(item) in {*HALVES} - {wanted}:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
+
+
+def _other_constants(pair: Pair, target: Target) -> Iterator[Place]:
+    """Variables that are the other 16-bit dtype on every path that names one: no branch picks the target."""
+    wanted = compute_dtype(target.regime)
+    told = [entry.declaration for entry in pair.entries if entry.declaration.role == "constant"]
+    known = {(item.path, item.key) for item in told if dtype_of(item) == wanted}
+    for item in told if wanted in HALVES else ():
+        if dtype_of(item) in {*HALVES} - {wanted} and (item.path, item.key) not in known:
+            yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
+
+
+def _counts(project: Project, item: Declaration, moved: Collection[str]) -> bool:
+    """Whether a value reaches the run: of a file that it reads, or the very setting that has moved."""
+    if item.role not in GIVEN or item.condition or purpose_of(item.path).is_left_alone:
+        return False
+    is_of_file = not item.path.endswith(CODE) or is_built_config(project, item.path)
+    return is_of_file or (item.role == "entry" and _last(item.key) in moved)
 
 
 def _last(key: str) -> str:

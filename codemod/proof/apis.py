@@ -11,6 +11,9 @@ TORCH_SINCE = {
     "torch.cuda.is_bf16_supported": "1.10",
     "torch.cpu.amp": "1.10",
     "torch.amp": "1.12",
+    "torch.set_float32_matmul_precision": "1.12",
+    "torch.compile": "2.0",
+    "torch.func": "2.0",
     "torch.nn.functional.scaled_dot_product_attention": "2.0",
     "torch.amp.GradScaler": "2.3",
     "torch.backends.mha": "2.3",
@@ -31,6 +34,27 @@ KEYWORDS_SINCE = {
     ("torch.cuda.is_bf16_supported", "including_emulation"): "2.4",
 }
 """A function's name and a keyword that it did not always take."""
+
+_MODELS = ("Bloom", "GPTNeoX", "Gemma", "Llama", "Llava", "Mistral", "Mixtral", "Mllama", "OPT", "PaliGemma", "Phi")
+_NEWER = ("Qwen", "Siglip", "Whisper")
+COME_WITH = (
+    ("torchvision.transforms.v2", "torch", "2.0"),
+    ("peft", "torch", "1.13"),
+    ("peft", "transformers", "4.16"),
+    ("trl.SFTTrainer", "transformers", "4.18"),
+    ("trl.SFTConfig", "transformers", "4.31"),
+    ("trl.DPOTrainer", "transformers", "4.18"),
+    ("transformers.BitsAndBytesConfig", "transformers", "4.26"),
+    ("transformers.GenerationConfig", "transformers", "4.25"),
+    ("transformers.AutoImageProcessor", "transformers", "4.25"),
+    ("transformers.AutoProcessor", "transformers", "4.13"),
+    ("transformers.TextIteratorStreamer", "transformers", "4.28"),
+    *((f"transformers.{name}*", "transformers", "4.18") for name in (*_MODELS, *_NEWER)),
+)
+"""What is imported, and the release of which package it does not come without: its requirements, or its own history.
+
+A release that is older than the first one only proves less.
+"""
 
 
 def since(name: str) -> tuple[str, str] | None:

@@ -9,8 +9,6 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from packaging.version import Version
-
 from ..model import (
     AddDecorator,
     AddImport,
@@ -22,11 +20,10 @@ from ..model import (
 )
 from ..python.bound import always_sets, is_bound_at
 from ..python.names import ModuleNames, attribute_chain
-from ..releases.gates import is_gated
-from ..releases.pins import allowed
 from ..source.project import Project
-from .apis import KEYWORDS_SINCE, TORCH_SINCE, since
+from .apis import KEYWORDS_SINCE, since
 from .attributes import has_attribute, is_not_none, replaced_at
+from .needed_today import is_newer_anyway
 from .needs import Known, Need, Release
 from .nodes import module_of, node_at
 
@@ -234,14 +231,16 @@ def _interfaces(
     if isinstance(written.node, ast.Call) and written.keyword:
         called = written.module.qualified(written.node.func) or ""
         release = KEYWORDS_SINCE.get((called, written.keyword))
-        if release is not None:
+        if release is not None and not any(
+            is_newer_anyway(project, module, "torch", release) for module in (written.module, *beside)
+        ):
             yield Release("torch", release, near, f"{written.keyword}= of {called}")
     if _asks_first(written.code):
         return
     for name in sorted(set(_qualified_in(written, added))):
         found = since(name)
         running = (written.module, *beside)
-        if found is not None and not any(_is_newer_anyway(project, module, found[1]) for module in running):
+        if found is not None and not any(is_newer_anyway(project, module, "torch", found[1]) for module in running):
             yield Release("torch", found[1], near, found[0])
 
 
@@ -264,28 +263,3 @@ def _qualified_in(written: _Written, added: dict[str, str]) -> Iterator[str]:
         root = added.get(chain[0]) or next((name for name in imports if name), None)
         if root is not None and root.partition(".")[0] == "torch":
             yield ".".join([root, *chain[1:]])
-
-
-def _is_newer_anyway(project: Project, module: ModuleNames, release: str) -> bool:
-    """Whether the file needs ``release`` or a newer one today, whatever runs, and no pin says otherwise."""
-    versions = allowed(project, "torch", module.path)
-    if versions is not None and versions.may_be_below(release):
-        return False
-    return any(Version(item) >= Version(release) for item in project.memo(_needed_today, module))
-
-
-def _needed_today(project: Project, module: ModuleNames) -> frozenset[str]:
-    """The releases that have what a file uses of torch where no test of the release decides about it."""
-    found = {item for name, item in TORCH_SINCE.items() if _uses(module, name)}
-    for (name, keyword), item in KEYWORDS_SINCE.items():
-        calls = module.calls_by_name.get(name.rpartition(".")[2], [])
-        given = (call for call in calls if any(each.arg == keyword for each in call.keywords))
-        if any(module.qualified(call.func) == name and not is_gated(module, call) for call in given):
-            found.add(item)
-    return frozenset(found)
-
-
-def _uses(module: ModuleNames, name: str) -> bool:
-    last = name.rpartition(".")[2]
-    uses = [*module.attribute_loads.get(last, []), *module.name_loads.get(last, [])]
-    return any(module.qualified(node) == name and not is_gated(module, node) for node in uses)

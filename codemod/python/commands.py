@@ -1,4 +1,4 @@
-"""Functions whose parameters are options of a command line: of fire, typer, tyro, jsonargparse and their relatives."""
+"""Functions whose parameters are options of a command line: of fire, typer, tyro, jsonargparse, fastcore and others."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ RUNNERS = frozenset(
 COMMANDS = frozenset(("command", "callback", "default"))
 """Decorators of an application object that do: ``@app.command()`` of typer and cyclopts."""
 APPLICATIONS = frozenset(("typer.Typer", "cyclopts.App"))
+DECORATORS = frozenset(("fastcore.script.call_parse", "fastcore.all.call_parse"))
+"""Decorators of other libraries that do, called or not."""
 DECLARED = frozenset(("typer.Option", "typer.Argument", "fastapi.Query", "cyclopts.Parameter"))
 """Calls that stand as a parameter's default (or in its ``Annotated``) and hold the default and the flags."""
 
@@ -66,6 +68,8 @@ def _named(module: ModuleNames, node: ast.expr) -> Iterator[FunctionNode]:
 
 
 def _is_command(module: ModuleNames, decorator: ast.expr) -> bool:
+    if module.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator) in DECORATORS:
+        return True
     chain = attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
     if chain is None or len(chain) != 2 or chain[1] not in COMMANDS:
         return False

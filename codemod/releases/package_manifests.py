@@ -28,6 +28,7 @@ def pins_of_setup_cfg(document: Document) -> Iterator[Pin]:
     except (configparser.Error, ValueError):
         return
     groups = [(Tier.RUN_TIME, parser.get("options", "install_requires", fallback=""))]
+    groups.append((Tier.RUN_TIME, f"python {parser.get('options', 'python_requires', fallback='')}"))
     if parser.has_section("options.extras_require"):
         groups += [(tier_of_extra(key), text) for key, text in parser.items("options.extras_require")]
     for tier, text in groups:
@@ -59,6 +60,8 @@ def pins_of_setup_py(document: Document) -> Iterator[Pin]:
                 if tier is not None:
                     named |= {item.id for item in ast.walk(keyword.value) if isinstance(item, ast.Name)}
                     yield from _literals(document, keyword.value, constants, tier)
+                if keyword.arg == "python_requires" and isinstance(keyword.value, ast.Constant):
+                    yield from pin_of(document, f"python {keyword.value.value}", Tier.RUN_TIME, keyword.value.lineno)
     for name, value in constants.items():
         if name not in named and isinstance(value, ast.List | ast.Tuple | ast.Dict):
             tier = Tier.RUN_TIME if name.lower().strip("_") in _RUN_TIME_NAMES else tier_of_extra(name)
@@ -86,6 +89,8 @@ def pins_of_pyproject(document: Document) -> Iterator[Pin]:
     """The pins of a ``pyproject.toml``: the standard tables, PDM's, uv's, Poetry's."""
     data = read_toml(document.text)
     project = data.table("project")
+    python = project.values.get("requires-python")
+    yield from _listed(document, (f"python {python}",) if isinstance(python, str) else (), Tier.RUN_TIME)
     yield from _listed(document, project.texts("dependencies"), Tier.RUN_TIME)
     for name, texts in project.table("optional-dependencies").text_lists():
         yield from _listed(document, texts, tier_of_extra(name))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, bind
+from ..python.bindings import only_value
 from ..python.conditions import never_reached
 from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
@@ -133,10 +134,12 @@ def _api(project: Project, module: ModuleNames, node: ast.AST) -> str | None:
         return None
     if not isinstance(node.ctx, ast.Load):
         return None
-    qualified = module.qualified(node)
+    value = only_value(module, node) if isinstance(node, ast.Name) else None
+    named = value if isinstance(value, ast.Name | ast.Attribute) else node  # ``autocast = torch.amp.autocast``
+    qualified = module.qualified(named)
     if qualified is None or qualified.rpartition(".")[2] != "autocast":
         return None
-    resolved = resolve(project, module, node)
+    resolved = resolve(project, module, named)
     return resolved if resolved in APIS else None
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ...model import Place
 from ...purpose.imports import reached_from
+from ...python.commands import command_parameters
 from ...python.names import ModuleNames, names_of
 from ...python.options import options_in
 from ...source.project import Project
@@ -22,6 +23,8 @@ PARSERS = ("ArgumentParser", "ArgParser", "OptionParser", "command", "group")
 PARSING = ("parse_args", "parse_intermixed_args", "parse_args_into_dataclasses")
 TOLERANT = ("parse_known_args", "parse_known_intermixed_args", "add_argparse_args", "add_config_arguments")
 """Calls after which a program takes options that are not defined in it."""
+DECORATED = frozenset(("fastcore",))
+"""Libraries of which a decorator makes the parser."""
 OPEN_PACKAGES = frozenset(("hydra", "fire", "absl", "omegaconf", "mmengine", "mmcv", "ml_collections", "sacred"))
 """Libraries whose programs take options without a declaration that is read here."""
 
@@ -109,6 +112,7 @@ def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> Non
     }
     growing.names |= declared | flags
     makes = declared and any(name in module.calls_by_name for name in PARSERS)
+    makes = makes or bool(not DECORATED.isdisjoint(module.imported_packages) and any(command_parameters(module)))
     if makes or any(name in module.calls_by_name for name in ("ArgumentParser", *PARSING)):
         growing.is_parser = True
 

@@ -12,7 +12,7 @@ from ...python.names import ModuleNames, names_of
 from ...python.options import speaking_options
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from ...torch.autocast import autocasts, dtype_scenarios
+from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
 from .followed import followed_declarations
@@ -52,9 +52,10 @@ def _once(told: Sequence[Declaration]) -> Iterator[Declaration]:
 
 def _regions(project: Project) -> Iterator[Declaration]:
     for item in autocasts(project):
-        if item.form == "reference":
-            continue
         document = item.module.document
+        if item.form == "reference":
+            yield from _chosen(item)
+            continue
         values = {scenario.value for scenario in dtype_scenarios(project, item)}
         names = [value.name for value in values if isinstance(value, Dtype)]
         told = UNKNOWN not in values and len(names) == len(values) and bool(names)
@@ -69,6 +70,19 @@ def _regions(project: Project) -> Iterator[Declaration]:
         yield Declaration(
             document.path, span, TORCH, "autocast", role, shown, "" if item.switched_off else regime, enabled
         )
+
+
+def _chosen(item: Autocast) -> Iterator[Declaration]:
+    """``autocast = torch.cuda.amp.autocast if args.precision == "amp" else suppress``, and one that is passed on."""
+    holder, document = item.module.parents.get(item.reference), item.module.document
+    dtype, said = DEFAULT_DTYPE.get(item.device or "cuda"), ""
+    if isinstance(holder, ast.IfExp) and holder.test is not item.reference:
+        said = f"{'if' if holder.body is item.reference else 'if not'} {text_of(holder.test)}"
+    elif not (isinstance(holder, ast.Call) and item.reference in holder.args):
+        return
+    if dtype is not None:
+        value, span = f"{dtype.name} (the default)", document.span(item.reference)
+        yield Declaration(document.path, span, TORCH, "autocast", "compute", value, MIXED[dtype], said)
 
 
 def _scalers(project: Project) -> Iterator[Declaration]:

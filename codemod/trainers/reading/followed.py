@@ -24,6 +24,8 @@ from .source import Source
 from .stated_casts import is_model
 
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
+TRUE = {BF16: "bf16-true", FP16: "fp16-true"}
+"""What weights ask for, where no region and no trainer decides."""
 GIVEN = frozenset(("argument", "flag", "variable", "entry"))
 """Kinds of places that win over the defaults of the code."""
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
@@ -116,7 +118,7 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
         if not isinstance(meant, Dtype):
             continue
         decides = not source.is_guessed and not (knob.rivals and source.value is False)
-        regime = MIXED.get(meant, "") if acting.role == "compute" and decides else ""
+        regime = (MIXED if acting.role == "compute" else TRUE).get(meant, "") if decides else ""
         value = source.text or str(source.value).lower()
         role = acting.role if source.kind in GIVEN else "option"
         yield Declaration(

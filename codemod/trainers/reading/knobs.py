@@ -45,7 +45,7 @@ class Knob:
 
     def literal(self, dtype: Dtype, like: Constant = None) -> Constant | None:
         """The value that picks ``dtype``, spelled as ``like`` is where the code knows it; None: it knows none."""
-        known = [value for value, meant in self.meanings if meant == dtype]
+        known = [value for value, meant in self.meanings if meant == dtype and as_dtype(value) in (None, value, dtype)]
         alike = [value for value in known if _spelling(value) == _spelling(like)]
         return next(iter([*alike, *known]), None)
 

@@ -13,6 +13,7 @@ from ...python.names import ModuleNames, attribute_chain, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
+from .loaded_files import loaders_of
 from .program_files import LAUNCHING, interfaces_reading
 from .recognition import is_file_named, runs_program
 from .run_members import Run
@@ -42,7 +43,7 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
     if scope.kind == "command":
         return _is_parsed(project, scope)
     named = any(_names(run, scope) for run in runs_of(project))
-    return named or _is_loaded(project, scope) or _is_started(project, scope)
+    return named or bool(loaders_of(project, scope.path)) or _is_loaded(project, scope) or _is_started(project, scope)
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:

@@ -49,10 +49,20 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     if literal is not None:
         return (literal,)
     if isinstance(node, ast.IfExp):
-        return _of_machine(module, node)
+        checked = _checked(node)
+        return question.of(module, checked) if checked is not None else _of_machine(module, node)
     if isinstance(node, ast.Subscript):
         return _setting(question, module, node)
     return _call(question, module, node) if isinstance(node, ast.Call) else None
+
+
+def _checked(node: ast.IfExp) -> ast.expr | None:
+    """``x`` of ``x if x in ("no", "fp16") else "no"``: what stands for words that are not accepted decides nothing."""
+    test = node.test
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.In | ast.NotIn):
+        return None
+    kept = node.body if isinstance(test.ops[0], ast.In) else node.orelse
+    return kept if ast.unparse(kept) == ast.unparse(test.left) else None
 
 
 def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ...formats.text import CommandLine
 from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
+from ...source.module_paths import absolute_module
 from ...source.project import Project
 from .hydra_files import composed, config_at, mains_of
 from .named_classes import CLASS_KEYS
@@ -43,11 +44,37 @@ def python_configs(project: Project, near: str, command: CommandLine, script: st
         path = file_named(project, near, value) if value.endswith(".py") else None
         if path is not None and path not in (script, near):
             yield RunFile(path, f"named by the command line in {near}")
-            for depth, base in enumerate(_bases_of(project, path), 1):
-                yield RunFile(base, f"{path} builds on it", depth)
+            yield from _below(project, path)
 
 
-def _bases_of(project: Project, path: str) -> list[str]:
+def built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
+    """Every Python configuration that builds on others and that none builds on, before those that it builds on."""
+    return project.fact(_built_configs)
+
+
+def _built_configs(project: Project) -> tuple[tuple[RunFile, ...], ...]:
+    documents = project.python_documents((*BASES, "read_base"))
+    chains = {document.path: tuple(_below(project, document.path)) for document in documents}
+    below = {file.path for chain in chains.values() for file in chain}
+    tops = (path for path, chain in chains.items() if chain and path not in below)
+    return tuple((RunFile(path, "the configuration"), *chains[path]) for path in tops)
+
+
+def is_built_config(project: Project, path: str) -> bool:
+    """Whether a Python file is a configuration that builds on others, or one that others build on."""
+    return path in project.fact(_of_built_configs)
+
+
+def _of_built_configs(project: Project) -> frozenset[str]:
+    return frozenset(file.path for files in built_configs(project) for file in files)
+
+
+def _below(project: Project, path: str) -> Iterator[RunFile]:
+    for depth, base in enumerate(project.memo(_bases_of, path), 1):
+        yield RunFile(base, f"{path} builds on it", depth)
+
+
+def _bases_of(project: Project, path: str) -> tuple[str, ...]:
     """The files that a Python configuration builds on, directly or through others, near ones first."""
     found: dict[str, None] = {}
     waiting = [path]
@@ -58,7 +85,7 @@ def _bases_of(project: Project, path: str) -> list[str]:
                 if base not in found and base != path:
                     found[base] = None
                     waiting.append(base)
-    return list(found)
+    return tuple(found)
 
 
 def _named_bases(project: Project, module: ModuleNames) -> Iterator[str]:
@@ -73,8 +100,7 @@ def _named_bases(project: Project, module: ModuleNames) -> Iterator[str]:
     for statement in module.tree.body:
         for inner in statement.body if isinstance(statement, ast.With) else ():
             if isinstance(inner, ast.ImportFrom) and inner.module:
-                name = f"{'.' * inner.level}{inner.module}"
-                path = project.python_path(name, near)
+                path = project.python_path(absolute_module(near, inner.module, inner.level), near)
                 if path is not None:
                     yield path
 

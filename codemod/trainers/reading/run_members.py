@@ -31,10 +31,14 @@ class Member:
     """Of files that build on each other: how many say more than this one."""
     handed: tuple[Handed, ...] = ()
     """For calls: the places that its settings have their values from, in this run."""
+    is_picked: bool = False
+    """Whether it is one of the branches between which a word for a precision chooses: it decides nothing itself."""
 
     @property
     def regime(self) -> str | None:
         """The one regime it asks for; for values from elsewhere, what is given in this run."""
+        if self.is_picked:
+            return None
         if not self.handed:
             return self.scope.regime
         regimes = {item.regime for item in self.effective_handed if item.regime is not None}

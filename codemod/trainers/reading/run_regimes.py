@@ -15,7 +15,7 @@ from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .followed import NOT_GIVEN
 from .run_members import Run
-from .run_settings import is_switched_off, regime_of_settings
+from .run_settings import OF_WEIGHTS, is_switched_off, regime_of_settings
 from .scopes import Scope, TextOrigin
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
@@ -47,7 +47,7 @@ def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     items = [item for item in items if item.value != NOT_GIVEN]
     steered = regime_of_settings(run, items)
     fixed = {item.regime for item in items if item.role == "compute" and item.regime and not item.feeds}
-    if steered:
+    if steered and not (steered in OF_WEIGHTS and any(item.role == "compute" for item in items)):
         return steered if fixed <= {steered} else "unknown"
     return regime_of_code([item for item in items if not item.feeds] if fixed else items)
 

@@ -12,6 +12,7 @@ from .loaded_files import is_passed_only, loaders_of
 from .program_files import file_named, words_of_script
 from .run_members import Run
 
+OF_WEIGHTS = ("bf16-true", "fp16-true")
 TEXT = "text"
 """The framework of entries of which only the name says what they are about."""
 
@@ -64,8 +65,9 @@ def standing_of(run: Run, items: Iterable[Declaration]) -> dict[Declaration, str
 
 
 def _by_strength(run: Run, items: Iterable[Declaration]) -> list[list[Declaration]]:
-    """The command line's settings, those of files, and defaults, as far as there are any."""
-    return _strongest(run, [item for item in items if item.feeds and item.regime and not _is_switch(item)])
+    """The command line's settings, those of files, and defaults, as far as there are any; of weights only if alone."""
+    steering = [item for item in items if item.feeds and item.regime and not _is_switch(item)]
+    return _strongest(run, [item for item in steering if item.regime not in OF_WEIGHTS] or steering)
 
 
 def _strongest(run: Run, followed: Sequence[Declaration]) -> list[list[Declaration]]:

@@ -22,9 +22,10 @@ from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
 from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
+from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
-from .run_files import RunFile, composed_files, modules_named, python_configs
+from .run_files import RunFile, built_configs, composed_files, modules_named, python_configs
 from .run_members import Member, Run
 from .scopes import CodeOrigin, Scope, Setting, TextOrigin
 
@@ -81,6 +82,7 @@ class _Resolver:
         self._used: set[Scope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str]]]] = {}
+        self._passed: set[str] = set()
 
     def runs(self) -> Iterator[Run]:
         shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
@@ -88,6 +90,13 @@ class _Resolver:
         for config in (*shell, *inside):
             if config.is_shell:
                 yield from self._launched(config)
+        for files in built_configs(self._project) if self._by_path else ():
+            path = files[0].path
+            members = list(self._built_on(files)) if path not in self._passed else []
+            if members:
+                documents = self._project.python_documents_at([file.path for file in files])
+                modules = [names_of(self._project, document) for document in documents]
+                yield self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left and left[0].kind in ("call", "mapping"):
@@ -119,6 +128,7 @@ class _Resolver:
                 members += self._file_members(file, f"named by the command line in {path}")
             configs = list(python_configs(self._project, path, command, script)) if script is not None else []
             members += self._built_on(configs)
+            self._passed |= {file.path for file in configs}
             launch = _Launch(path, command.words, frozenset(files))
             if script is not None:
                 members += self._script_members(script, f"run by {path}", launch)
@@ -186,7 +196,7 @@ class _Resolver:
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
                 if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
-                    yield Member(scope, _rank(scope), how, handed=self._handed(scope, launch))
+                    yield self._called(scope, how, launch)
             words = launch.words if launch is not None else ()
             if self._states_in_files:
                 yield from self._built_on(composed_files(self._project, module, words))
@@ -225,7 +235,11 @@ class _Resolver:
         for module in modules:
             for scope in self._by_path.get(module.document.path, []):
                 if scope.kind in ("call", "mapping"):
-                    yield Member(scope, _rank(scope), "named by its path", handed=self._handed(scope, launch))
+                    yield self._called(scope, "named by its path", launch)
+
+    def _called(self, scope: Scope, link: str, launch: _Launch | None) -> Member:
+        handed = self._handed(scope, launch)
+        return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(scope))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         """The script and the project's modules that it imports, near ones first."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from ...formats.text import Entry
 from ...outcome import Declaration
+from ...purpose.files import is_test
 from ...python.names import names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -70,7 +71,7 @@ def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
 
 def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
     """Entries of files that a program loads and reads under this name: ``model_precision: bf16``."""
-    loaders = loaders_of(project, config.document.path)
+    loaders = _programs_loading(project, config.document.path) or _loaders_of_likes(project, config)
     for entry in config.text.entries if loaders else ():
         if (
             entry.kind != "pair"
@@ -84,6 +85,32 @@ def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
             key = ".".join(map(str, entry.key))
             where = (config.document.path, config.span(entry), TEXT, key, "entry", str(entry.value).lower())
             yield Declaration(*where, feeds=f"read by {reader}")
+
+
+def _loaders_of_likes(project: Project, config: ConfigFile) -> frozenset[str]:
+    """What loads a file of the same folder and kind that has the same sections, or some more."""
+    mine, (folder, ending) = _sections(config), _kind_of(config.document.path)
+    for other in config_files(project, WORDS, KINDS):
+        path = other.document.path
+        alike = _kind_of(path) == (folder, ending) and len(mine) > 1 and mine <= _sections(other)
+        if path != config.document.path and alike:
+            loaders = _programs_loading(project, path)
+            if loaders:
+                return loaders
+    return frozenset()
+
+
+def _programs_loading(project: Project, path: str) -> frozenset[str]:
+    return frozenset(loader for loader in loaders_of(project, path) if not is_test(loader))
+
+
+def _kind_of(path: str) -> tuple[str, str]:
+    folder, _, name = path.rpartition("/")
+    return folder, name.rpartition(".")[2]
+
+
+def _sections(config: ConfigFile) -> frozenset[str]:
+    return frozenset(str(entry.key[0]) for entry in config.text.entries if entry.key)
 
 
 def _reads(project: Project, path: str, name: str) -> bool:

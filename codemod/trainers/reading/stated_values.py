@@ -14,7 +14,7 @@ from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, resolve
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from .stated_words import is_switch, says_half, speaks, stated_by, text_of, writes_dtype
+from .stated_words import is_precision_word, is_switch, says_half, speaks, stated_by, text_of, writes_dtype
 
 NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
 """Packages whose functions take the dtype of what they compute."""
@@ -42,6 +42,8 @@ def stated_values(project: Project, module: ModuleNames) -> Iterator[Declaration
             yield from _entries(module, node)
         elif isinstance(node, ast.arguments):
             yield from _defaults(module, node)
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Constant):
+            yield from _returned(module, node.value)
 
 
 def _told(module: ModuleNames, node: ast.expr, key: str, role: str, value: str) -> Declaration:
@@ -116,7 +118,7 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
                 value = stated_by(module, keyword.value, switch=switch) or ""
                 role = "weights" if loads else "argument"
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", role, value)
-            elif keyword.arg in COMPUTE_KEYS or (called == "dict" and _is_splatted(module, call)):
+            elif keyword.arg in COMPUTE_KEYS or _asks(keyword) or (called == "dict" and _is_splatted(module, call)):
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", text_of(keyword.value))
 
 
@@ -149,6 +151,22 @@ def _declared_default(module: ModuleNames, call: ast.Call) -> Iterator[Declarati
         value = stated_by(module, keyword.value) if keyword.arg in DEFAULT_KEYWORDS else None
         if value is not None:
             yield _told(module, keyword.value, next(filter(speaks, texts)), "option", value)
+
+
+def _asks(keyword: ast.keyword) -> bool:
+    """``bf16=(model.precision == "bf16")``: a switch that a word of another setting turns on."""
+    test = keyword.value
+    words = test.comparators if isinstance(test, ast.Compare) and len(test.ops) == 1 else []
+    texts = [item.value for item in words if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return bool(keyword.arg) and is_switch(keyword.arg or "") and any(map(is_precision_word, texts))
+
+
+def _returned(module: ModuleNames, node: ast.Constant) -> Iterator[Declaration]:
+    """``def mixed_precision(self): return "fp16"``: what a function, or a property, is asked for by its name."""
+    owner = module.scope_of(node).node
+    name = owner.name if isinstance(owner, ast.FunctionDef) else ""
+    if speaks(name) and says_half(module, node):
+        yield _told(module, node, f"{name}()", "option", stated_by(module, node) or "")
 
 
 # --- dictionaries and parameters --------------------------------------------------------------------------------------

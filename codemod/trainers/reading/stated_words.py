@@ -39,8 +39,20 @@ def text_of(node: ast.expr | None) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
+def named_attribute(node: ast.expr) -> ast.Constant | None:
+    """The string of ``getattr(torch, "bfloat16")``."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "getattr" or len(node.args) != 2:
+        return None
+    owner, name = node.args
+    return name if isinstance(name, ast.Constant) and getattr(owner, "id", "") == "torch" else None
+
+
 def dtype_of(module: ModuleNames, node: ast.expr) -> str | None:
     """The name of the dtype that an attribute is: ``torch.half``, ``DType.float16``; None for others."""
+    spelled = named_attribute(node)
+    if spelled is not None:
+        named = TORCH_DTYPES.get(f"torch.{spelled.value}")
+        return named.name if named is not None else None
     known = TORCH_DTYPES.get(module.qualified(node) or "")
     if known is not None:
         return known.name
@@ -80,4 +92,5 @@ def says_half(module: ModuleNames, node: ast.expr, *, switch: bool = False) -> b
 
 def writes_dtype(module: ModuleNames, node: ast.expr) -> bool:
     """Whether a dtype stands in an expression as an attribute."""
-    return any(dtype_of(module, item) is not None for item in ast.walk(node) if isinstance(item, ast.Attribute))
+    parts = (item for item in ast.walk(node) if isinstance(item, ast.Attribute | ast.Call))
+    return any(dtype_of(module, item) is not None for item in parts)

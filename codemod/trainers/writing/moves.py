@@ -9,10 +9,12 @@ from itertools import pairwise
 from packaging.version import Version
 
 from ...model import Edit, EditRefused, Finding, Fix, Place, ReplaceText, Rule, Span
+from ...proof.needed_today import is_newer_anyway
 from ...proof.needs import Known, Need, Release
 from ...proof.proving import proved
 from ...purpose.files import purpose_of
 from ...purpose.training import only_infers, only_launches_inference
+from ...python.names import ModuleNames, names_of
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..framework import by_machine
@@ -20,8 +22,10 @@ from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import looks_alike_only, reader_is_known
 from ..reading.links import sources
+from ..reading.picked_calls import is_picked_by_word
 from ..reading.program_files import file_named, script_of
 from ..reading.recognition import plain_flag
+from ..reading.runs import runs_of
 from ..reading.scopes import FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken
@@ -67,6 +71,8 @@ class Move:
     """Whether the place only takes over what another one asks for (``auto``): alone it has nothing to move for."""
     firm: bool = False
     """Whether it stays whatever else is edited at its place."""
+    doubt: str = ""
+    """Why the rest of the run may not be right beside this place, which itself holds nothing back."""
     command: int | None = None
     """Where the only command line begins that it changes, as an offset; None: it is about the whole file."""
     settled_by: tuple[Place, ...] = ()
@@ -134,11 +140,11 @@ def computes_on_cpu(project: Project, scope: Scope) -> bool:
 
 
 def _is_idle(project: Project, scope: Scope) -> bool:
-    """Whether a place serves no training, or none on an accelerator."""
+    """Whether a place serves no training, or none on an accelerator, or is a branch of the code."""
     if computes_on_cpu(project, scope):
         return True
     if scope.kind == "call":
-        return only_infers(project, scope.path)
+        return is_picked_by_word(scope) or only_infers(project, scope.path)
     return scope.command is not None and only_launches_inference(scope.path, scope.command.script)
 
 
@@ -267,7 +273,17 @@ def _releases(project: Project, scope: Scope, steps: Sequence[Step]) -> Iterator
         today = step.key.release(step.setting.value or "") if step.setting is not None else None
         if release is not None and packages and (today is None or Version(today) < Version(release)):
             named = next((item for item in packages if allowed(project, item, scope.path) is not None), packages[0])
-            yield Release(named, release, scope.path, f"{step.key.name}: {step.value}")
+            programs = list(_programs_of(project, scope))
+            if not programs or not all(is_newer_anyway(project, item, named, release) for item in programs):
+                yield Release(named, release, scope.path, f"{step.key.name}: {step.value}")
+
+
+def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
+    """Where the programs begin that read a place."""
+    runs = [run for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    paths = [scope.path] if scope.kind in ("call", "mapping") else [path for run in runs for path in run.modules[:1]]
+    if all(run.modules for run in runs):
+        yield from (names_of(project, item) for item in project.python_documents_at(dict.fromkeys(paths)))
 
 
 def _what(scope: Scope) -> str:

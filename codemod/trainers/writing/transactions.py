@@ -26,7 +26,10 @@ MAX_STARTS = 40
 
 
 def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
-    """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe."""
+    """``moves``, run by run: without edits where not all of a run arrives, unsafe where not all of it is safe.
+
+    What only makes the others doubtful is said by them.
+    """
     found = list(moves)
     kept = [move for move in found if move.aside and _stays_as_it_is(move)]
     for group in groups_of(project, found):
@@ -34,14 +37,14 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
             continue
         reader = _staying_reader(project, group, kept)
         if reader is not None:
-            yield from (_shared(move, reader) for move in group)
+            yield from (_shared(move, reader) for move in group if not move.doubt)
             continue
         obstacle = _obstacle(group)
         if obstacle is not None:
-            yield from (_held(move, obstacle) for move in group)
+            yield from (_held(move, obstacle) for move in group if not move.doubt)
             continue
         doubtful = _doubtful(project, group)
-        yield from (move if move is doubtful else _doubted(move, doubtful) for move in group)
+        yield from (move if move is doubtful else _doubted(move, doubtful) for move in group if not move.doubt)
 
 
 def _stays_as_it_is(move: Move) -> bool:
@@ -79,7 +82,7 @@ def _obstacle(group: Sequence[Move]) -> Move | None:
     for move in group:
         places = move.settled_by or (() if move.firm else (move.place,))
         arrives = bool(places) and all(any(_meet(place, other) for other in changed) for place in places)
-        if not move.edits and not move.aside and not arrives:
+        if not (move.edits or move.aside or move.doubt or arrives):
             return move
     return None
 
@@ -101,14 +104,15 @@ def _held(move: Move, obstacle: Move) -> Move:
 def _doubtful(project: Project, group: Sequence[Move]) -> Move | None:
     """The first step that is not safe."""
     fixes: Iterator[tuple[Move, Fix | None]] = ((move, move.fix(project)) for move in group)
-    unsafe = (move for move, fix in fixes if fix is not None and fix.applicability is Applicability.UNSAFE)
+    unsafe = (move for move, fix in fixes if move.doubt or (fix and fix.applicability is Applicability.UNSAFE))
     return next(unsafe, None) if len(group) > 1 else None
 
 
 def _doubted(move: Move, doubtful: Move | None) -> Move:
     if doubtful is None or not move.edits or move.unproved:
         return move
-    return replace(move, unproved=f"{doubtful.path}:{doubtful.span.row} moves with it and is not known to be right")
+    why = doubtful.doubt or "moves with it and is not known to be right"
+    return replace(move, unproved=f"{doubtful.path}:{doubtful.span.row} {why}")
 
 
 # --- which moves belong together --------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ from ....codemod.trainers.writing.moves import moves_of
 from ....codemod.trainers.writing.transactions import as_transactions
 from . import (
     autocast_regions,
+    class_switches,
     loaded_weights,
     machine_decided,
     machine_loads,
@@ -69,6 +70,7 @@ from .left_to_owner import reserved
 
 PARTS = (
     moves_of,
+    class_switches.moves,
     autocast_regions.moves,
     training_scalers.moves,
     loaded_weights.moves,

@@ -16,12 +16,13 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS
 from ....codemod.torch.dtype_values import scenarios_of
-from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, Constant, Dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.followed import casts_of_models
 from ....codemod.trainers.reading.knobs import knobs_of
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
+from ....codemod.trainers.reading.stated_words import named_attribute
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
@@ -31,6 +32,7 @@ from .weights_trained import looks_frozen, only_adapters
 
 QUANTIZED = ("BitsAndBytesConfig",)
 QUANTIZED_KEYS = ("bnb_4bit_compute_dtype",)
+UNREAD = "loads weights in a dtype that is not known here"
 SETTERS = ("set_default_dtype", "set_autocast_gpu_dtype")
 
 
@@ -112,8 +114,9 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
         edits = replaced(module, node, _kept_in(project, argument, wanted))
         yield _move(project, argument, wanted, module.document.path, _place(argument), next(iter(values)), edits)
         return
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in ("float16", "bfloat16"):
-        for source in sources(project, module, node):
+    word = named_attribute(node) or node
+    if isinstance(word, ast.Constant) and isinstance(word.value, str) and word.value in ("float16", "bfloat16"):
+        for source in sources(project, module, word) if any(_is_wrong(value, wanted) for value in values) else ():
             yield from _respelled(project, argument, wanted, source, _kept_in(project, argument, wanted).name)
         return
     knobs = [knob for knob in knobs_of(project, module, scenarios, node) if knob.literal(wanted) is not None]
@@ -126,6 +129,8 @@ def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator
                     yield as_far_as_it_counts(move, source, found)
     if knobs or wanted in values:
         return
+    if UNKNOWN in values and not any(_is_wrong(value, wanted) for value in values):
+        yield Move(module.path, module.document.span(node), "this dtype is not known", doubt=UNREAD)
     if is_picked(scenarios, wanted):
         yield from picked_moves(project, module, node, tuple(scenarios), wanted)
     else:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
+from ....codemod.torch.api import LOAD_KEYS
 from ....codemod.torch.dtypes import BF16, FP16, HALVES, Dtype, as_dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.run_members import Run
@@ -20,6 +22,8 @@ from ....codemod.trainers.reading.runs import runs_of
 from ....codemod.trainers.writing.moves import Move
 
 FAMILY = {BF16: "bf16", FP16: "fp16"}
+OF_CHECKPOINT = "loads the weights without a dtype: in float32, or as their checkpoint has them"
+_Choice: TypeAlias = ast.If | ast.IfExp
 SPELLED = {"torch.float16": FP16, "torch.half": FP16, "torch.bfloat16": BF16}
 
 
@@ -38,10 +42,10 @@ def moves(project: Project) -> Iterator[Move]:
             if purpose_of(document.path).is_left_alone:
                 continue
             module = names_of(project, document)
-            for test, text in _choices(module, names, present, wanted):
-                if test not in seen and not _knows(module, text, wanted):
-                    seen.add(test)
-                    yield _move(project, module, test, text, wanted, run)
+            for choice, text in _choices(module, names, present, wanted):
+                if choice.test not in seen and not _knows(module, text, wanted):
+                    seen.add(choice.test)
+                    yield _move(project, module, choice, text, wanted, run)
 
 
 def _names_moved(run: Run) -> set[str]:
@@ -54,8 +58,8 @@ def _names_moved(run: Run) -> set[str]:
     return {name.rpartition(".")[2].lstrip("-").replace("-", "_") for name in names}
 
 
-def _choices(module: ModuleNames, names: set[str], present: Dtype, wanted: Dtype) -> Iterator[tuple[ast.expr, str]]:
-    """The tests on one of ``names`` that pick ``present``, in code that never names ``wanted``; with what is tested."""
+def _choices(module: ModuleNames, names: set[str], present: Dtype, wanted: Dtype) -> Iterator[tuple[_Choice, str]]:
+    """The choices by one of ``names`` that pick ``present``, where code never names ``wanted``; with what is tested."""
     for node in module.nodes:
         if not isinstance(node, ast.If | ast.IfExp):
             continue
@@ -64,7 +68,7 @@ def _choices(module: ModuleNames, names: set[str], present: Dtype, wanted: Dtype
         if tested is not None and _last(tested) in names and any(_is(module, part, present) for part in body):
             around = ast.walk(module.scope_of(node).node)
             if not any(_is(module, part, wanted) for part in around):
-                yield node.test, ast.unparse(tested)
+                yield node, ast.unparse(tested)
 
 
 def _is(module: ModuleNames, part: ast.AST, dtype: Dtype) -> bool:
@@ -103,11 +107,22 @@ def _knows(module: ModuleNames, text: str, wanted: Dtype) -> bool:
     return False
 
 
-def _move(project: Project, module: ModuleNames, test: ast.expr, text: str, wanted: Dtype, run: Run) -> Move:
+def _move(project: Project, module: ModuleNames, choice: _Choice, text: str, wanted: Dtype, run: Run) -> Move:
+    test = choice.test
     message = (
         f"{ast.unparse(test)} picks a 16-bit dtype, and nothing here asks {text} for {wanted.name}: on the way to "
-        f"{project.target} the code would take another branch; give it one for {wanted.name} first"
+    )
+    doubt = OF_CHECKPOINT if _is_of_checkpoint(module, choice) and (project.target or "").endswith("-mixed") else ""
+    message += f"{project.target} the code " + (
+        doubt or f"would take another branch; give it one for {wanted.name} first"
     )
     settings = run.winner.scope.settings if run.winner is not None else ()
     evidence = tuple(item.place.saying("this decides what the run computes in") for item in settings if item.key.means)
-    return Move(module.document.path, module.document.span(test), message, evidence=evidence[:1])
+    return Move(module.document.path, module.document.span(test), message, evidence=evidence[:1], doubt=doubt)
+
+
+def _is_of_checkpoint(module: ModuleNames, choice: _Choice) -> bool:
+    """``from_pretrained(name, torch_dtype=torch.bfloat16 if args.bf16 else None)``: mixed precision needs no dtype."""
+    keyword = module.parents.get(choice)
+    is_none = isinstance(choice, ast.IfExp) and isinstance(choice.orelse, ast.Constant) and choice.orelse.value is None
+    return is_none and isinstance(keyword, ast.keyword) and keyword.arg in LOAD_KEYS

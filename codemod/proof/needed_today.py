@@ -1,0 +1,119 @@
+"""The releases that code needs today, whatever an edit adds: a run without them ends before it gets there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from ..purpose.files import is_test
+from ..purpose.imports import importers_of, reached_from
+from ..python.names import Binding, ModuleNames
+from ..releases.gates import guarding_try, is_gated
+from ..releases.pins import allowed
+from ..source.project import Project
+from .apis import COME_WITH, KEYWORDS_SINCE, TORCH_SINCE
+
+MAX_MODULES = 40
+MAX_PROGRAMS = 8
+FIRST_FOR_PYTHON = (("3.10", "1.11"), ("3.11", "1.13"), ("3.12", "2.2"), ("3.13", "2.5"))
+"""A Python, and the first PyTorch that there is for it (the wheels of each release)."""
+SYNTAX_OF = "3.10"
+BUILT_IN = ("int", "str", "float", "bool", "bytes", "list", "dict", "tuple", "set", "type")
+
+
+def is_newer_anyway(project: Project, module: ModuleNames, package: str, release: str) -> bool:
+    """Whether what runs with ``module`` needs ``release`` of ``package`` or a newer one, and no pin says otherwise."""
+    if package == "torch" and _comes_with_python(project, module, release):
+        return True
+    versions = allowed(project, package, module.path)
+    if versions is not None and versions.may_be_below(release):
+        return False
+    if project.memo(_newest_needed, (module, package)) >= Version(release):
+        return True
+    programs = [item for item in importers_of(project, module) if not is_test(item.document.path)]
+    if not 0 < len(programs) <= MAX_PROGRAMS or "__name__" in module.name_loads:
+        return False
+    return all(project.memo(_newest_needed, (item, package)) >= Version(release) for item in programs)
+
+
+def _comes_with_python(project: Project, module: ModuleNames, release: str) -> bool:
+    """Whether the oldest Python that a manifest or the file's syntax allows has no PyTorch before ``release``."""
+    python = allowed(project, "python", module.path)
+    for version, first in FIRST_FOR_PYTHON:
+        if Version(first) >= Version(release):
+            stated = python is not None and not python.may_be_below(version)
+            if stated or (version == SYNTAX_OF and project.memo(_has_new_syntax, module)):
+                return True
+    return False
+
+
+def _has_new_syntax(project: Project, module: ModuleNames) -> bool:
+    """``match``, or ``int | None`` where it is evaluated: code for Python 3.10 and later."""
+    if module.of_type(ast.Match):
+        return True
+    if any(item.module == "__future__" for item in module.of_type(ast.ImportFrom)):
+        return False
+    functions = [*module.of_type(ast.FunctionDef), *module.of_type(ast.AsyncFunctionDef)]
+    told = [item.annotation for item in module.of_type(ast.arg)] + [item.returns for item in functions]
+    unions = (node for node in told if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr))
+    return any(_is_plain(node.left) and _is_plain(node.right) for node in unions)
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """None, a built-in class, or a union of such: classes of others may define ``|`` themselves."""
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    name = node.id if isinstance(node, ast.Name) else ""
+    return (isinstance(node, ast.Constant) and node.value is None) or name in BUILT_IN
+
+
+def _newest_needed(project: Project, asked: tuple[ModuleNames, str]) -> Version:
+    """The newest release of a package that a module, or what it imports, does not work without."""
+    module, package = asked
+    needed = {
+        item for other in reached_from(project, [module], MAX_MODULES) for item in _needed(project, other, package)
+    }
+    return max((Version(item) for item in needed), default=Version("0"))
+
+
+def _needed(project: Project, module: ModuleNames, package: str) -> Iterator[str]:
+    if package == "torch":
+        yield from project.memo(_of_torch, module)
+    bindings = (item for scope in module.scopes.values() for found in scope.bindings.values() for item in found)
+    for binding in bindings:
+        if binding.kind == "import" and binding.qualified and _is_certain(module, binding):
+            yield from (
+                item for start, name, item in COME_WITH if name == package and _begins(binding.qualified, start)
+            )
+
+
+def _begins(name: str, start: str) -> bool:
+    """Whether a full name is ``start`` or below it; ``transformers.Llama*`` stands for all that begin so."""
+    return name.startswith(start[:-1]) if start.endswith("*") else f"{name}.".startswith(f"{start}.")
+
+
+def _is_certain(module: ModuleNames, binding: Binding) -> bool:
+    """Whether an import is made whatever is installed, and not for the type checker alone."""
+    if is_gated(module, binding.node) or guarding_try(module, binding.node) is not None:
+        return False
+    tests = (parent.test for parent in module.ancestors(binding.node) if isinstance(parent, ast.If))
+    return not any("TYPE_CHECKING" in ast.unparse(test) for test in tests)
+
+
+def _of_torch(project: Project, module: ModuleNames) -> frozenset[str]:
+    """The releases that have what a file uses of torch where no test of the release decides about it."""
+    found = {item for name, item in TORCH_SINCE.items() if _uses(module, name)}
+    for (name, keyword), item in KEYWORDS_SINCE.items():
+        calls = module.calls_by_name.get(name.rpartition(".")[2], [])
+        given = (call for call in calls if any(each.arg == keyword for each in call.keywords))
+        if any(module.qualified(call.func) == name and not is_gated(module, call) for call in given):
+            found.add(item)
+    return frozenset(found)
+
+
+def _uses(module: ModuleNames, name: str) -> bool:
+    last = name.rpartition(".")[2]
+    uses = [*module.attribute_loads.get(last, []), *module.name_loads.get(last, [])]
+    return any(module.qualified(node) == name and not is_gated(module, node) for node in uses)

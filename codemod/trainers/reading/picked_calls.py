@@ -1,0 +1,42 @@
+"""Calls that a word for a precision picks: ``elif args.precision == "bf16": policy = MixedPrecision(...)``.
+
+The word is what a run states, and what a move changes; the branch is the code's own. So are the dtypes that branches
+give to a variable which is passed to one call.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...purpose.files import words_of
+from ...python.names import Binding, ModuleNames
+from ...python.paths import guards
+from .scopes import CodeOrigin, Scope
+from .stated_words import SWITCHING
+
+
+def is_picked_by_word(scope: Scope) -> bool:
+    """Whether a call, or what it is passed, stands behind a comparison with a string that names a precision."""
+    call = scope.call
+    if call is None or not isinstance(scope.origin, CodeOrigin):
+        return False
+    module = scope.origin.module
+    passed = [*call.args, *(item.value for item in call.keywords)]
+    bound = (item.node for node in passed if isinstance(node, ast.Name) for item in _assigned(module, node))
+    return any(_is_behind(module, node) for node in (call, *bound))
+
+
+def _assigned(module: ModuleNames, node: ast.Name) -> Iterator[Binding]:
+    return (item for item in module.scope_of(node).lookup(node.id) if item.kind == "assign")
+
+
+def _is_behind(module: ModuleNames, node: ast.AST) -> bool:
+    return any(_names_precision(guard.test) for guard in guards(module, node) if guard.holds)
+
+
+def _names_precision(test: ast.expr) -> bool:
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq):
+        return False
+    words = (item.value for item in test.comparators if isinstance(item, ast.Constant))
+    return any(isinstance(word, str) and not SWITCHING.isdisjoint(words_of(word)) for word in words)
