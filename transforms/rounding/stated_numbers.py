@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from ...codemod.model import Place
 from ...codemod.purpose.imports import reached_from
 from ...codemod.purpose.table_entries import entry_of, is_changed, option_read
+from ...codemod.python.creations import creations_of
+from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.numbers import number_of
 from ...codemod.python.options import Option, options_in
@@ -72,7 +74,25 @@ def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequ
     near = declared_options(project, module, name)
     far = () if near else reached_from(project, [module], MAX_FILES)
     found = [*near, *(item for other in far for item in options_in(project, other).get(name, ()))]
-    return [item for item in found if item.kind == "option" or item.flags]
+    own = _classes_of(project, module, node) if isinstance(node, ast.Attribute) else frozenset()
+    return [item for item in found if item.kind == "option" or item.flags or _is_constant_of(item, own)]
+
+
+def _classes_of(project: Project, module: ModuleNames, node: ast.Attribute) -> frozenset[ast.AST]:
+    """The classes of the project whose constants an attribute reads; none where something is stored under its name."""
+    made = [(item.module, item.call.func) for item in creations_of(project, module, node.value)]
+    asked = [*made, (module, node.value)]
+    stores = [item for holder, _ in asked for item in holder.attribute_stores.get(node.attr, ())]
+    if any(receiver is not None for receiver, *_ in stores):
+        return frozenset()
+    found = [class_of(project, *item) for item in asked]
+    return frozenset(item[1].node for item in found if item is not None)
+
+
+def _is_constant_of(option: Option, classes: frozenset[ast.AST]) -> bool:
+    """``lr = 1e-5`` in the body of one of these classes, where nothing else in its file is stored under that name."""
+    stores = option.module.attribute_stores.get(option.name, ())
+    return len(stores) == 1 and option.module.parents.get(option.node) in classes
 
 
 def number_in(value: object) -> float | None:

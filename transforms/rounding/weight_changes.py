@@ -184,13 +184,22 @@ def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[
     if name in WEIGHT_CASTS:
         return (Scenario(WEIGHT_CASTS[name]),)
     if name != "to":
-        return () if may_recast(call) else KEPT
+        return () if _may_recast(call) else KEPT
     asked = [item.value for item in call.keywords if item.arg in LOAD_KEYS] or list(call.args)
     values = [item for node in asked for item in scenarios_of(project, module, node)]
     dtypes = tuple(item for item in values if isinstance(item.value, Dtype))
-    if dtypes or not may_recast(call):
+    if dtypes or not _may_recast(call):
         return dtypes or KEPT
     return next((found for node in asked if (found := _written(project, module, node))), ())
+
+
+def _may_recast(call: ast.Call) -> bool:
+    """Whether a call may change the dtype, whatever the calls before it in a chain were given."""
+    if not isinstance(call.func, ast.Attribute):
+        return may_recast(call)
+    return may_recast(ast.Call(ast.Name(call.func.attr, ast.Load()), call.args, call.keywords)) or (
+        call.func.attr not in SAME_MODULE and may_recast(call.func)
+    )
 
 
 def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> Iterator[Change]:
