@@ -48,6 +48,20 @@ with torch.autocast(D, dtype=torch.bfloat16):
     assert torch.ldexp(x.bfloat16(), x.bfloat16()).dtype == torch.float32
     assert torch.cdist(x, x).dtype == torch.float32
 """,
+    "tensors on the CPU are left alone": """
+net, x = nn.Linear(4, 4), torch.rand(2, 4)
+with torch.autocast(D, dtype=torch.bfloat16):
+    assert net(x).dtype == F.binary_cross_entropy(x, x).dtype == torch.float32
+    assert x.half().sum().dtype == torch.float16
+    assert net.to(D)(x.to(D)).dtype == torch.bfloat16
+    assert x.to(D).half().sum().dtype == torch.float32
+try:
+    torch.set_autocast_enabled(D, torch.float16)
+except TypeError as error:
+    assert "must be bool, not torch.dtype" in str(error)
+else:
+    raise AssertionError
+""",
     "powers of two": "assert torch.fft.rfft(torch.ones(8, device=D).half()).dtype == torch.complex32\n",
     "a product is written to out": """
 a, out = torch.ones(2, 2, device=D).half(), torch.zeros(2, 2, device=D).half()
@@ -65,6 +79,10 @@ WRONG = {
         "Expected out tensor to have dtype",
     ),
     "a histogram": ("torch.histc(torch.ones(4, device=D).bfloat16())\n", "\"histc\" not implemented for 'BFloat16'"),
+    "an inverse": (
+        "assert torch.linalg.inv(torch.eye(2, device=D).half()).shape == (2, 2)\n",
+        "Low precision dtypes not supported",
+    ),
     "an angle": ("torch.angle(torch.ones(4, device=D).half())\n", "\"angle_cuda\" not implemented for 'Half'"),
     "a product without bias": (
         "torch.ones(2, 2, device=D) @ torch.ones(2, 2, device=D).half()\n",
