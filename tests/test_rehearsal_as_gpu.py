@@ -17,6 +17,7 @@ from precfix.probes.rehearsal.inside import start
 from precfix.probes.rehearsal.inside.places import Places
 from precfix.probes.rehearsal.inside.shadow.following import repeated
 from precfix.probes.rehearsal.inside.shadow.lines import Lines
+from precfix.probes.rehearsal.inside.shadow.shadow import Shadow
 from precfix.probes.rehearsal.inside.shadow.storages import Storages
 from precfix.probes.rehearsal.inside.wording import on_cuda
 
@@ -221,6 +222,32 @@ def test_a_thread_without_frames_of_the_user_is_in_the_backward_pass(tmp_path: P
     thread.start()
     thread.join()
     assert found == [("train.py", 3, 8)]
+
+
+class Halves(torch.autograd.Function):
+    """Two results, as cuDNN's layers have several; what is not used has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return x * 0.5, x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, one: Any, other: Any) -> Any:
+        return one * 0.5
+
+
+class Cell(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return Halves.apply(x)
+
+
+def test_a_result_that_nothing_uses_has_no_gradient_to_compare(tmp_path: Path) -> None:
+    x = torch.ones(3, requires_grad=True)
+    with Shadow(Places(str(tmp_path))) as shadow:
+        Cell()(x)[0].sum().backward()
+        assert not shadow.findings().worst
+    assert x.grad is not None
 
 
 @pytest.mark.parametrize("causal", [False, True])
