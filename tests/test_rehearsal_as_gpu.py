@@ -250,6 +250,16 @@ def test_a_result_that_nothing_uses_has_no_gradient_to_compare(tmp_path: Path) -
     assert x.grad is not None
 
 
+class Careless:
+    """A kernel that takes float64 and gives nonsense, as cuDNN's does."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._schema, self.tags = kernel._schema, kernel.tags
+
+    def __call__(self, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return (torch.full_like(query, torch.nan),)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_attention_of_a_gpu_is_shadowed(causal: bool) -> None:
     """Its kernels have no float64: forward and backward are worked out instead."""
@@ -258,9 +268,13 @@ def test_fused_attention_of_a_gpu_is_shadowed(causal: bool) -> None:
     gradient = torch.randn_like(out)
     right = torch.autograd.grad(out, (q, k, v), gradient)
     q, k, v = (each.detach() for each in (q, k, v))
-    flash = torch.ops.aten._scaled_dot_product_flash_attention
-    found: Any = repeated(flash.default, ((q, k, v, 0.0, causal), {}), False, (out,))
-    torch.testing.assert_close(found[0], out.detach())
+    for kernel, given in (
+        (torch.ops.aten._scaled_dot_product_flash_attention.default, (0.0, causal)),
+        (torch.ops.aten._scaled_dot_product_cudnn_attention.default, (None, True, 0.0, causal)),
+    ):
+        careless: Any = Careless(kernel)
+        found: Any = repeated(careless, ((q, k, v, *given), {}), False, (out,))
+        torch.testing.assert_close(found[0], out.detach())
     nothing = (out, None, None, None, 5, 5, 0.0, causal, None, None)
     backward = torch.ops.aten._scaled_dot_product_flash_attention_backward.default
     torch.testing.assert_close(repeated(backward, ((gradient, q, k, v, *nothing), {}), False, right), right)
