@@ -17,6 +17,7 @@ from precfix.probes.rehearsal.inside import start
 from precfix.probes.rehearsal.inside.places import Places
 from precfix.probes.rehearsal.inside.shadow.following import repeated
 from precfix.probes.rehearsal.inside.shadow.lines import Lines
+from precfix.probes.rehearsal.inside.shadow.shadow import Shadow
 from precfix.probes.rehearsal.inside.shadow.storages import Storages
 from precfix.probes.rehearsal.inside.wording import on_cuda
 
@@ -48,6 +49,20 @@ with torch.autocast(D, dtype=torch.bfloat16):
     assert torch.ldexp(x.bfloat16(), x.bfloat16()).dtype == torch.float32
     assert torch.cdist(x, x).dtype == torch.float32
 """,
+    "tensors on the CPU are left alone": """
+net, x = nn.Linear(4, 4), torch.rand(2, 4)
+with torch.autocast(D, dtype=torch.bfloat16):
+    assert net(x).dtype == F.binary_cross_entropy(x, x).dtype == torch.float32
+    assert x.half().sum().dtype == torch.float16
+    assert net.to(D)(x.to(D)).dtype == torch.bfloat16
+    assert x.to(D).half().sum().dtype == torch.float32
+try:
+    torch.set_autocast_enabled(D, torch.float16)
+except TypeError as error:
+    assert "must be bool, not torch.dtype" in str(error)
+else:
+    raise AssertionError
+""",
     "powers of two": "assert torch.fft.rfft(torch.ones(8, device=D).half()).dtype == torch.complex32\n",
     "a product is written to out": """
 a, out = torch.ones(2, 2, device=D).half(), torch.zeros(2, 2, device=D).half()
@@ -65,6 +80,10 @@ WRONG = {
         "Expected out tensor to have dtype",
     ),
     "a histogram": ("torch.histc(torch.ones(4, device=D).bfloat16())\n", "\"histc\" not implemented for 'BFloat16'"),
+    "an inverse": (
+        "assert torch.linalg.inv(torch.eye(2, device=D).half()).shape == (2, 2)\n",
+        "Low precision dtypes not supported",
+    ),
     "an angle": ("torch.angle(torch.ones(4, device=D).half())\n", "\"angle_cuda\" not implemented for 'Half'"),
     "a product without bias": (
         "torch.ones(2, 2, device=D) @ torch.ones(2, 2, device=D).half()\n",
@@ -205,6 +224,42 @@ def test_a_thread_without_frames_of_the_user_is_in_the_backward_pass(tmp_path: P
     assert found == [("train.py", 3, 8)]
 
 
+class Halves(torch.autograd.Function):
+    """Two results, as cuDNN's layers have several; what is not used has no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return x * 0.5, x * 2.0
+
+    @staticmethod
+    def backward(ctx: Any, one: Any, other: Any) -> Any:
+        return one * 0.5
+
+
+class Cell(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return Halves.apply(x)
+
+
+def test_a_result_that_nothing_uses_has_no_gradient_to_compare(tmp_path: Path) -> None:
+    x = torch.ones(3, requires_grad=True)
+    with Shadow(Places(str(tmp_path))) as shadow:
+        Cell()(x)[0].sum().backward()
+        assert not shadow.findings().worst
+    assert x.grad is not None
+
+
+class Careless:
+    """A kernel that takes float64 and gives nonsense, as cuDNN's does."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._schema, self.tags = kernel._schema, kernel.tags
+
+    def __call__(self, query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return (torch.full_like(query, torch.nan),)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_attention_of_a_gpu_is_shadowed(causal: bool) -> None:
     """Its kernels have no float64: forward and backward are worked out instead."""
@@ -213,9 +268,13 @@ def test_fused_attention_of_a_gpu_is_shadowed(causal: bool) -> None:
     gradient = torch.randn_like(out)
     right = torch.autograd.grad(out, (q, k, v), gradient)
     q, k, v = (each.detach() for each in (q, k, v))
-    flash = torch.ops.aten._scaled_dot_product_flash_attention
-    found: Any = repeated(flash.default, ((q, k, v, 0.0, causal), {}), False, (out,))
-    torch.testing.assert_close(found[0], out.detach())
+    for kernel, given in (
+        (torch.ops.aten._scaled_dot_product_flash_attention.default, (0.0, causal)),
+        (torch.ops.aten._scaled_dot_product_cudnn_attention.default, (None, True, 0.0, causal)),
+    ):
+        careless: Any = Careless(kernel)
+        found: Any = repeated(careless, ((q, k, v, *given), {}), False, (out,))
+        torch.testing.assert_close(found[0], out.detach())
     nothing = (out, None, None, None, 5, 5, 0.0, causal, None, None)
     backward = torch.ops.aten._scaled_dot_product_flash_attention_backward.default
     torch.testing.assert_close(repeated(backward, ((gradient, q, k, v, *nothing), {}), False, right), right)

@@ -89,7 +89,7 @@ def test_every_operation_of_cudas_autocast_has_its_policy() -> None:
 
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
     policies = policies_of(torch, "cuda")
-    assert set(policies) == set(registered)
+    assert set(policies) == set(registered) - {"aten::_cudnn_rnn", "aten::norm.names_ScalarOpt_dim"}, "of CUDA builds"
     assert policies["aten::linear"] == "lower"
     assert policies["aten::binary_cross_entropy"] == "banned"
 

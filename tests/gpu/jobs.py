@@ -1,7 +1,7 @@
 """Runs many programs, each recorded on the GPU and rehearsed, in forks of one interpreter, several at a time.
 
-``python -m tests.gpu.jobs FOLDER OUT.jsonl [WORKERS] [SECONDS] [WORD...]``: ``FOLDER`` is what tests.gpu.programs wrote;
-keys that hold one of the words are run. Each line has what the GPU did, what the rehearsal said and where they differ.
+``python -m tests.gpu.jobs FOLDER OUT.jsonl [WORKERS] [SECONDS] [WORD...]`` with a folder of tests.gpu.programs; keys
+that hold one of the words are run. Each line has what the GPU did, what the rehearsal said and where they differ.
 """
 
 from __future__ import annotations

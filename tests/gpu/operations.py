@@ -526,9 +526,9 @@ def _clipped(x: Any) -> Any:
 
 
 _POINTWISE = """
-    exp expm1 exp2 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh atanh sigmoid erf erfc
-    erfinv lgamma digamma reciprocal abs neg sign sgn frac round floor ceil trunc nan_to_num square sinc i0 logit angle
-    deg2rad signbit isfinite isnan positive
+    exp expm1 exp2 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh atanh sigmoid
+    erf erfc erfinv lgamma digamma reciprocal abs neg sign sgn frac round floor ceil trunc nan_to_num square sinc i0
+    logit angle deg2rad signbit isfinite isnan positive
 """
 _add(
     "pointwise",

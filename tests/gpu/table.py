@@ -1,4 +1,4 @@
-"""The table of operations that the rules read, asked of a real GPU: ``python -m tests.gpu.table OUT.jsonl [DEVICE]``."""
+"""The operations that the rules know, asked of a real GPU: ``python -m tests.gpu.table OUT.jsonl [DEVICE]``."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _FFT = """
     fft.fft fft.ifft fft.fft2 fft.ifft2 fft.fftn fft.ifftn fft.rfft fft.rfft2 fft.rfftn fft.irfft fft.irfft2
     fft.irfftn fft.hfft fft.ihfft stft istft
 """
-"""On CUDA float16 takes sizes that are powers of two (seen on an H200, torch 2.11); of ``stft`` torch's lists say less."""
+"""On CUDA float16 takes sizes that are powers of two, ``stft`` too (seen on an H200, torch 2.11)."""
 _LINALG = """
     linalg.inv linalg.pinv linalg.cholesky linalg.svdvals linalg.eigvals linalg.eigvalsh linalg.det linalg.cond
     linalg.svd linalg.qr linalg.eigh linalg.slogdet linalg.lu linalg.solve linalg.lstsq linalg.matrix_rank

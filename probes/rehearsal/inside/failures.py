@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextlib import suppress
 from typing import Any
 
 from .naming import class_of, names_of, role_of
@@ -36,8 +35,12 @@ class Failures:
             raise error
         name = operation or getattr(func, "__name__", "")
         if getattr(error, "of_the_device", False):
-            with suppress(*self.errors), self.session.device_gaps_ignored():
-                result = func(*args, **kwargs)
+            try:
+                with self.session.device_gaps_ignored():
+                    result = func(*args, **kwargs)
+            except self.errors as own:
+                error = own  # every device refuses it, in these words
+            else:
                 self.record("kernel_missing", error, name, operands)
                 return result
         if _FFT_OF_HALF in str(error) and self.session.settings.on.type == "cuda":  # refused before its kernel is asked

@@ -47,9 +47,9 @@ def on_cuda(text: str) -> str:
 
 def no_kernel(operation: str, dtype: str, device: str) -> Exception:
     """What a device says that has no kernel for a dtype."""
-    plain = operation.removeprefix("aten::")
+    plain, typed = operation.removeprefix("aten::"), _TYPED.get(dtype, dtype)
     name = _KERNEL.get(operation, f"{plain}_{device}")
-    return of_the_device(NotImplementedError(f"\"{name}\" not implemented for '{_TYPED.get(dtype, dtype)}'"))
+    return of_the_device(NotImplementedError(f"\"{name}\" not implemented for '{typed}'"))
 
 
 def of_the_device(error: Exception) -> Exception:

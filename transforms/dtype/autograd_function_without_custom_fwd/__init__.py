@@ -3,7 +3,7 @@
 ## What goes wrong
 
 Training stops in `loss.backward()`: `expected m1 and m2 to have the same dtype, but got: c10::BFloat16 != float`, or on
-a GPU `mat1 and mat2 must have the same dtype`. With only half of the pair of decorators:
+a GPU `expected mat1 and mat2 to have the same dtype`. With only half of the pair of decorators:
 `AttributeError: 'MyFunctionBackward' object has no attribute '_fwd_used_autocast'`.
 
 ## Why

@@ -8,8 +8,8 @@ when `x` is what a layer computed under autocast, or was cast to 16 bits.
 
 ## Why
 
-PyTorch has no 16-bit kernels for FFTs (float16 on CUDA takes powers of two only), matrix decompositions, `quantile`,
-`cdist`, `stft`, complex numbers of bfloat16. Autocast casts some of them to float32 itself: `cdist` on CUDA, nearly
+PyTorch has no 16-bit kernels for FFTs and `stft` (float16 on CUDA takes powers of two only), matrix decompositions,
+`quantile`, `cdist`, complex numbers of bfloat16. Autocast casts some of them to float32 itself: `cdist` on CUDA, nearly
 all on the CPU.
 
 ## Fix

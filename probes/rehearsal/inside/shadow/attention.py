@@ -1,4 +1,4 @@
-"""Attention in float64: the fused kernels of a GPU compute it in 32 bits at most."""
+"""Attention in float64: the fused kernels of a GPU have none, and not all of them say so."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from torch._ops import OpOverload
 ATTENTION = "aten::_scaled_dot_product"
 
 
+def is_fused(func: OpOverload[..., Any]) -> bool:
+    """Whether it is a GPU's: cuDNN's takes float64 and gives numbers that mean nothing (seen on an H200)."""
+    return func._schema.name.startswith(ATTENTION) and "for_cpu" not in func._schema.name
+
+
 def attention(func: OpOverload[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, ...] | None:
     """The output, or the gradients, of a fused attention without dropout; what else it returns has no shadow."""
     names = [argument.name for argument in func._schema.arguments]
     given = dict(zip(names, args, strict=False)) | kwargs
     query, key, value = (given.get(name) for name in ("query", "key", "value"))
-    known = func._schema.name.startswith(ATTENTION) and not given.get("dropout_p")
-    if not known or query is None or key is None or value is None:
+    if given.get("dropout_p") or query is None or key is None or value is None:
         return None
     scale = given.get("scale") or 1.0 / math.sqrt(query.shape[-1])
     weights = _weights(query, key, given.get("attn_bias"), scale, bool(given.get("is_causal")))

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .attention import ATTENTION, attention
+from .attention import ATTENTION, attention, is_fused
 from .storages import WIDE, Storages, is_followed
 
 FRESH = frozenset({"aten::resize_", "aten::set_", "aten::resize_as_"})
@@ -69,9 +69,11 @@ def repeated(
         return None
     call: Callable[..., object] = func
     try:
+        if is_fused(func):
+            return attention(func, *wide)
         return call(*wide[0], **_with_dtype(func, wide, result))
     except (RuntimeError, TypeError, NotImplementedError, IndexError, ValueError):
-        return attention(func, *wide)
+        return None
 
 
 def _with_dtype(

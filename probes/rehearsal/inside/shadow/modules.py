@@ -75,8 +75,10 @@ class Modules:
             if tensor.requires_grad:
                 tensor.register_hook(self._gradient_of(layer))  # type: ignore[no-untyped-call]
 
-    def _gradient_of(self, layer: Layer) -> Callable[[Tensor], None]:
-        def compare(gradient: Tensor) -> None:
+    def _gradient_of(self, layer: Layer) -> Callable[[Tensor | None], None]:
+        def compare(gradient: Tensor | None) -> None:
+            if gradient is None:  # of a result that nothing uses
+                return
             with unseen():
                 layer.gradient = max(layer.gradient, self._error(gradient))
 
