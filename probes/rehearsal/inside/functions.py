@@ -187,7 +187,9 @@ class Functions:
         births = self.births
         known = [births.of(each) for each in operands]
         if on_device is None:
-            on_device = any(map(self.session.tensor_devices.on_device, operands))
+            unseen = self.session.tensor_devices.on_device
+            pairs = zip(operands, known, strict=True)
+            on_device = any(unseen(each) if birth is None else birth.on_device for each, birth in pairs)
         name = getattr(func, "__name__", "") or str(func)
         results = tensors_in(self.tensor, result, 16)
         for each in results:

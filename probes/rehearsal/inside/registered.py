@@ -22,7 +22,7 @@ def install(session: Any) -> None:
     _kernels(session)
     _saved(session)
     for name, functions in _WRAPPING.items():
-        after_import(name, lambda module, functions=functions: _wrapping(session, module, functions))
+        after_import(name, functools.partial(_wrapping, session, functions))
 
 
 def _kernels(session: Any) -> None:
@@ -70,7 +70,7 @@ def _seen(session: Any, fn: Any, of_autocast: bool = False) -> Any:
     return kernel
 
 
-def _wrapping(session: Any, module: Any, functions: tuple[str, ...]) -> None:
+def _wrapping(session: Any, functions: tuple[str, ...], module: Any) -> None:
     for name in functions:
         real = getattr(module, name, None)
         if real is not None:
