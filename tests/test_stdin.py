@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.source.project import Limits
 
-from .cli_runs import AFTER, LOOP, SCALER_ROW, Runner, git, repository
+from .cli_runs import AFTER, LOOP, Runner, git, repository
 from .project_tree import write_tree
 
 OLD = LOOP.lstrip("\n").encode()
@@ -104,13 +104,17 @@ def test_other_files_are_not_read(run: Runner, tmp_path: Path) -> None:
 def test_a_comment_that_other_files_make_needed_stays(run: Runner, tmp_path: Path) -> None:
     """A part of a project cannot tell which comments have a use there."""
     text = (
-        "import torch\n\n@torch.no_grad()\ndef score(model, loader):\n"
+        "import torch\n\n\ndef penalty(model, x):\n"
         '    with torch.autocast("cuda"):  # precfix: ignore[PF302] meant\n'
-        "        return sum(model(x).mean() for x in loader)\n"
+        "        return model(x).square().mean()\n"
     )
-    train = LOOP.replace("import torch", "import torch\nfrom engine import score", 1).replace(SCALER_ROW, "")
-    train = train.replace("scaler.scale(loss)", "loss").replace("scaler.step(optimizer)", "optimizer.step()")
-    train = train.replace("        scaler.update()\n", "") + "    print(score(model, loader))\n"
+    train = (
+        "import torch\nfrom engine import penalty\n\n\ndef main(model, loader, optimizer):\n    for x in loader:\n"
+        '        with torch.autocast("cuda", dtype=torch.bfloat16):\n            loss = model(x).mean()\n'
+        "        (loss + penalty(model, x)).backward()\n        optimizer.step()\n\n\n"
+        "model = torch.nn.Linear(4, 4)\n"
+        "main(model, [torch.rand(2, 4)], torch.optim.SGD(model.parameters(), lr=0.1))\n"
+    )
     write_tree(tmp_path / "lib", {"engine.py": text, "train.py": train, "part/engine.py": text})
     silenced = json.loads(run("check", tmp_path / "lib", "--select", "PF302", "--output-format", "json").out)[
         "silenced"

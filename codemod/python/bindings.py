@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from bisect import bisect_left
 
 from .names import Binding, ModuleNames, Scope, attribute_chain
 
@@ -31,11 +33,12 @@ def self_stores(module: ModuleNames, owner: Scope, name: str) -> list[tuple[ast.
     return [(value, statement) for _, value, statement in module.stores_by_class.get((owner, name), [])]
 
 
-def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list[Binding]:
+def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST, enough: int = sys.maxsize) -> list[Binding]:
     """The bindings of a name that may be seen at ``use``: those before the last one that certainly runs are dropped.
 
-    A function sees of an outer scope what its definition sees, and whatever is bound below that. What stands below
-    ``use`` in a loop around it is seen in the next round.
+    Of more than ``enough`` in the scope of the use itself at least that many are told, not all. A function sees of an
+    outer scope what its definition sees, and whatever is bound below that. What stands below ``use`` in a loop around
+    it is seen in the next round.
     """
     if not bindings:
         return bindings
@@ -43,20 +46,48 @@ def reaching(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list
         return _from_outside(module, bindings, use)
     line, path = getattr(use, "lineno", 0), [use, *module.ancestors(use)]
     around = set(path[1:])
-    above = [item for item in bindings if _line(item) < line]
-    elsewhere = {item for item in above if _is_in_other_arm(module, item.node, path)}
-    candidates = [item for item in above if item not in elsewhere or _is_repeated(module, item.node)]
-    certain = [
-        item
-        for item in candidates
-        if item.kind == "parameter" or (item not in elsewhere and module.parents.get(item.node) in around)
-    ]
-    last = max(certain, key=_line, default=None)
-    start = _line(last) if last is not None else -1
-    kept = [item for item in candidates if item is last or _line(item) > start]
+    lines, ordered = _in_order(bindings)
+    kept, last = _above(module, ordered[: bisect_left(lines, line)], path, around, enough)
     repeated = {loop for loop in around if isinstance(loop, LOOPS) and (last is None or not _holds(module, loop, last))}
-    later = [item for item in bindings if _line(item) >= line and not repeated.isdisjoint(module.ancestors(item.node))]
-    return [*kept, *later] or bindings
+    below = ordered[bisect_left(lines, line) :] if repeated else []
+    seen = {*kept, *(item for item in below if not repeated.isdisjoint(module.ancestors(item.node)))}
+    return [item for item in bindings if item in seen] or bindings
+
+
+def _above(
+    module: ModuleNames, ordered: list[Binding], path: list[ast.AST], around: set[ast.AST], enough: int
+) -> tuple[list[Binding], Binding | None]:
+    """Of the bindings above a use those that it may see, and the last one that certainly runs."""
+    kept: list[Binding] = []
+    last: Binding | None = None
+    for item in reversed(ordered):  # from the use upwards: what stands above the last certain one is not looked at
+        if last is not None and _line(item) < _line(last):
+            break
+        if len(kept) >= enough and _line(item) < _line(kept[enough - 1]):
+            break
+        is_elsewhere = _is_in_other_arm(module, item.node, path)
+        if is_elsewhere and not _is_repeated(module, item.node):
+            continue
+        if item.kind == "parameter" or (not is_elsewhere and module.parents.get(item.node) in around):
+            last = item
+        elif last is None:
+            kept.append(item)
+    return (kept if last is None else [*(each for each in kept if _line(each) > _line(last)), last]), last
+
+
+def _in_order(bindings: list[Binding]) -> tuple[list[int], list[Binding]]:
+    """Bindings by their lines, with these; made once for all bindings of a name in a scope."""
+    scope, name = bindings[0].scope, bindings[0].name
+    if scope.bindings.get(name) is not bindings:
+        return _sorted(bindings)
+    if name not in scope.ordered:
+        scope.ordered[name] = _sorted(bindings)
+    return scope.ordered[name]
+
+
+def _sorted(bindings: list[Binding]) -> tuple[list[int], list[Binding]]:
+    ordered = sorted(bindings, key=_line)
+    return [_line(item) for item in ordered], ordered
 
 
 def _from_outside(module: ModuleNames, bindings: list[Binding], use: ast.AST) -> list[Binding]:
@@ -100,10 +131,13 @@ def _holds(module: ModuleNames, loop: ast.AST, binding: Binding) -> bool:
     return loop is binding.node or loop in module.ancestors(binding.node)
 
 
-def values_at(module: ModuleNames, node: ast.expr) -> list[ast.expr | None]:
-    """What a name or an attribute of ``self`` is given, as far as ``node`` sees it; None: by no single one."""
+def values_at(module: ModuleNames, node: ast.expr, enough: int = sys.maxsize) -> list[ast.expr | None]:
+    """What a name or an attribute of ``self`` is given, as far as ``node`` sees it; None: by no single one.
+
+    ``enough`` is that of ``reaching``.
+    """
     if isinstance(node, ast.Name):
-        return [item.value for item in reaching(module, module.scope_of(node).lookup(node.id), node)]
+        return [item.value for item in reaching(module, module.scope_of(node).lookup(node.id), node, enough)]
     chain, owner = attribute_chain(node), module.scope_of(node).enclosing_class
     if chain is None or len(chain) != 2 or chain[0] != "self" or owner is None:
         return []
@@ -112,7 +146,7 @@ def values_at(module: ModuleNames, node: ast.expr) -> list[ast.expr | None]:
 
 def only_value(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     """The one expression that a name or an attribute of ``self`` has its value from; None for anything else."""
-    values = values_at(module, node)
+    values = values_at(module, node, enough=2)
     return values[0] if len(values) == 1 else None
 
 

@@ -44,6 +44,9 @@ class Scope:
     node: ScopeNode
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    ordered: dict[str, tuple[list[int], list[Binding]]] = field(default_factory=dict)
+    """Lines and bindings of a name in the order of the lines, for names that were asked for
+    (``bindings.reaching``)."""
 
     def lookup(self, name: str) -> list[Binding]:
         """Bindings of ``name`` seen from here, by Python's scope rules (class bodies do not enclose methods)."""
