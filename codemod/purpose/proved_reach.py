@@ -69,7 +69,8 @@ def _is_chosen(project: Project, test: ast.expr) -> bool:
 def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool:
     """Whether code outside of tests reads the name of a function, or of its class where others call its method.
 
-    What is read only behind switches that are off is not used. A file that is no program is written for others, who may call all of it.
+    What is read only behind switches that are off is not used. A file that is no program is written for others, who may
+    call all of it.
     """
     module, function = asked
     if function.decorator_list and not _only_wraps(function):

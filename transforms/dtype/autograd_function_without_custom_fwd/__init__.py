@@ -32,9 +32,9 @@ Function that calls a compiled kernel is reported only: the kernel may exist for
 
 Functions whose backward multiplies nothing, or only tensors of one dtype: straight-through estimators, gradient
 reversal, all-reduce, checkpointing, attention that writes into a tensor like its input. Functions that are never
-applied, that ask for autocast themselves, or that are only applied where autocast is off, where nothing keeps gradients
-(evaluation), or behind a switch that is a constant False. `cast_inputs=torch.float32` (also without `custom_bwd`: all is
-float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
+applied, that ask for autocast themselves, or that are only applied where autocast is off, where nothing keeps
+gradients (evaluation), or behind a switch that is a constant False. `cast_inputs=torch.float32` (also without
+`custom_bwd`: all is float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
 """
 
 from __future__ import annotations
