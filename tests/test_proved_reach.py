@@ -67,6 +67,10 @@ NOT_REACHED = {
     "another choice": PARSER
     + "parser.add_argument('--kind', default='a', choices=['a', 'b'])\n\ndef main():\n"
     + "    args = parser.parse_args()\n    if args.kind == 'b':\n        here()\n",
+    "a part that is only made behind a constant": (
+        "DEEP = False\n\nclass Part:\n    def forward(self):\n        here()\n\n"
+        "def main():\n    return Part() if DEEP else None\n"
+    ),
     "a constant": "DEEP = False\n\ndef main():\n    if DEEP:\n        here()\n",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod import engine
+from precfix.codemod.model import Applicability
 from precfix.codemod.profiles.profile import Device, Fact, Profile
 
 from .project_tree import open_tree, write_tree
@@ -804,3 +805,28 @@ def test_a_file_that_only_logs_the_scale_is_no_part_of_its_step(tmp_path: Path) 
     )
     report = engine.check(open_tree(tmp_path, {"plugin.py": plugin, "net.py": logs}), [RULE], TARGET)
     assert report.findings == ()
+
+
+# --- what a fix says --------------------------------------------------------------------------------------------------
+
+CLIP = "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
+CLIPPED = STEP.replace("        scaler.step", f"        scaler.unscale_(optimizer)\n{CLIP}        scaler.step")
+STRICT = CLIPPED.replace("1.0)", "1.0, error_if_nonfinite=True)")
+BF16_LOOP = loop("scaler = GradScaler()", "with autocast(dtype=torch.bfloat16):")
+SKIPPED = "steps with inf or NaN gradients are no longer skipped"
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (STEP, SKIPPED),
+        (CLIPPED, f"{SKIPPED}, and torch.nn.utils.clip_grad_norm_ (a.py:11) acts on them"),
+        (STRICT, SKIPPED),
+    ],
+)
+def test_a_fix_says_what_acts_on_steps_that_are_no_longer_skipped(step: str, said: str, tmp_path: Path) -> None:
+    (found,) = engine.check(
+        open_tree(tmp_path, {"a.py": BF16_LOOP.replace(STEP, step)}), [RULE], TARGET, engine.Options()
+    ).findings
+    assert all(fix.applicability is Applicability.SAFE for fix in found.fixes)
+    assert all(fix.message.rstrip(".").endswith(said) for fix in found.fixes)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..purpose.outcomes import can_come_out
 from ..torch.dtypes import Dtype
-from .frame import Autocasting, Frame, asks_for_precision, place_of
+from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
 from .lattice import NONE_VALUE, Kind, Value
 
 ENABLED = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.is_autocast_gpu_enabled")
@@ -83,3 +83,13 @@ def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:
     is_none = isinstance(right, ast.Constant) and right.value is None
     if is_none and place in frame.names and branch is (node.body if isinstance(test.ops[0], ast.Is) else node.orelse):
         frame.put(place, NONE_VALUE)
+
+
+def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:
+    """After a test of the dtype itself: which dtype the tensors and models have that a branch changed is not told."""
+    result = joined_names([first, second])
+    for place in (*first, *second):
+        value = first.get(place) or second.get(place)
+        if value is not None and value.kind in (Kind.TENSOR, Kind.MODULE) and first.get(place) != second.get(place):
+            result[place] = result.get(place, value).with_atoms(())
+    return result

@@ -12,7 +12,7 @@ from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
 from .contexts import entered
-from .decided import decided, put_none
+from .decided import decided, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import in_order
@@ -70,6 +70,7 @@ def _bind(frame: Frame, target: ast.expr, source: ast.expr, value: Value) -> Non
     place = place_of(target)
     if place is not None:
         _forget_weights(frame, target, value)
+        _put_data(frame, target, value)
         frame.put(place, value)
 
 
@@ -83,6 +84,14 @@ def _forget_weights(frame: Frame, target: ast.expr, value: Value) -> None:
     held = frame.get(owner) if owner is not None else None
     if owner is not None and held is not None and held.kind is Kind.MODULE:
         frame.put(owner, held.with_atoms(()))
+
+
+def _put_data(frame: Frame, target: ast.expr, value: Value) -> None:
+    """``buffer.data = buffer.data.float()``: the tensor itself has another dtype from here on."""
+    holder = place_of(target.value) if isinstance(target, ast.Attribute) and target.attr == "data" else None
+    held = frame.get(holder) if holder is not None else None
+    if holder is not None and value.kind is Kind.TENSOR and (held is None or held.kind is Kind.TENSOR):
+        frame.put(holder, value.with_atoms(()))
 
 
 def _unpack(frame: Frame, target: ast.Tuple | ast.List, source: ast.expr, value: Value) -> None:
@@ -207,7 +216,7 @@ def _if(frame: Frame, node: ast.stmt) -> None:
     reached = [names for names, stopped in outcomes if not stopped]
     frame.stopped = not reached
     if len(reached) == 2 and asked:
-        frame.names = _told_by_test(before, *reached)
+        frame.names = told_by_test(*reached)
     elif reached:
         frame.names = joined_names(reached)
     if frame.function is not None and frame.function.name == "__init__":
@@ -225,15 +234,6 @@ def _name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
             source = frame.source(node, f"{place} is chosen here")
             symbol = Atom(symbol=place, role=Role.EXPRESSION, can_be_half=half, source=source, expression=expression)
             frame.names[place] = Value(Kind.DTYPE, (replace(symbol, candidates=named_by(atoms)),))
-
-
-def _told_by_test(before: dict[str, Value], first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:
-    """After a test of the dtype itself: which dtype the tensors and models have that a branch changed is not told."""
-    result = joined_names([first, second])
-    for place, value in result.items():
-        if value.kind in (Kind.TENSOR, Kind.MODULE) and first.get(place) != second.get(place):
-            result[place] = value.with_atoms(())
-    return result
 
 
 def _loop(frame: Frame, node: ast.stmt) -> None:

@@ -69,7 +69,8 @@ def _is_chosen(project: Project, test: ast.expr) -> bool:
 def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool:
     """Whether code outside of tests reads the name of a function, or of its class where others call its method.
 
-    A file that is no program is written for others, who may call all of it.
+    What is read only behind switches that are off is not used. A file that is no program is written for others, who may
+    call all of it.
     """
     module, function = asked
     if function.decorator_list and not _only_wraps(function):
@@ -80,12 +81,16 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         return function.name in module.name_loads
     by_class = owner is not None and (function.name in CALLED_BY_OTHERS or function.name.startswith("__"))
     name = getattr(owner.node, "name", "") if by_class and owner is not None else function.name
-    own = set(ast.walk(function))
+    own, found = set(ast.walk(function)), False
     for document in project.python_documents((name,)):
         other = names_of(project, document)
         loads: list[ast.AST] = [*other.name_loads.get(name, []), *other.attribute_loads.get(name, [])]
-        if not is_test(document.path) and any(load not in own for load in loads):
+        used = [load for load in loads if load not in own] if not is_test(document.path) else []
+        if any(can_run(project, other, load) for load in used):
             return True
+        found = found or bool(used)
+    if found:
+        return False
     return not _is_program(module) or (owner is not None and bool(getattr(owner.node, "bases", ())))
 
 

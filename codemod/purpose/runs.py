@@ -91,7 +91,7 @@ def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:
 
 def _may_build(project: Project, run: Run, path: str) -> bool:
     """Whether the program imports by computed names, and could import this file of its project."""
-    folder = _project_folder(project, run.starts[0].document.path)
+    folder = project_folder(project, run.starts[0].document.path)
     own = path.startswith(folder) and not purpose_of(path).is_left_alone
     return own and project.memo(_imports_by_name, run.starts)
 
@@ -128,7 +128,7 @@ def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[R
     )
     if runs or len(starts_of(project, module)) > 1 or trains(module):
         return runs
-    root = _project_folder(project, path)
+    root = project_folder(project, path)
     return tuple(run for run in project.fact(_all_runs) if run.trains and run.place.path.startswith(root))
 
 
@@ -222,7 +222,7 @@ def _named(regimes: Iterable[str]) -> str:
     return " or ".join(sorted({HALVES[FAMILIES[regime]].name for regime in regimes}))
 
 
-def _project_folder(project: Project, path: str) -> str:
+def project_folder(project: Project, path: str) -> str:
     """The closest folder around ``path`` that has a manifest, with its slash; "" when none has."""
     folders = project.fact(_manifest_folders)
     folder = path.rpartition("/")[0]

@@ -133,3 +133,14 @@ def _target(statement: ast.stmt) -> ast.expr | None:
         return None
     chain = attribute_chain(statement.targets[0])
     return statement.targets[0] if chain is not None and (len(chain) == 1 or chain[0] == "self") else None
+
+
+def carries_nothing_back(item: Autocast) -> bool:
+    """Whether no block that enters a region, or nothing in it, keeps gradients: a backward pass follows none of it."""
+    blocks = [each.block for each in entered(item)]
+    return runs_without_gradients(item) or (bool(blocks) and all(_keeps_none(item.module, each) for each in blocks))
+
+
+def _keeps_none(module: ModuleNames, block: ast.With | ast.AsyncWith) -> bool:
+    bodies = [each.body[0] if isinstance(each, ast.With | ast.AsyncWith) else each for each in block.body]
+    return all(is_without_gradients(module, each) for each in bodies)

@@ -15,6 +15,7 @@ from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP16
+from .benchmarks import only_measures
 from .half_weights import HalfWeights, half_weights, models_of
 from .launchers import is_held
 from .optimizer_table import Row, row_of_optimizer
@@ -130,7 +131,7 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     weights = _weights(project, module, parameters, call) if parameters is not None else None
     if parameters is None or weights is None or _is_remedied(row, values, weights):
         return None
-    if _is_wrapped(project, module, call):
+    if _is_wrapped(project, module, call) or only_measures(module, models_of(module, parameters), call):
         return None
     return HalfOptimizer(module, call, name, row, weights, parameters, values)
 

@@ -50,7 +50,8 @@ def stated_numbers(project: Project, module: ModuleNames, node: ast.expr, name: 
 def _of_sources(project: Project, module: ModuleNames, node: ast.expr, name: str) -> Iterator[Stated | None]:
     """What launch lines and files give; where none does, the defaults of the options."""
     options = _options_read(project, module, node)
-    given = sources(project, module, node) or [item for each in options for item in values_given(project, each)]
+    read = [item for item in sources(project, module, node) if not item.is_guessed]  # the results of another program
+    given = read or [item for each in options for item in values_given(project, each)]
     for source in (item for item in given if item.value is not None):
         value = number_in(source.value)
         yield Stated(value, source.place(f"{name} is {value:g} here")) if value is not None else None

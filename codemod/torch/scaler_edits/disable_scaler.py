@@ -18,7 +18,7 @@ from ..imported import torch_at
 from ..scalers import Scaler, scalers
 from .can_disable import can_disable, survives_disabling
 from .half_condition import half_condition
-from .needs_of_disabling import needs_of_disabling
+from .needs_of_disabling import needs_of_disabling, no_longer_skipped
 
 SAVED = " A bf16 checkpoint then holds an empty scaler state, which an enabled scaler refuses to load."
 
@@ -73,7 +73,7 @@ def _held(project: Project, scaler: Scaler, regime: Regime) -> Fix | None:
     edit = module.set_argument(call, "enabled", "False")
     message = (
         "create the scaler that the wrapper holds with enabled=False: a disabled scaler passes everything through; "
-        "inf or NaN steps are no longer skipped." + SAVED
+        f"{no_longer_skipped(project, scaler)}." + SAVED
     )
     return proved(project, "disable", message, [edit], *needs_of_disabling(project, scaler))
 
@@ -98,7 +98,7 @@ def with_condition(
     edits = [_set_enabled(scaler, before, value)]
     if "torch." in value and torch_at(scaler.module, scaler.call) is None:
         edits.append(scaler.module.add_import("import torch"))
-    effect = "a disabled scaler passes everything through; inf or NaN steps are no longer skipped."
+    effect = f"a disabled scaler passes everything through; {no_longer_skipped(project, scaler)}."
     message = f"create the scaler with {scaler.switch}={value}: {effect}" + (SAVED if "stored" in scaler.routes else "")
     return proved(project, "disable", message, [*edits, *extra], *needs, *needs_of_disabling(project, scaler))
 

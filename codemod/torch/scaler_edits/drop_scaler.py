@@ -13,7 +13,7 @@ from ...python.names import Binding, ModuleNames, Scope, names_of
 from ...source.documents import Document
 from ...source.project import Project
 from ..scalers import AttributeAlias, NameAlias, Scaler, Use
-from .needs_of_disabling import needs_of_disabling
+from .needs_of_disabling import needs_of_disabling, no_longer_skipped
 
 FORBIDDEN_ROUTES = {"parameter", "returned", "stored", "escaped", "none-test", "other-file", "conditional"}
 UNDERSTOOD_USES = {"scale", "step", "unscale_", "update", "assigned"}
@@ -30,7 +30,7 @@ def fix(project: Project, scaler: Scaler) -> Fix | None:
     if any(_named_otherwise(document, scaler) for document in project.python_documents(containing=REFLECTION)):
         return None
     removal = _Removal(project, scaler)
-    message = "remove the scaler: bf16 gradients need none; steps with inf or NaN gradients are no longer skipped"
+    message = f"remove the scaler: bf16 gradients need none; {no_longer_skipped(project, scaler)}"
     return proved(project, "drop", message, removal.edits(), *needs_of_disabling(project, scaler))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from ...proof.needs import Known, Need, SameResult
+from ...purpose.imports import connected_modules
+from ...python.names import ModuleNames, names_of
 from ...python.paths import calls_of, exclusive, guard_facts, position
 from ...source.project import Project
 from ..clipping import Clip, clips_of
@@ -14,13 +17,50 @@ from ..scalers import Scaler
 _WHY = SameResult("bfloat16 gradients have the range of float32; scaling only multiplies and divides by a power of two")
 
 
+SHARDED = ("FullyShardedDataParallel", "fully_shard")
+
+
 def needs_of_disabling(project: Project, scaler: Scaler) -> tuple[Need, ...]:
-    """That no clip works on scaled gradients today: without the scaler its limit would begin to hold."""
+    """That no clip works on scaled gradients today (without the scaler its limit would begin to hold), and no FSDP."""
     clip = next(_scaled_clips(project, scaler), None)
+    found = [_WHY, *_unsharded(project, scaler)]
+    if clip is not None:
+        words = f"{clip.words} ({_place(clip.module, clip.call)}) may clip scaled gradients today"
+        found.append(Known(False, f"{words}, and clips the true ones then"))
+    return tuple(found)
+
+
+def no_longer_skipped(project: Project, scaler: Scaler) -> str:
+    """What a fix's message says of steps that the scaler keeps from the optimizer, and of clips that see them then."""
+    clips = (clip for step in steps_of(scaler) for clip in clips_of(project, step.module, step.function))
+    clip = next((item for item in clips if not _raises(item.call)), None)
+    said = "steps with inf or NaN gradients are no longer skipped"
     if clip is None:
-        return (_WHY,)
-    place = f"{clip.module.path}:{clip.call.lineno}"
-    return (_WHY, Known(False, f"{clip.words} ({place}) may clip scaled gradients today, and clips the true ones then"))
+        return said
+    return f"{said}, and {clip.words} ({_place(clip.module, clip.call)}) acts on them"
+
+
+def _raises(call: ast.Call) -> bool:
+    """``error_if_nonfinite=True``: the clip raises."""
+    given = [item.value for item in call.keywords if item.arg == "error_if_nonfinite"]
+    return any(not isinstance(item, ast.Constant) or bool(item.value) for item in given)
+
+
+def _unsharded(project: Project, scaler: Scaler) -> Iterator[Need]:
+    """No FSDP near the scaler: one that is not made for shards, or an optimizer of other weights, raises today."""
+    near = {scaler.module, *connected_modules(project, scaler.module), *(step.module for step in steps_of(scaler))}
+    for document in project.python_documents(SHARDED):
+        module = names_of(project, document)
+        calls = module.calls if module in near else []
+        call = next((item for item in calls if (module.qualified(item.func) or "").endswith(SHARDED)), None)
+        if call is not None:
+            where = _place(module, call)
+            yield Known(False, f"FSDP ({where}) may shard the model: what the scaler raises today would be silent then")
+            return
+
+
+def _place(module: ModuleNames, call: ast.Call) -> str:
+    return f"{module.path}:{call.lineno}"
 
 
 def _scaled_clips(project: Project, scaler: Scaler) -> Iterator[Clip]:

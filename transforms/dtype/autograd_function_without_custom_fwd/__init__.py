@@ -32,8 +32,9 @@ Function that calls a compiled kernel is reported only: the kernel may exist for
 
 Functions whose backward multiplies nothing, or only tensors of one dtype: straight-through estimators, gradient
 reversal, all-reduce, checkpointing, attention that writes into a tensor like its input. Functions that are never
-applied, that ask for autocast themselves, or that are only applied where autocast is off. `cast_inputs=torch.float32`
-(also without `custom_bwd`: all is float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
+applied, that ask for autocast themselves, or that are only applied where autocast is off, where nothing keeps
+gradients (evaluation), or behind a switch that is a constant False. `cast_inputs=torch.float32` (also without
+`custom_bwd`: all is float32 then). Decorators that have only an old spelling (see deprecated-cuda-amp).
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ from ....codemod.model import (
 from ....codemod.proof.needs import Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.entered import regions_around
-from ....codemod.purpose.proved_reach import can_run
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.runs import Run, is_switched_on, runs_around, uses
+from ....codemod.purpose.steps import carries_nothing_back
 from ....codemod.python.names import FunctionNode, ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of
@@ -139,13 +141,13 @@ def _runs_inside(project: Project, function: CustomFunction) -> tuple[Run, ...]:
     return tuple(
         run
         for run in runs_around(project, module, node)
-        if is_switched_on(project, run)
+        if is_switched_on(project, run) and not (run.region is not None and carries_nothing_back(run.region))
         if not uses(project, run, module, node) or any(_is_inside(project, run, *place) for place in places)
     )
 
 
 def _is_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
-    if not can_run(project, module, node):
+    if not is_reached(project, module, node):
         return False
     direct = any(region is run.region for region in regions_around(project, module, node))
     return direct or can_be_inside(project, run, module, node)

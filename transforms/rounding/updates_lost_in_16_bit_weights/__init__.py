@@ -46,7 +46,8 @@ that are not known; SGD, RMSprop, Adafactor and others whose step is not as larg
 PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of the
 project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards
 the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or
-that gets a new float32 part; settings whose values the project does not state; code that keeps its own float32 copies.
+that gets a new float32 part; settings whose values the project does not state, or only in files that no program is seen
+to load; code that keeps its own float32 copies; steps on random tensors alone whose weights are not saved (benchmarks).
 """
 
 from __future__ import annotations

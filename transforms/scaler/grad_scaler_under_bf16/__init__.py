@@ -30,10 +30,13 @@ disabled in there, where all that make such a wrapper always run bf16.
 Weights in bfloat16 under `autocast()` without a dtype: the scaler is disabled and the region computes in bfloat16 too.
 
 `drop` [unsafe], `disable` [unsafe]: the same where gradients are clipped without `unscale_`: the clip works on scaled
-gradients today, and its limit begins to hold; and where the allowed releases of PyTorch may lack what is written.
+gradients today, and its limit begins to hold; near FSDP, where a scaler that is not made for shards, or an optimizer
+built before the model is wrapped, raises today and would be silent; and where the allowed releases of PyTorch may lack
+what is written.
 
-What changes: steps whose gradients are inf or NaN are no longer skipped. A checkpoint written by a disabled scaler
-holds an empty scaler state, which an enabled scaler refuses to load.
+What changes: steps whose gradients are inf or NaN are no longer skipped, and clipping acts on them: one inf makes every
+gradient that `clip_grad_norm_` scales 0 or NaN, unless `error_if_nonfinite=True`. A checkpoint written by a disabled
+scaler holds an empty scaler state, which an enabled scaler refuses to load.
 
 ## Not flagged
 
