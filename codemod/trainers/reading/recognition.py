@@ -89,7 +89,8 @@ def _words_of_glob(pattern: str) -> tuple[str, ...] | None:
     """Words of which every path that fits holds one as a part of its own; None where any part may be anything."""
     parts = [_braces(part) for part in pattern.split(".")]
     plain = [words for words in parts if not any("*" in word for word in words)]
-    return tuple(min(reversed(plain), key=len)) if plain else None
+    fewest = min(reversed(plain), key=len, default=None)
+    return tuple(fewest) if fewest is not None else None
 
 
 def stands_inside(document: Document, row: int) -> bool:
