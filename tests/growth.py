@@ -271,3 +271,15 @@ def configurations(number: int) -> dict[str, str]:
     accelerator = Accelerator(mixed_precision=args.mixed_precision)
     """
     return {**found, "train.py": repeated(train, 1)}
+
+
+def run_logs(number: int, keys: int = 10) -> dict[str, str]:
+    """A folder of runs, each with its settings and results that no trainer knows."""
+    settings = "precision_of_results: fp16\nresults:\n" + "".join(f"  part{n}: {n}\n" for n in range(keys))
+    return {"train.py": HEAD} | {f"logs/run{index}/config.yaml": settings for index in range(number)}
+
+
+def sections(number: int) -> dict[str, str]:
+    """A file of sections, each of which a trainer reads."""
+    rows = "".join(f"  - deepspeed: {{bf16: {{enabled: true}}, part: {index}}}\n" for index in range(number))
+    return {"train.py": HEAD, "sweep.yaml": f"runs:\n{rows}"}

@@ -14,6 +14,7 @@ from .nightly import NIGHTLY
 AT_MOST = 2.3
 PARSING = ("codemod/source/parsing.py", "parse_python")
 READING = ("codemod/source/reading.py", "read_regular_file")
+GLOBBING = ("codemod/trainers/reading/recognition.py", "stands_at")
 INTERPRETING = ("codemod/flow/analysis.py", "_run")
 
 SIZES: dict[Shape, tuple[int, int]] = {
@@ -29,6 +30,8 @@ SIZES: dict[Shape, tuple[int, int]] = {
     growth.plain_lines: (200, 1700),
     growth.files: (120, 5000),
     growth.configurations: (20, 100),
+    growth.run_logs: (40, 3000),
+    growth.sections: (200, 1000),
 }
 """The smaller size of each shape, by day and at night: then there are 2,000 autocasts in a file, 10,000 files,
 or a file of 30,000 lines."""
@@ -54,6 +57,11 @@ def test_files_are_read_and_parsed_a_fixed_number_of_times(works: tuple[Work, Wo
     for each in (PARSING, READING, INTERPRETING):
         assert two.of(*each) <= AT_MOST * max(one.of(*each), 1), each
     assert two.of(*PARSING) >= 1, "nothing was parsed: the count means nothing"
+
+
+def test_keys_that_no_glob_names_are_compared_with_none(tmp_path: Path) -> None:
+    few, many = (work_of(tmp_path / str(keys), growth.run_logs(20, keys)) for keys in (10, 100))
+    assert many.of(*GLOBBING) == few.of(*GLOBBING) > 0
 
 
 def test_the_count_sees_a_square(tmp_path: Path) -> None:

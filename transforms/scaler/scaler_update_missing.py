@@ -4,8 +4,9 @@
 
 `scaler.step(optimizer)` a second time without `scaler.update()` between stops with `RuntimeError: step() has already
 been called since the last update().`: the run ends in its second step. The other way round, `scaler.update()` after a
-pass in which the step waited (gradient accumulation) stops with `AssertionError: No inf checks were recorded prior to
-update.`. With the scaler switched off neither happens, so runs in float32 hide it.
+pass in which the step waited (gradient accumulation), or a second time behind the same step, stops with
+`AssertionError: No inf checks were recorded prior to update.`. With the scaler switched off neither happens, so runs in
+float32 hide it.
 
 ## Why
 
@@ -16,13 +17,14 @@ inf; `update` needs the inf checks of at least one `step` or `unscale_` since th
 ## Fix
 
 `update` [safe]: `scaler.update()` behind the only step of the function. `move` [safe]: an update that also runs where
-the step waits goes behind the step. Both change nothing in runs that did not stop. An update that stands behind the
-loop of the steps is only reported.
+the step waits goes behind the step. `once` [safe]: the second of two updates goes. They change nothing in runs that did
+not stop. An update that stands behind the loop of the steps is only reported.
 
 ## Not flagged
 
 Steps that run once; one update for several optimizers, also in a loop over them; an update in another method, in a
-helper or under another name of the scaler; `unscale_` in every pass; scalers that are passed to other code, wrapped
+helper or under another name of the scaler; `unscale_` in every pass; a second update that another condition guards, or
+that is given the new scale; scalers that are passed to other code, wrapped
 (timm's NativeScaler, accelerate, Lightning, Fabric), or always switched off.
 """
 
@@ -30,6 +32,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import SameResult
@@ -37,13 +40,30 @@ from ...codemod.proof.proving import proved
 from ...codemod.purpose.regimes import regime_of
 from ...codemod.python.callers import callers_of
 from ...codemod.python.names import FunctionNode, ModuleNames, names_of
-from ...codemod.python.paths import LoopNode, function_of, guard_facts, guards, loop_names, loops, position
+from ...codemod.python.paths import (
+    LoopNode,
+    calls_of,
+    exclusive,
+    function_of,
+    guard_facts,
+    guards,
+    loop_names,
+    loops,
+    position,
+    tries,
+)
 from ...codemod.source.project import Project
 from ...codemod.torch.scaler_steps import ScalerStep, steps_of
 from ...codemod.torch.scalers import Scaler, scalers
 
 HIDDEN_ROUTES = frozenset({"escaped", "returned"})
 HIDDEN_USES = ("private", "escaped", "stored", "bound-method", "method", "returned", "called")
+HARMLESS = ("update", "scale", "get_scale", "is_enabled", "none-test", "state_dict")
+"""Uses of a scaler that record no inf check, and give it to nobody who could."""
+With = (ast.With, ast.AsyncWith)
+LEAVING = (ast.Continue, ast.Break, ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Delete)
+PLAIN = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.unaryop, ast.Constant, ast.expr_context)
+READING = (*PLAIN, ast.Name, ast.Attribute)
 STEPS_TWICE = "`scaler.step` runs again without `scaler.update()` between: RuntimeError in the second step"
 
 
@@ -55,8 +75,10 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         steps = list(steps_of(scaler))
         if not scaler.uses_of("update"):
-            if not _is_updated_otherwise(project):
+            if not _is_done_otherwise(project, "update"):
                 yield from _never_updated(project, steps)
+        elif twice := [(step, found) for step in steps if (found := _updated_twice(project, step)) is not None]:
+            yield from (_second_update(project, step.module, *found) for step, found in twice)
         elif len(steps) == 1 and all(use.call is not None for use in scaler.uses_of("update")):
             yield from _unpaired(project, steps[0])
 
@@ -76,11 +98,11 @@ def _is_kept_in_container(module: ModuleNames, node: ast.AST) -> bool:
     return any(isinstance(target, ast.Subscript) for target in targets)
 
 
-def _is_updated_otherwise(project: Project) -> bool:
-    """Whether the project updates something that is called a scaler and is not one that is known."""
-    known = {use.call for each in scalers(project) for use in each.uses_of("update")}
-    for document in project.python_documents(("scaler",), ("update",)):
-        for call in names_of(project, document).calls_by_name.get("update", []):
+def _is_done_otherwise(project: Project, method: str) -> bool:
+    """Whether the project calls the method of something that is called a scaler and is not one that is known."""
+    known = {use.call for each in scalers(project) for use in each.uses_of(method)}
+    for document in project.python_documents(("scaler",), (method,)):
+        for call in names_of(project, document).calls_by_name.get(method, []):
             receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
             if call not in known and receiver is not None and "scaler" in ast.unparse(receiver).lower():
                 return True
@@ -194,6 +216,103 @@ def _moved(project: Project, step: ScalerStep, call: ast.Call, update: ast.Call)
     edits = [module.insert(stepping, text, "after"), module.remove(updating)]
     why = SameResult("an update without a step before it raises; with one nothing between them uses the scale")
     return proved(project, "move", "update the scaler only after a step", edits, why)
+
+
+# --- updated twice ----------------------------------------------------------------------------------------------------
+
+
+def _updated_twice(project: Project, step: ScalerStep) -> tuple[ast.Call, ast.Call] | None:
+    """Two updates of which the second certainly runs behind the first, with no inf check between."""
+    for first, second in pairwise(step.of("update")):
+        if second.args or second.keywords or not _follows(step, first, second) or _may_check(step, first, second):
+            continue
+        return None if any(_is_done_otherwise(project, name) for name in ("step", "unscale_")) else (first, second)
+    return None
+
+
+def _may_check(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
+    """Whether something that is called between two updates may step or unscale: where others do than this function."""
+    checks = step.scaler.uses_of("step", "unscale_")
+    here = [use.call for use in checks if use.call is not None and not _is_in_lambda(step.module, use.call)]
+    if len(step.of("step", "unscale_")) == len(here) == len(checks):
+        return False
+    own = {use.call for use in step.uses}
+    return any(
+        position(first) < position(call) < position(second)
+        and call not in own
+        and not exclusive(step.module, call, second)
+        for call in calls_of(step.module, step.function)
+    )
+
+
+def _is_in_lambda(module: ModuleNames, node: ast.AST) -> bool:
+    return any(isinstance(parent, ast.Lambda) for parent in module.ancestors(node))
+
+
+def _follows(step: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
+    """Whether the second update runs in just the passes in which the first does, and straight behind it."""
+    module, start, end = step.module, position(first), position(second)
+    if any(start < position(use.node) < end and use.kind not in HARMLESS for use in step.uses if use.call is not first):
+        return False
+    if loops(module, first) != loops(module, second) or _blocks(module, first) != _blocks(module, second):
+        return False
+    if not all(isinstance(module.parents[call], ast.Expr) for call in (first, second)) or _is_caught(module, second):
+        return False
+    if step.name_of_scaler(first) != step.name_of_scaler(second):
+        return False
+    between = [node for node in ast.walk(step.function) if start < position(node) < end]
+    if any(isinstance(node, LEAVING) for node in between):
+        return False
+    mine = {guard.test for guard in guards(module, first)}
+    others = [guard for guard in guards(module, second) if guard.test not in mine]
+    if guard_facts(module, first) != guard_facts(module, second):
+        return False
+    stores = [node for node in between if isinstance(getattr(node, "ctx", None), ast.Store)]
+    changed = {ast.unparse(node) for node in stores}
+    scaler = step.name_of_scaler(first)
+    return changed.isdisjoint((scaler, scaler.partition(".")[0])) and all(
+        guard.facts == ((scaler, True),) or _keeps(guard.test, changed) for guard in others
+    )
+
+
+def _is_caught(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether something may wait for what is raised there: ``except``, ``suppress(...)``, ``pytest.raises(...)``."""
+    managers = [item for parent in module.ancestors(call) if isinstance(parent, With) for item in parent.items]
+    words = ("suppress", "raises", "assert")
+    return any(tries(module, call)) or any(word in ast.unparse(item).lower() for item in managers for word in words)
+
+
+def _keeps(test: ast.expr, changed: set[str]) -> bool:
+    """Whether a condition is of names alone, none of which is bound anew."""
+    return all(
+        isinstance(node, PLAIN) or (isinstance(node, ast.Name) and node.id not in changed) for node in ast.walk(test)
+    )
+
+
+def _blocks(module: ModuleNames, node: ast.AST) -> list[ast.AST]:
+    """What holds a node and may run it at another time, or not at all; conditions aside."""
+    return [parent for parent in module.ancestors(node) if not isinstance(parent, ast.If | ast.Expr)]
+
+
+def _whole(module: ModuleNames, call: ast.Call) -> ast.stmt:
+    """The statement of a call, or the condition that holds nothing else."""
+    statement = module.statement_of(call)
+    parent = module.parents[statement]
+    is_all = isinstance(parent, ast.If) and parent.body == [statement] and not parent.orelse
+    plain = isinstance(parent, ast.If) and all(isinstance(each, READING) for each in ast.walk(parent.test))
+    return parent if isinstance(parent, ast.If) and is_all and plain else statement
+
+
+def _second_update(project: Project, module: ModuleNames, first: ast.Call, second: ast.Call) -> Finding:
+    why = SameResult("an update straight behind another raises, and does nothing where the scaler is switched off")
+    fix = proved(project, "once", "update the scaler once", [module.remove(_whole(module, second))], why)
+    return rule.at(
+        module,
+        second,
+        "`scaler.update()` runs a second time behind the same step: AssertionError, as no inf checks were recorded",
+        (module.place(first, "the first update clears the inf checks"),),
+        [fix] if fix is not None else [],
+    )
 
 
 rule = Rule.of("PF105", check)

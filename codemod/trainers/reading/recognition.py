@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import count, groupby
@@ -62,6 +63,36 @@ def stands_at(path: str, pattern: str) -> bool:
     return len(path) <= MAX_PATH and _dotted(pattern).fullmatch(f"{path}.") is not None
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The keys of a text (dotted path or flag) with their values, found by the words of a glob."""
+
+    values: Mapping[str, str | None]
+    _by_part: dict[str, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in self.values:
+            for part in dict.fromkeys(path.split(".")) if len(path) <= MAX_PATH else ():
+                self._by_part.setdefault(part, []).append(path)
+
+    def hold(self, pattern: str, wanted: str | None) -> bool:
+        """Whether a key stands there, with a value that fits the glob ``wanted`` if there is one."""
+        if "*" not in pattern and "{" not in pattern:
+            return pattern in self.values and len(pattern) <= MAX_PATH and _fits(self.values[pattern], wanted)
+        words = _words_of_glob(pattern)
+        paths = self.values if words is None else [path for word in words for path in self._by_part.get(word, ())]
+        return any(stands_at(path, pattern) and _fits(self.values[path], wanted) for path in paths)
+
+
+@lru_cache(maxsize=4096)
+def _words_of_glob(pattern: str) -> tuple[str, ...] | None:
+    """Words of which every path that fits holds one as a part of its own; None where any part may be anything."""
+    parts = [_braces(part) for part in pattern.split(".")]
+    plain = [words for words in parts if not any("*" in word for word in words)]
+    fewest = min(reversed(plain), key=len, default=None)
+    return tuple(fewest) if fewest is not None else None
+
+
 def stands_inside(document: Document, row: int) -> bool:
     """Whether a row of a shell script is indented: inside a condition, a loop or a function."""
     return document.path.endswith((".sh", ".bash")) and row in document.fact(_indented_rows)
@@ -76,8 +107,8 @@ def plain_flag(flag: str) -> str:
     return flag.lstrip("-").replace("-", "_")
 
 
-def points(framework: Framework, path: str, marks: Mapping[str, str | None]) -> int:
-    """How sure it is that ``framework`` reads a text at ``path`` with these keys (dotted path or flag -> value)."""
+def points(framework: Framework, path: str, marks: Marks) -> int:
+    """How sure it is that ``framework`` reads a text at ``path`` with these keys."""
     known = framework.recognize
     if any(_is_marked(mark, marks) for mark in known.unless):
         return 0
@@ -94,9 +125,9 @@ def is_file_named(path: str, pattern: str) -> bool:
     )
 
 
-def _is_marked(mark: str, marks: Mapping[str, str | None]) -> bool:
+def _is_marked(mark: str, marks: Marks) -> bool:
     """``a.b`` stands there; ``a.b: glob`` stands there with such a value; ``a + b``: both."""
-    return all(_stands(pattern, wanted, marks) for pattern, wanted in _parts_of(mark))
+    return all(marks.hold(pattern, wanted) for pattern, wanted in _parts_of(mark))
 
 
 @lru_cache(maxsize=4096)
@@ -108,12 +139,6 @@ def _parts_of(mark: str) -> tuple[tuple[str, str | None], ...]:
         key = f"--{plain_flag(pattern)}" if pattern.startswith("--") else pattern
         found.append((key, wanted if colon else None))
     return tuple(found)
-
-
-def _stands(pattern: str, wanted: str | None, marks: Mapping[str, str | None]) -> bool:
-    if "*" in pattern or "{" in pattern:
-        return any(stands_at(path, pattern) and _fits(value, wanted) for path, value in marks.items())
-    return pattern in marks and len(pattern) <= MAX_PATH and _fits(marks[pattern], wanted)
 
 
 def _fits(value: str | None, wanted: str | None) -> bool:
@@ -130,8 +155,9 @@ def words_of_mark(mark: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def owner_of(frameworks: Iterable[Framework], path: str, marks: Mapping[str, str | None]) -> Framework | None:
-    """The framework that most surely reads a text; None where none is sure enough."""
+def owner_of(frameworks: Iterable[Framework], path: str, values: Mapping[str, str | None]) -> Framework | None:
+    """The framework that most surely reads a text with these keys; None where none is sure enough."""
+    marks = Marks(values)
     best: Framework | None = None
     most = (False, ENOUGH - 1)
     for framework in frameworks:
@@ -139,6 +165,11 @@ def owner_of(frameworks: Iterable[Framework], path: str, marks: Mapping[str, str
         if score >= ENOUGH and (not framework.recognize.generic, score) > most:
             best, most = framework, (not framework.recognize.generic, score)
     return best
+
+
+def owner_of_section(frameworks: Iterable[Framework], path: str) -> Framework | None:
+    """The framework of which a mapping at a dotted path is a text of its own."""
+    return next((item for item in frameworks if any(stands_at(path, place) for place in item.recognize.sections)), None)
 
 
 def runs_program(framework: Framework, words: Iterable[str]) -> bool:

@@ -15,7 +15,7 @@ from .conditional_flags import without_undecided
 from .configs import ConfigFile, Entry, config_files
 from .hydra_files import config_at, extended_by
 from .program_files import interface_of_line, interfaces_beside, interfaces_reading
-from .recognition import owner_of, plain_flag, points, runs_program, stands_at, stands_inside
+from .recognition import Marks, owner_of, owner_of_section, plain_flag, points, runs_program, stands_at, stands_inside
 from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
 
 WORDS = (
@@ -27,6 +27,8 @@ LONGEST_VALUE = 200
 _VARIABLE = re.compile(r"\$(?:(\w+)|[{(](\w+)[})])")
 _REFERENCE = re.compile(r"@([\w#:.]+)|\$\{([\w.]+)\}")
 _TORCH_EXPRESSION = re.compile(r"\$torch\.\w+")
+Spot = tuple[int, tuple[str | int, ...]]
+"""Where an entry stands: the number of its document and its key."""
 _BOOLEANS = {"true": TRUE, "false": FALSE}
 
 
@@ -69,14 +71,7 @@ def _tree_scopes(project: Project, config: ConfigFile) -> Iterator[Scope]:
             whole = replace(whole, is_open=whole.is_open or bool(extended))
             yield from _as_read(whole, interfaces_beside(project, config.document.path))
     others = [item for item in reading if item.recognize.sections and item is not framework]
-    taken: list[Entry] = []
-    for entry in config.text.entries if others else ():
-        if entry.container == "mapping" and entry.key and not any(_is_below(entry, outer) for outer in taken):
-            own = next((item for item in others if _is_section_of(item, entry)), None)
-            scope = _section_scope(config, own, entry) if own is not None else None
-            if scope is not None:
-                taken.append(entry)
-                yield scope
+    yield from _section_scopes(config, others) if others else ()
 
 
 def _marks_of_tree(config: ConfigFile) -> dict[str, str | None]:
@@ -104,20 +99,36 @@ def _is_taken(scope: Scope, setting: Setting, readers: Sequence[Interface]) -> b
     return is_launchers or not readers or any(reader.takes(name, scope.framework) for reader in readers)
 
 
-def _is_section_of(framework: Framework, entry: Entry) -> bool:
-    return any(stands_at(path_of(entry), place) for place in framework.recognize.sections)
+def _section_scopes(config: ConfigFile, frameworks: Sequence[Framework]) -> Iterator[Scope]:
+    """The outermost mappings inside a text that are texts of their own and say something about precision."""
+    sections = {
+        _spot(entry): own
+        for entry in config.text.entries
+        if entry.container == "mapping" and entry.key and (own := owner_of_section(frameworks, path_of(entry)))
+    }
+    depths = sorted({len(key) for _, key in sections})
+    below: dict[Spot, list[Entry]] = {}
+    for entry in config.text.entries if depths else ():
+        for outer in _outer(entry, depths):
+            if outer in sections:
+                below.setdefault(outer, []).append(entry)
+    taken: set[Spot] = set()
+    for entry in config.text.entries if depths else ():
+        spot = _spot(entry)
+        if entry.container == "mapping" and spot in sections and taken.isdisjoint(_outer(entry, depths)):
+            scope = _tree_scope(config, sections[spot], below.get(spot, ()), entry, path_of(entry))
+            if scope.settings:
+                taken.add(spot)
+                yield scope
 
 
-def _is_below(entry: Entry, outer: Entry) -> bool:
-    inside = entry.key[: len(outer.key)] == outer.key and len(entry.key) > len(outer.key)
-    return inside and entry.document == outer.document
+def _spot(entry: Entry) -> Spot:
+    return entry.document, entry.key
 
 
-def _section_scope(config: ConfigFile, framework: Framework, section: Entry) -> Scope | None:
-    """A mapping inside a text as a text of its own; None where it says nothing about precision."""
-    inner = [entry for entry in config.text.entries if _is_below(entry, section)]
-    scope = _tree_scope(config, framework, inner, section, path_of(section))
-    return scope if scope.settings else None
+def _outer(entry: Entry, depths: Iterable[int]) -> Iterator[Spot]:
+    """Where what an entry stands in is, at these depths."""
+    return ((entry.document, entry.key[:depth]) for depth in depths if depth < len(entry.key))
 
 
 def _tree_scope(
@@ -127,8 +138,9 @@ def _tree_scope(
     stating = [
         (entry, key)
         for entry in entries
+        for path in (path_of(entry, depth),)
         for key in framework.keys
-        if any(stands_at(path_of(entry, depth), place) for place in key.places)
+        if any(stands_at(path, place) for place in key.places)
     ]
     names = {path_of(entry) for entry, _ in stating}
     settings = [_setting(config, entry, key) for entry, key in stating if not _points_to(entry, names)]
@@ -301,7 +313,7 @@ def _says(entry: Entry, key: Key) -> bool:
 
 def _environment_scopes(project: Project, config: ConfigFile, entries: list[Entry]) -> Iterator[Scope]:
     """Variables of a file, and flags in variables that no command line of the file uses."""
-    marks = _marks(entries)
+    marks = Marks(_marks(entries))
     for framework in _reading(project, "environment"):
         if points(framework, config.name, marks) < 3:
             continue
