@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
-from ..python.paths import guards
+from ..python.paths import Guard, guards
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Gap, Step
 from ..source.project import Project
@@ -107,10 +107,16 @@ def _carried(question: Trace[Answer], step: Step, values: Iterable[Answer]) -> I
     """A value that is given in a branch counts where that branch can be taken."""
     if isinstance(step, Bound) and step.binding.kind != "parameter" and isinstance(step.binding.node, ast.stmt):
         inner = Trace(question.project, VALUES, question)  # type: ignore[arg-type]
-        for guard in guards(step.module, step.binding.node):
-            if not _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node)):
+        for guard in question.project.memo(_guards, (step.module, step.binding.node)):
+            comes_out = _comes_out(guard.test, guard.holds, lambda node: inner.of(step.module, node))
+            question.charge(inner)
+            if not comes_out:
                 return ()
     return values
+
+
+def _guards(_project: Project, asked: tuple[ModuleNames, ast.stmt]) -> tuple[Guard, ...]:
+    return guards(*asked)
 
 
 def _gap(question: Trace[Answer], module: ModuleNames, node: ast.AST, why: Gap) -> Iterable[Answer]:

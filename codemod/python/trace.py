@@ -88,6 +88,10 @@ class Trace(Generic[V]):
         self._callers: int = within._callers if within is not None else 0
         self._steps: int = within._steps if within is not None else 0
 
+    def charge(self, inner: Trace[V]) -> None:
+        """Count what a question within this one looked at: a limit that each has for itself bounds no nest of them."""
+        self._steps = inner._steps
+
     def of(self, module: ModuleNames, node: ast.expr) -> tuple[V, ...]:
         """The answers for one expression; none where it is being asked for already."""
         if self._depth >= MAX_DEPTH or self._steps >= MAX_STEPS:
