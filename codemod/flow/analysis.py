@@ -148,6 +148,15 @@ class FlowAnalysis:
         frame.names.update(names)
         return self._run(frame, target.node.body)
 
+    def followed_from(self, run: Run, module: ModuleNames, holder: FunctionNode | None) -> None:
+        """Follow a function that calls the models of ``run``, outside of autocast; None: the statements of a script."""
+        if holder is not None:
+            self.followed(run, run.record, FunctionTarget(module, holder, bound=False), OUTSIDE, {})
+            return
+        frame = Frame(self, module, None, run.record, OUTSIDE)
+        frame.run = run
+        self._run(frame, module.tree.body)
+
     def _entered(self, module: ModuleNames, node: FunctionNode, state: AutocastState, record: Record) -> Frame:
         owner = self.owner(module, node)
         frame = Frame(self, module, node, record, state)

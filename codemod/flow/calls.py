@@ -97,6 +97,11 @@ def of_gradient(value: Value, operands: list[Value]) -> Value:
 def _called(
     frame: Frame, node: ast.Call, name: str, receiver: Value | None, positional: list[NodeValue], named: Named
 ) -> Value:
+    model = frame.run.models.get(node) if frame.run is not None else None
+    if model is not None and isinstance(model.detail, ProjectClass):
+        if isinstance(node.func, ast.Attribute) and frame.analysis.method(model.detail, name) is not None:
+            return on_module(frame, node, model, name, positional, named)
+        return forward(frame, node, model, positional, named)
     if frame.run is not None and positional:
         skipped = CALLERS.get(frame.analysis.qualified(frame.module, node.func) or "")
         if skipped is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -190,6 +190,16 @@ class Run(Protocol):
     @property
     def of_parts(self) -> bool:
         """Whether the model has parts that were cast to float32 (`recasts`)."""
+        ...
+
+    @property
+    def models(self) -> Mapping[ast.Call, Value]:
+        """The calls of the models that are followed."""
+        ...
+
+    @property
+    def record(self) -> Record:
+        """What is met on the way."""
         ...
 
     def applied(

@@ -1,7 +1,7 @@
-"""The model classes that some program certainly runs in 16 bits: it casts the object it made, and opens no autocast.
+"""The calls of models whose precision in a run is certain: cast to 16 bits and in no region, or float32 and in one.
 
-What a class's author wrote about float32 inside of it (``self.norm(x.float())``) is no excuse there: the weights are
-16-bit, and torch refuses to mix them.
+What a class's author wrote about float32 inside of it (``self.norm(x.float())``) is no excuse there: torch refuses to
+mix what it is given with the weights.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from ..purpose.words import Purpose
 from ..python.callers import callers_of
 from ..python.caught import is_caught
 from ..python.creations import creations_of
-from ..python.functions import FunctionTarget, class_of
+from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
+from ..torch.autocast import Autocast
 from ..torch.dtypes import HALVES
 from ..torch.half_models import applications_of, stays_cast
 from ..torch.weights import cast_dtype
 from .analysis import flow_of
 from .classes import ProjectClass
-from .contexts import autocasts_by_node
+from .contexts import autocasts_by_node, opened
+from .half_possible import can_be_half
 
 WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
@@ -48,7 +50,7 @@ def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, Pro
 
 def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
     """The casts of whole models to 16 bits in a file that calls them and opens no autocast region; their classes."""
-    if any(name in module.calls_by_name for name in REGION_MAKERS):
+    if _may_wrap(module):
         return
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
@@ -64,25 +66,26 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
                 yield call, owner
 
 
-def entries_of(
-    project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass
-) -> list[tuple[FunctionTarget, ast.Call]]:
-    """The methods of the cast model that its file calls, with the calls: what runs in 16 bits for certain.
+def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass) -> list[ast.Call]:
+    """The calls of methods of the cast model in its file: what runs in 16 bits for certain.
 
     Not where no run comes to the cast or the call, where a caller elsewhere opens a region around the call, and where
     the call is expected to fail.
     """
     if not is_reached(project, module, cast):
         return []
-    analysis = flow_of(project)
-    found: list[tuple[FunctionTarget, ast.Call]] = []
+    found: list[ast.Call] = []
     for name, call in applications_of(project, module, cast):
-        target = analysis.method(owner, name) if name not in SETTING and len(found) < MAX_ENTRIES else None
-        if target is None or is_caught(module, call, "RuntimeError") or not is_reached(project, module, call):
-            continue
-        if not _may_be_inside(project, module, call):
-            found.append((target, call))
+        known = name not in SETTING and flow_of(project).method(owner, name) is not None
+        if known and len(found) < MAX_ENTRIES and _goes_on(project, module, call):
+            if not _may_be_inside(project, module, call):
+                found.append(call)
     return found
+
+
+def _goes_on(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """Whether a run comes to a call that is not expected to fail."""
+    return not is_caught(module, call, "RuntimeError") and is_reached(project, module, call)
 
 
 def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> bool:
@@ -94,3 +97,53 @@ def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: i
         return False
     sites = callers_of(project, module, function).sites
     return any(_may_be_inside(project, site.module, site.call, hops - 1) for site in sites)
+
+
+# --- regions ----------------------------------------------------------------------------------------------------------
+
+
+def certain_regions(
+    project: Project,
+) -> Iterator[tuple[ModuleNames, list[ast.Call], ProjectClass, tuple[ModuleNames, ast.Call]]]:
+    """The calls of one model in a region that is certainly open, where it is made, and nothing makes it 16-bit."""
+    for document in project.python_documents(("autocast",)):
+        module = names_of(project, document)
+        if purpose_of(document.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
+            continue
+        found: dict[ProjectClass, tuple[tuple[ModuleNames, ast.Call], list[ast.Call]]] = {}
+        for region in autocasts_by_node(project, module).values():
+            for call in _calls_inside(region) if _is_certainly_open(project, region) else ():
+                made = made_model(project, module, call)
+                if made is not None and not can_be_half(project, made[0]) and _goes_on(project, module, call):
+                    found.setdefault(made[0], (made[1], []))[1].append(call)
+        yield from ((module, calls[:MAX_ENTRIES], owner, made) for owner, (made, calls) in found.items())
+
+
+def _may_wrap(module: ModuleNames) -> bool:
+    return any(name in module.calls_by_name for name in REGION_MAKERS)
+
+
+def _is_certainly_open(project: Project, region: Autocast) -> bool:
+    enabled = region.enabled_node
+    on = enabled is None or (isinstance(enabled, ast.Constant) and bool(enabled.value))
+    return on and region.form == "with" and region.understood and opened(project, region).atom.dtype in HALVES
+
+
+def _calls_inside(region: Autocast) -> Iterator[ast.Call]:
+    statement = region.module.statement_of(region.node)
+    for item in getattr(statement, "body", ()):
+        yield from (node for node in ast.walk(item) if isinstance(node, ast.Call))
+
+
+def made_model(
+    project: Project, module: ModuleNames, call: ast.Call
+) -> tuple[ProjectClass, tuple[ModuleNames, ast.Call]] | None:
+    """The class of ``model(x)`` or ``model.decode(x)``, and a call that makes the object."""
+    func = call.func
+    for holder in [func.value, func] if isinstance(func, ast.Attribute) else [func]:
+        made_by = creations_of(project, module, holder)
+        classes = [class_of(project, made.module, made.call.func) for made in made_by]
+        known = {ProjectClass(*item) for item in classes if item is not None}
+        if len(known) == 1 and None not in classes and flow_of(project).is_module(next(iter(known))):
+            return known.pop(), (made_by[0].module, made_by[0].call)
+    return None

@@ -1,14 +1,15 @@
-"""Models that are certainly 16-bit, run on abstract values: what meets in their forward, through all of its calls.
+"""Models whose precision in a run is certain, followed on abstract values from the script's call through all of theirs.
 
-A summary of a function speaks of "the dtype of its parameter"; here each call is followed with what it is really
-given, so that a tensor that one layer leaves in float32 is seen in the next one. Only what is certain is kept: a value
-that two paths gave different dtypes meets nothing.
+Either the weights are 16-bit, or they are float32 and a certain autocast region is open around the call. A summary of a
+function speaks of "the dtype of its parameter"; here each call is followed with what it is really given, so that a
+tensor that one layer leaves in float32 is seen in the next one, and so is what the script does with the result. Only
+what is certain is kept: a value that two paths gave different dtypes meets nothing.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,13 +17,13 @@ from ..model import Place
 from ..python.functions import FunctionTarget, lineage
 from ..python.names import FunctionNode, ModuleNames, parameters_of
 from ..source.project import Project
-from ..torch.dtypes import Dtype
+from ..torch.dtypes import FP32, Dtype
 from ..torch.weights import cast_dtype
 from .analysis import NOTHING, FlowAnalysis, Interpretation, flow_of, substituted
 from .classes import ProjectClass
-from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Meeting, Record
-from .half_classes import certain_casts, entries_of
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Value
+from .frame import Application, Autocasting, AutocastState, Frame, Record
+from .half_classes import certain_casts, certain_regions, entries_of
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Source, Value
 from .left_out import defaults_of
 
 MAX_CALLS = 800
@@ -32,13 +33,14 @@ MAX_CLASSES = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfRun:
-    """One model that a program certainly runs in 16 bits."""
+    """One model that a program certainly runs in 16 bits: its weights are, or autocast computes in them."""
 
     owner: ProjectClass
     cast: Place
-    dtype: Dtype
-    meetings: tuple[Meeting, ...]
-    """float32 tensors that meet its weights or results, in the order they run."""
+    dtype: Dtype | None
+    """What the weights are cast to; None for those that stay in float32."""
+    record: Record
+    """float32 tensors that meet 16-bit ones, in the order they run."""
     parts: tuple[ProjectClass, ...]
     """The classes of its modules that are entered, its own among them."""
 
@@ -53,12 +55,21 @@ def weights_in_half(project: Project) -> Mapping[str, tuple[Place, Dtype]]:
     return project.fact(_weights_in_half)
 
 
+def applied_in_runs(project: Project) -> Mapping[ast.AST, Application]:
+    """The operations that rules ask about, where a run comes to them, with what they are given there."""
+    return project.fact(_applied_in_runs)
+
+
 def _weights_in_half(project: Project) -> dict[str, tuple[Place, Dtype]]:
     found: dict[str, tuple[Place, Dtype]] = {}
     for run in half_runs(project):
-        for part in run.parts:
+        for part in run.parts if run.dtype is not None else ():
             found.setdefault(flow_of(project).own_weights(part).symbol, (run.cast, run.dtype))
     return found
+
+
+def _applied_in_runs(project: Project) -> dict[ast.AST, Application]:
+    return {node: item for run in half_runs(project)[::-1] for node, item in run.record.applications.items()}
 
 
 def _half_runs(project: Project) -> tuple[HalfRun, ...]:
@@ -66,36 +77,31 @@ def _half_runs(project: Project) -> tuple[HalfRun, ...]:
     for module, call, owner in certain_casts(project):
         dtype = cast_dtype(project, module, call)
         if owner not in found and len(found) < MAX_CLASSES and dtype is not None:
-            found[owner] = _run(project, module, call, owner, dtype)
+            calls = entries_of(project, module, call, owner)
+            found[owner] = _followed(project, module, owner, calls, (module, call), dtype)
+    for module, calls, owner, made in certain_regions(project):
+        if owner not in found and len(found) < MAX_CLASSES:
+            found[owner] = _followed(project, module, owner, calls, made, None)
     return tuple(found.values())
 
 
-def _run(project: Project, module: ModuleNames, call: ast.Call, owner: ProjectClass, dtype: Dtype) -> HalfRun:
-    analysis = flow_of(project)
-    run = Run(analysis)
-    frame = Frame(analysis, module, None, run.record, OUTSIDE)
-    source = frame.source(call, f"{owner.name} is cast to {dtype.name} here")
-    model = Value(Kind.MODULE, (Atom(dtype, made=Made.CAST, source=source),), detail=owner)
-    for target, entry in entries_of(project, module, call, owner):
-        run.entered(target, _given(analysis, module, entry, target), model, OUTSIDE)
-    place = module.place(call, f"{owner.name} is cast to {dtype.name} here")
-    return HalfRun(owner, place, dtype, tuple(run.record.meetings), tuple(dict.fromkeys((owner, *run.owners))))
-
-
-def _given(analysis: FlowAnalysis, module: ModuleNames, call: ast.Call, target: FunctionTarget) -> dict[str, Value]:
-    """What the script passes the model, and what it leaves at its default."""
-    caller = module.scope_of(call).function.node
-    if isinstance(caller, FunctionNode):
-        known = analysis.with_names(module, caller, {}).record.values
-    else:
-        known = analysis.observed_script(module).record.values if isinstance(caller, ast.Module) else {}
-    given = {name: known.get(item, UNKNOWN_VALUE) for name, item in target.arguments(call).items()}
-    return {name: value for name, value in given.items() if _is_told(value)} | defaults_of(call, target)
-
-
-def _is_told(value: Value) -> bool:
-    """Whether a tensor has one known dtype; what is a symbol of its function says nothing here."""
-    return value.kind is Kind.TENSOR and len(value.atoms) == 1 and value.atoms[0].dtype is not None
+def _followed(
+    project: Project,
+    module: ModuleNames,
+    owner: ProjectClass,
+    calls: Sequence[ast.Call],
+    made: tuple[ModuleNames, ast.Call],
+    dtype: Dtype | None,
+) -> HalfRun:
+    """The functions that call the model, followed; ``made``: what gave its weights their dtype."""
+    text = f"{owner.name} is cast to {dtype.name} here" if dtype is not None else f"{owner.name} is made in float32"
+    source = Source(made[0].document.path, made[1], text)
+    atom = Atom(dtype or FP32, made=Made.CAST if dtype is not None else Made.MODULE, source=source)
+    run = Run(flow_of(project), dict.fromkeys(calls, Value(Kind.MODULE, (atom,), detail=owner)))
+    for holder in dict.fromkeys(module.scope_of(call).function.node for call in calls):
+        flow_of(project).followed_from(run, module, holder if isinstance(holder, FunctionNode) else None)
+    parts = tuple(dict.fromkeys((owner, *run.owners)))
+    return HalfRun(owner, made[0].place(made[1], text), dtype, run.record, parts)
 
 
 class Run:
@@ -103,8 +109,9 @@ class Run:
 
     of_parts = False
 
-    def __init__(self, analysis: FlowAnalysis) -> None:
+    def __init__(self, analysis: FlowAnalysis, models: Mapping[ast.Call, Value]) -> None:
         self.record = Record()
+        self.models = models
         self._analysis = analysis
         self._done: dict[object, Interpretation] = {}
         self._followed = 0

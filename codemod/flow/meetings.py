@@ -75,7 +75,7 @@ def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, ope
     others = [item for item in operands if all(item[0] is not mask for mask, _ in masks)]
     if len(masks) != 1 or not others or any(value.kind is Kind.NUMBER for _, value in others):
         return
-    if all(_is_raw(item, masks[0][0]) for item, _ in others):
+    if all(_is_raw(item, masks[0][1].expression) for item, _ in others):
         return  # labels and boxes of one batch, gathered for a loss
     neighbor, value = others[0]
     if any(atom.dtype in (FP32, FP64) or atom.dtype not in (None, *HALVES) for atom in value.atoms):
@@ -85,9 +85,9 @@ def _raw_mask_joined(frame: Frame, node: ast.expr, operation: str, mix: str, ope
     record(frame, node, operation, mix, Operand(*masks[0]), Operand(neighbor, meant), dtype_of(neighbor))
 
 
-def _is_raw(node: ast.expr, mask: ast.expr) -> bool:
-    """Whether an operand is an item of the mask's own batch, in whatever shape: ``batch["boxes"].view(-1, 4)``."""
-    batch = next((item.value for item in ast.walk(mask) if isinstance(item, ast.Subscript)), None)
+def _is_raw(node: ast.expr, mask: ast.expr | None) -> bool:
+    """Whether an operand is an item of the batch that ``mask`` is one of, in whatever shape."""
+    batch = mask.value if isinstance(mask, ast.Subscript) else None
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and keeps_dtype(node.func.attr):
         node = node.func.value
     return batch is not None and isinstance(node, ast.Subscript) and ast.unparse(node.value) == ast.unparse(batch)
@@ -149,7 +149,8 @@ def report_input(
             frame.record.inputs.update(Input(atom.symbol, weight, takes_narrow) for weight in given)
         met = _of_table(frame, node, operand, atom)
         for weight in weights:
-            found = None if takes_narrow and weight.is_of_part else _clash_with_weight(atom, weight)
+            wide = weight.is_of_part or weight.dtype == FP32
+            found = None if takes_narrow and wide else _clash_with_weight(atom, weight)
             if found is not None:
                 met = True
                 _met_weight(frame, node, operand, module, *found)
@@ -212,9 +213,10 @@ def record(
     applied: Value | None = None,
 ) -> None:
     """Note one meeting, as seen from the interpretation's current place; in a model that is followed, certain ones."""
-    if frame.run is not None and not (odd.atom.dtype == FP32 and meant.atom.dtype in HALVES):
-        return
     state = frame.autocast.state
+    unsure = state is Autocasting.MAYBE and not frame.is_special
+    if frame.run is not None and (unsure or odd.atom.dtype != FP32 or meant.atom.dtype not in HALVES):
+        return
     if odd.atom.is_of_part and state is Autocasting.MAYBE and frame.autocast is not frame.entry:
         return  # whether a region is open decides, and it may well be
     met = Meeting(

@@ -224,6 +224,11 @@ class PartsRun:
     """Marks the functions that are followed for the very objects of a call; each keeps a record of its own."""
 
     of_parts = True
+    models: Mapping[ast.Call, Value] = {}
+
+    @property
+    def record(self) -> Record:
+        return Record()
 
     def applied(
         self, frame: Frame, node: ast.Call, target: FunctionTarget, given: dict[str, Value], receiver: Value | None

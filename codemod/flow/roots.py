@@ -7,22 +7,22 @@ library or the project's data keeps in float32; and where it calls what gives su
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
 from ..python.functions import FunctionTarget
-from ..python.names import FunctionNode, ModuleNames, names_of
+from ..python.names import Binding, FunctionNode, ModuleNames, names_of, root_name
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .lattice import Kind, Made, Value
-from .outlook import Outlooks, is_of_torch
-from .outlook_state import Sources
+
+
 from .stored import stored_mask
 
 MAKERS = (
@@ -40,52 +40,34 @@ Holder = FunctionNode | None
 """A function; None: the statements of a module."""
 
 
-@dataclass(eq=False)
-class _Search:
-    analysis: FlowAnalysis
-    modules: tuple[ModuleNames, ...]
-    outlooks: Outlooks
-    roots: dict[ModuleNames, set[Holder]] = field(default_factory=dict)
-    givers: set[str] = field(default_factory=set)
-    attributes: set[str] = field(default_factory=set)
-
-    @cached_property
-    def called(self) -> frozenset[str]:
-        """The last names of all calls."""
-        return frozenset(name for module in self.modules for name in module.calls_by_name)
-
-    def sources(self) -> Sources:
-        return Sources(frozenset(self.givers), frozenset(self.attributes))
-
-
 def roots(project: Project) -> dict[ModuleNames, tuple[Holder, ...]]:
     """The functions and scripts outside of tests in which something wide can meet what does not promote."""
     return project.fact(_roots)
 
 
 def _roots(project: Project) -> dict[ModuleNames, tuple[Holder, ...]]:
-    analysis = flow_of(project)
-    search = _Search(analysis, followed_modules(project), Outlooks(analysis))
-    candidates = {module: _candidates(project, module) for module in search.modules}
-    for module, found in candidates.items():
-        search.roots[module] = set(_always(project, module))
-        found |= _readers(search, module, found)
-    new = [
-        (module, item)
-        for module, found in candidates.items()
-        for item in _with_nested(found)
-        if not _is_constructor(item)
-    ]
-    first = new
+    analysis, modules = flow_of(project), followed_modules(project)
+    found = {module: _candidates(project, module) for module in modules}
+    for module, functions in found.items():
+        functions |= _readers(analysis, module, functions)
+    new = [(module, item) for module, functions in found.items() for item in _with_nested(functions)]
+    first, givers = new, set[str]()
     for _ in range(MAX_CALLERS + 1):
-        names = _look(search, new) - search.givers
+        _note(found, new)
+        names = {name for module, function in new for name in _giving(analysis, module, function)} - givers
         if not names:
             break
-        search.givers |= names
-        new = _callers(search.modules, names)
-    if any(_speaks_of_data(module) for module in search.modules):
-        _look(search, _feeders(search, first))
-    return {module: tuple(in_order(found)) for module, found in search.roots.items() if found}
+        givers |= names
+        new = _callers(modules, names)
+    speaking = [module for module in modules if _speaks_of_data(module)]
+    if speaking:
+        _note(found, _feeders(analysis, speaking, modules, first))
+    return {module: tuple(in_order(functions)) for module, functions in found.items() if functions}
+
+
+def _note(found: dict[ModuleNames, set[Holder]], new: list[tuple[ModuleNames, Holder]]) -> None:
+    for module, function in new:
+        found[module].add(function)
 
 
 def followed_modules(project: Project) -> tuple[ModuleNames, ...]:
@@ -178,19 +160,6 @@ def _joins_data(project: Project, call: ast.Call) -> bool:
 # --- what is followed -------------------------------------------------------------------------------------------------
 
 
-def _look(search: _Search, new: Iterable[tuple[ModuleNames, Holder]]) -> set[str]:
-    """Look at some functions: note where something can meet; the names of those that give something wide."""
-    sources = search.sources()
-    names: set[str] = set()
-    for module, function in sorted(new, key=_position):
-        seen = search.outlooks.of(module, function, sources)
-        if seen.meets:
-            search.roots[module].add(function)
-        if seen.gives and function is not None:
-            names.update(_called_as(search, module, function))
-    return names
-
-
 def _callers(modules: Iterable[ModuleNames], names: set[str]) -> list[tuple[ModuleNames, Holder]]:
     return [(module, item) for module in modules for item in in_order(holders(module, _calls(module, names)))]
 
@@ -199,31 +168,27 @@ def _speaks_of_data(module: ModuleNames) -> bool:
     return any(word in module.document.text for word in DATA_TEXTS)
 
 
-def _feeders(search: _Search, found: list[tuple[ModuleNames, Holder]]) -> list[tuple[ModuleNames, Holder]]:
+def _feeders(
+    analysis: FlowAnalysis,
+    speaking: list[ModuleNames],
+    modules: Sequence[ModuleNames],
+    found: list[tuple[ModuleNames, Holder]],
+) -> list[tuple[ModuleNames, Holder]]:
     """Those who hand items of data to a function that hands on to weights what it is given."""
     names: set[str] = set()
     for _ in range(MAX_CALLERS):
-        new = _taking(search, found) - names
+        new = {name for module, function in found for name in _taking(analysis, module, function)} - names
         if not new:
             break
         names |= new
-        found = _callers(search.modules, new)
-    return _callers([module for module in search.modules if _speaks_of_data(module)], names)
+        found = _callers(modules, new)
+    return _callers(speaking, names)
 
 
-def _taking(search: _Search, found: list[tuple[ModuleNames, Holder]]) -> set[str]:
-    """The names by which others call a function that can apply weights to what it is given."""
-    return {
-        name
-        for module, function in found
-        if function is not None and (names := _names_of_calls(module, function))
-        for name in names
-        if search.outlooks.takes(FunctionTarget(module, function, bound=True))
-    }
-
-
-def _position(item: tuple[ModuleNames, Holder]) -> tuple[str, int]:
-    return item[0].document.path, item[1].lineno if item[1] is not None else 0
+def _taking(analysis: FlowAnalysis, module: ModuleNames, function: Holder) -> list[str]:
+    """The names by which others call a function that applies weights to what it is given."""
+    names = _names_of_calls(module, function) if function is not None else []
+    return names if function is not None and names and analysis.function(module, function).record.inputs else []
 
 
 def _calls(module: ModuleNames, names: set[str]) -> list[ast.Call]:
@@ -231,15 +196,25 @@ def _calls(module: ModuleNames, names: set[str]) -> list[ast.Call]:
     return [call for call in found if not is_of_torch(module, call)]
 
 
-def _readers(search: _Search, module: ModuleNames, found: set[Holder]) -> set[Holder]:
+def is_of_torch(module: ModuleNames, call: ast.Call) -> bool:
+    """``torch.matmul(q, k)``, ``nn.functional.softmax(x)``: no function of the project, whatever it is called."""
+    name = root_name(call.func)
+    bindings = module.scope_of(call).lookup(name) if name else ()
+    return bool(bindings) and all(_is_import_of_torch(item) for item in bindings)
+
+
+def _is_import_of_torch(binding: Binding) -> bool:
+    return binding.kind == "import" and (binding.qualified or "").partition(".")[0] == "torch"
+
+
+def _readers(analysis: FlowAnalysis, module: ModuleNames, found: set[Holder]) -> set[Holder]:
     """The methods that read what a constructor made in float32 and kept as a plain attribute."""
     nodes: list[ast.AST] = []
     for function in in_order(item for item in found if _is_constructor(item)):
-        if function is None or not search.outlooks.of(module, function, Sources()).keeps:
+        if function is None:
             continue
-        for place, value in search.analysis.function(module, function).names.items():
+        for place, value in analysis.function(module, function).names.items():
             if place.startswith("self.") and _is_made_wide(value):
-                search.attributes.add(place[5:])
                 owner = module.scope_of(function).enclosing_class
                 loads = module.attribute_loads.get(place[5:], [])
                 nodes += [node for node in loads if module.scope_of(node).enclosing_class is owner]
@@ -253,13 +228,13 @@ def _is_made_wide(value: Value) -> bool:
     return any(_is_made_wide(item) for item in value.items or ())
 
 
-def _called_as(search: _Search, module: ModuleNames, function: FunctionNode) -> list[str]:
-    """The names by which others call a function whose result is worth to follow."""
-    names = [name for name in _names_of_calls(module, function) if name in search.called]
-    if not names:
+def _giving(analysis: FlowAnalysis, module: ModuleNames, function: Holder) -> list[str]:
+    """The names by which others call a function that returns something wide."""
+    names = _names_of_calls(module, function) if function is not None else []
+    if function is None or not names:
         return []
     makers = (Made.FACTORY, Made.CAST, Made.MODULE)
-    done = search.analysis.function(module, function)
+    done = analysis.function(module, function)
     return names if any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms) else []
 
 

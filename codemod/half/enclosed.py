@@ -6,12 +6,12 @@ import ast
 
 from ..flow.analysis import flow_of
 from ..flow.classes import ProjectClass
+from ..flow.half_classes import made_model
 from ..flow.parts import parts_of
 from ..purpose.entered import way_inside
 from ..purpose.runs import Run
 from ..python.callers import callers_of
-from ..python.creations import creations_of
-from ..python.functions import class_of, lineage
+from ..python.functions import lineage
 from ..python.names import FunctionNode, ModuleNames, Scope, names_of
 from ..python.reach import Reached, reached
 from ..source.project import Project
@@ -79,10 +79,10 @@ def _classes_run_in(project: Project, region: Autocast) -> frozenset[ProjectClas
     waiting = list[ProjectClass]()
     for call in (item for statement in getattr(body, "body", ()) for item in ast.walk(statement)):
         if isinstance(call, ast.Call):
-            made = _class_called(project, region.module, call)
+            made = made_model(project, region.module, call)
             if made is None:
                 return None
-            waiting.append(made)
+            waiting.append(made[0])
     found: set[ProjectClass] = set()
     while waiting and len(found) < MAX_PARTS:
         current = waiting.pop()
@@ -91,16 +91,3 @@ def _classes_run_in(project: Project, region: Autocast) -> frozenset[ProjectClas
             waiting += parts_of(project, current)
             waiting += (ProjectClass(*item) for item in lineage(project, current.module, current.scope))
     return frozenset(found) if found and not waiting else None
-
-
-def _class_called(project: Project, module: ModuleNames, call: ast.Call) -> ProjectClass | None:
-    """The class of ``model(x)`` or ``model.decode(x)``."""
-    func = call.func
-    holders = [func.value, func] if isinstance(func, ast.Attribute) else [func]
-    for holder in holders:
-        made_by = creations_of(project, module, holder)
-        classes = [class_of(project, made.module, made.call.func) for made in made_by]
-        known = {ProjectClass(*item) for item in classes if item is not None}
-        if len(known) == 1 and None not in classes and flow_of(project).is_module(next(iter(known))):
-            return known.pop()
-    return None

@@ -135,7 +135,7 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
     """
     raising = [
         meeting
-        for meeting in run.meetings
+        for meeting in run.record.meetings
         if meeting.mix != "promotes"
         and is_mistake(meeting)
         and not is_kept_in_float32(project, meeting)
@@ -145,7 +145,7 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
     if len({_maker(meeting) for meeting in raising}) > MAX_MISTAKES:
         return []
     widening = {mixture.node for meeting in raising if (mixture := meeting.odd.atom.mixture) is not None}
-    joins = [meeting for meeting in run.meetings if meeting.mix == "promotes" and meeting.node in widening]
+    joins = [meeting for meeting in run.record.meetings if meeting.mix == "promotes" and meeting.node in widening]
     told = {meeting.node for meeting in joins}
     others = [item for item in raising if item.odd.atom.mixture is None or item.odd.atom.mixture.node not in told]
     return [*joins, *others]
@@ -252,7 +252,7 @@ def is_mistake(meeting: Meeting) -> bool:
     if odd.dtype is not None and odd.dtype != FP32:
         return False  # float64 is asked for on purpose
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:
-        return meeting.mix == "raises-destination"
+        return meeting.mix == "raises-destination" or (meeting.certain and meeting.autocast is Autocasting.OFF)
     return meeting.certain or not (meeting.mix == "raises" and _is_deliberate(meeting))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.encounters import applications
 from ....codemod.flow.frame import Application, Autocasting, AutocastState
+from ....codemod.flow.half_runs import applied_in_runs
 from ....codemod.flow.lattice import Atom, Kind, Made, Role, Value
 from ....codemod.flow.ways import are_all_ways, in_way, ways_into
 from ....codemod.model import Edit, Place
@@ -54,8 +55,11 @@ class Reading:
 
 def readings(project: Project) -> Iterator[Reading]:
     """Every reading outside of tests that nothing protects, in source order of the files."""
+    followed = applied_in_runs(project)
     for item in applications(project, ("numpy", *_FUNCTIONS), lambda module, _: not is_test(module.document.path)):
-        reading = _reading(item)
+        reading = _reading(followed.get(item.node, item))
+        if reading is None or not _is_told(reading.value):
+            reading = _reading(item)
         if reading is not None and not is_caught(reading.module, reading.call, "TypeError"):
             yield _in_step(project, reading, item.function)
 
@@ -84,8 +88,7 @@ def _in_step(project: Project, reading: Reading, function: FunctionNode | None) 
 def entered(project: Project, reading: Reading) -> Iterator[Reading]:
     """The same reading as it is on the ways into its function, where the function alone does not tell the dtype."""
     function = reading.module.scope_of(reading.call).function.node
-    told = reading.value.kind is Kind.TENSOR and all(atom.dtype is not None for atom in reading.value.atoms)
-    if (told and reading.value.atoms) or not isinstance(function, FunctionNode):
+    if _is_told(reading.value) or not isinstance(function, FunctionNode):
         return
     ways = ways_into(project, reading.module, function)
     entries = [in_way(project, reading.module, function, way).record.values.get(reading.tensor) for way in ways]
@@ -93,6 +96,10 @@ def entered(project: Project, reading: Reading) -> Iterator[Reading]:
     for way, value in zip(ways, entries, strict=True):
         if value is not None and value != reading.value:
             yield replace(reading, value=value, via=way.places, has_others=not alike)
+
+
+def _is_told(value: Value) -> bool:
+    return value.kind is Kind.TENSOR and bool(value.atoms) and all(atom.dtype is not None for atom in value.atoms)
 
 
 def _is_floating(value: Value | None) -> bool:

@@ -83,6 +83,8 @@ def _message(meeting: Meeting) -> str:
     odd, meant = name_of(meeting.odd.node), name_of(meeting.meant.node)
     if meeting.odd.node is meeting.meant.node:
         return f"{odd} has the project's dtype on one path; on the other it is fed to the model as the data came"
+    if meeting.meant.atom.made is Made.AUTOCAST:
+        return f"autocast computed {odd} in 16 bits, and {meant} has float32 weights where it is off: this raises"
     if meeting.odd.atom.made is Made.MODULE:
         return f"{meant} is built in float32 and is fed {odd}, which is cast to another dtype: this raises"
     if meeting.odd.atom.role is Role.DATA:
@@ -91,7 +93,7 @@ def _message(meeting: Meeting) -> str:
 
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:
-    if meeting.odd.atom.made is Made.MODULE:
+    if meeting.odd.atom.made is Made.MODULE and meeting.meant.atom.made is not Made.AUTOCAST:
         found = [module_fix(project, meeting)]
     elif meeting.odd.atom.made is Made.TABLE or meeting.odd.node is meeting.meant.node:
         found = [producer_fix(project, meeting), operand_fix(project, meeting)]
