@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from ..python.functions import FunctionTarget, method_of
 from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
-from ..torch.dtypes import HALVES
 from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_set_outside_constructor, is_torch_module, weights_atom
@@ -19,11 +18,12 @@ from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
 from .half_possible import can_be_half
 from .handed import handed_over, lacks_dtypes
-from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, join
+from .lattice import UNKNOWN_VALUE, Atom, Kind, Value, join
 from .meetings import NodeValue, report_input
 from .parameters import parameter_symbol, parameter_value
 from .recasts import PARTS, applied_with_parts
 from .sizes import is_too_large
+from .substitution import substituted
 
 MAX_DEPTH = 12
 """How many calls deep summaries are made of summaries."""
@@ -310,40 +310,6 @@ class FlowAnalysis:
                     _, model = symbols.get(entry.weights.symbol, (expression, value))
                     norm = entry.takes_narrow
                     report_input(frame, node, expression, value, weights, receiver, handed_on=model, takes_narrow=norm)
-
-
-def substituted(
-    value: Value, bindings: dict[str, tuple[Atom, ...]], frame: Frame, node: ast.Call, target: FunctionTarget
-) -> Value:
-    """A returned value as the caller sees it."""
-    items = None
-    if value.items is not None:
-        items = tuple(substituted(item, bindings, frame, node, target) for item in value.items)
-    atoms: list[Atom] = []
-    for atom in value.atoms:
-        replaced = _replaced(atom, bindings)
-        if not replaced:
-            return replace(value, atoms=(), items=items)
-        atoms += [item for item in replaced if item not in atoms]
-    path, text = frame.module.document.path, f"{target.node.name}(...) returns it"
-    return replace(value, atoms=tuple(atom.seen_at(path, node, text) for atom in atoms), items=items)
-
-
-def _replaced(atom: Atom, bindings: dict[str, tuple[Atom, ...]]) -> tuple[Atom, ...]:
-    if atom.mixture is not None:
-        meant = _replaced(atom.mixture.meant, bindings)
-        kept = next((item for item in meant if item.is_half and (item.dtype is None or item.dtype in HALVES)), None)
-        mixture = replace(atom.mixture, meant=kept) if kept is not None else None
-        return (replace(atom, mixture=mixture),)
-    if atom.symbol in bindings:
-        made_by_layer = atom.made is Made.LAYER
-        return tuple(
-            replace(item, made=Made.LAYER) if made_by_layer and item.role is Role.WEIGHTS else item
-            for item in bindings[atom.symbol]
-        )
-    if atom.role is Role.PARAMETER or (atom.role is Role.EXPRESSION):
-        return ()
-    return (atom,)
 
 
 def _names_are_asked_for(frame: Frame) -> bool:

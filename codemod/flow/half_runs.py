@@ -19,12 +19,13 @@ from ..python.names import FunctionNode, ModuleNames, parameters_of
 from ..source.project import Project
 from ..torch.dtypes import FP32, Dtype
 from ..torch.weights import cast_dtype
-from .analysis import NOTHING, FlowAnalysis, Interpretation, flow_of, substituted
+from .analysis import NOTHING, FlowAnalysis, Interpretation, flow_of
 from .classes import ProjectClass
 from .frame import Application, Autocasting, AutocastState, Frame, Record
 from .half_classes import certain_casts, certain_regions, entries_of
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Made, Source, Value
 from .left_out import defaults_of
+from .substitution import substituted
 
 MAX_CALLS = 800
 """Calls that are followed in one model; what is called then is unknown."""

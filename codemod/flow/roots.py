@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 
 from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
-from ..python.functions import FunctionTarget
 from ..python.names import Binding, FunctionNode, ModuleNames, names_of, root_name
 from ..source.project import Project
 from ..torch.dtypes import FP32
@@ -21,8 +18,6 @@ from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .lattice import Kind, Made, Value
-
-
 from .stored import stored_mask
 
 MAKERS = (
