@@ -77,10 +77,9 @@ def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: Pro
     found: list[ast.Call] = []
     for name, call in applications_of(project, module, cast):
         known = name not in SETTING and flow_of(project).method(owner, name) is not None
-        if known and len(found) < MAX_ENTRIES and _goes_on(project, module, call):
-            if not _may_be_inside(project, module, call):
-                found.append(call)
-    return found
+        if known and _goes_on(project, module, call) and not _may_be_inside(project, module, call):
+            found.append(call)
+    return found[:MAX_ENTRIES]
 
 
 def _goes_on(project: Project, module: ModuleNames, call: ast.Call) -> bool:

@@ -116,6 +116,8 @@ class Run:
         self._analysis = analysis
         self._done: dict[object, Interpretation] = {}
         self._followed = 0
+        self._is_inside = False
+        """Whether one of the models is entered, not only the code around it."""
         self.owners: dict[ProjectClass, None] = {}
         """The classes of the modules whose methods were entered, and those that these inherit from."""
 
@@ -149,13 +151,15 @@ class Run:
             self._followed += 1
             if self._followed > MAX_CALLS:
                 return NOTHING
-            self._done[key] = NOTHING
+            self._done[key], outside = NOTHING, self._is_inside
+            self._is_inside = outside or receiver in self.models.values()
             self._enter(receiver)
             self._done[key] = self._analysis.followed(self, self.record, target, state, _held(target, given, receiver))
+            self._is_inside = outside
         return self._done[key]
 
     def _enter(self, receiver: Value | None) -> None:
-        detail = receiver.detail if receiver is not None else None
+        detail = receiver.detail if receiver is not None and self._is_inside else None
         if isinstance(detail, ProjectClass) and self._analysis.is_module(detail):
             self.owners[detail] = None
             above = lineage(self._analysis.project, detail.module, detail.scope)

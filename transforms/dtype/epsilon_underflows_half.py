@@ -33,6 +33,7 @@ from collections.abc import Iterator
 
 from ...codemod.half.half_here import half_here
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.python.numbers import number_of
 from ...codemod.python.paths import position
@@ -79,7 +80,7 @@ def _tensors(project: Project, module: ModuleNames) -> Iterator[Finding]:
             continue
         tensor, epsilon = guarded
         half = half_here(project, module, tensor)
-        if half is not None and half.reached and FP16 in half.dtypes:
+        if half is not None and half.reached and FP16 in half.dtypes and is_reached(project, module, node):
             document = module.document
             text = document.source(document.span(epsilon))
             message = f"{text} is zero in float16: {use} is not protected {half.when('float16')}".rstrip()
@@ -135,7 +136,7 @@ def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:
                 continue
             epsilon = _epsilon(project, module, call, default)
             half = half_model_made(project, module, call) if epsilon is not None and epsilon <= UNDERFLOW else None
-            if half is not None and not _is_wrapped(module, call):
+            if half is not None and not _is_wrapped(module, call) and is_reached(project, module, call):
                 message = (
                     f"{half.name} is float16, where eps={epsilon:g} is zero: the first step of {name} turns"
                     " parameters into NaN or inf; keep parameters in float32 and use autocast"

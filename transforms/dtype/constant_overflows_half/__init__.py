@@ -42,6 +42,7 @@ from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
 from ....codemod.python.glimpses import calls_seen
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
@@ -129,7 +130,7 @@ def _in_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
         half = half_here(project, module, write.tensor)
         if half is not None and (half.reached or _is_trained(project, module, write)):
             overflows = [dtype for dtype in (FP16, BF16) if dtype in half.dtypes and abs(write.value) > LIMITS[dtype]]
-            if overflows:
+            if overflows and is_reached(project, module, write.call):
                 yield _finding(project, write, half, overflows)
 
 

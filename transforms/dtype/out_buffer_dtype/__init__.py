@@ -56,7 +56,8 @@ def check(project: Project) -> Iterator[Finding]:
     for function in custom_functions(project):
         for mismatch in in_backward(project, function):
             seen.add(mismatch.node)
-            yield _finding(project, mismatch)
+            if is_reached(project, mismatch.module, mismatch.node):
+                yield _finding(project, mismatch)
     for mismatch, places in in_functions(project):
         if mismatch.node not in seen and is_reached(project, mismatch.module, mismatch.node):
             yield _finding(project, mismatch, places)
