@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from ..python.functions import FunctionTarget, method_of
+from ..python.functions import FunctionTarget, lineage, method_of
 from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
 from . import statements
@@ -239,6 +239,9 @@ class FlowAnalysis:
         target = self.method(found, "__init__")
         names = self.function(target.module, target.node).names if target is not None else {}
         known = constructed(self, found, names)
+        if target is not None and self.owner(target.module, target.node) == found:
+            for above in list(lineage(self.project, found.module, found.scope))[1:2]:
+                known = {**self.attributes(ProjectClass(*above)), **known}
         return {
             name: value for name, value in known.items() if not is_set_outside_constructor(self.project, found, name)
         }

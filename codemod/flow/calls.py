@@ -13,6 +13,7 @@ from ..torch.tables.libraries import CALLERS, DEQUANTIZERS, LAYER_CLASSES, SCHED
 from ..torch.tables.operations import operation
 from .alternatives import CHOSEN
 from .arrays import array_made, array_of
+from .bases import is_super, of_base
 from .call_dtypes import Named, moved
 from .classes import ProjectClass, TorchLayer
 from .data import data_object, image_dataset, transform
@@ -106,6 +107,8 @@ def _called(
         skipped = CALLERS.get(frame.analysis.qualified(frame.module, node.func) or "")
         if skipped is not None:
             return _handed_to(frame, node, positional[0], positional[skipped:])
+    if isinstance(node.func, ast.Attribute) and is_super(node.func.value):
+        return of_base(frame, node, name, positional, named)
     chosen = receiver if not isinstance(node.func, ast.Attribute | ast.Name) else frame.get(name)
     if chosen is not None and chosen.kind is Kind.UNKNOWN and chosen.detail is not None:
         return made_of(frame, node, chosen, positional, named)

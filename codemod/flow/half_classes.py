@@ -22,11 +22,11 @@ from ..source.project import Project
 from ..torch.autocast import Autocast
 from ..torch.dtypes import HALVES
 from ..torch.half_models import applications_of, stays_cast
+from ..torch.weight_changes import moves_only
 from ..torch.weights import cast_dtype
 from .analysis import flow_of
 from .classes import ProjectClass
 from .contexts import autocasts_by_node, opened
-from .half_possible import can_be_half
 
 WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
@@ -38,6 +38,10 @@ MAX_HOPS = 3
 """How many calls up a region is looked for."""
 MAX_ENTRIES = 6
 """Calls of one model that are followed."""
+
+
+Model = tuple[ProjectClass, tuple[ModuleNames, ast.Call]]
+"""A class, and the call that makes the object."""
 
 
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
@@ -113,7 +117,7 @@ def certain_regions(
         for region in autocasts_by_node(project, module).values():
             for call in _calls_inside(region) if _is_certainly_open(project, region) else ():
                 made = made_model(project, module, call)
-                if made is not None and not can_be_half(project, made[0]) and _goes_on(project, module, call):
+                if made is not None and not _is_ever_cast(project, module, made) and _goes_on(project, module, call):
                     found.setdefault(made[0], (made[1], []))[1].append(call)
         yield from ((module, calls[:MAX_ENTRIES], owner, made) for owner, (made, calls) in found.items())
 
@@ -128,15 +132,24 @@ def _is_certainly_open(project: Project, region: Autocast) -> bool:
     return on and region.form == "with" and region.understood and opened(project, region).atom.dtype in HALVES
 
 
+def _is_ever_cast(project: Project, module: ModuleNames, made: Model) -> bool:
+    """Whether a file casts objects of the model's class, or of what it cannot tell, to anything but float32."""
+    for holder in dict.fromkeys((module, made[1][0])):
+        for call in (call for name in CASTS for call in holder.calls_by_name.get(name, [])):
+            if isinstance(call.func, ast.Attribute) and (call.func.attr != "to" or not moves_only(call)):
+                of = creations_of(project, holder, call.func.value)
+                if not of or any(item.call is made[1][1] for item in of):
+                    return True
+    return False
+
+
 def _calls_inside(region: Autocast) -> Iterator[ast.Call]:
     statement = region.module.statement_of(region.node)
     for item in getattr(statement, "body", ()):
         yield from (node for node in ast.walk(item) if isinstance(node, ast.Call))
 
 
-def made_model(
-    project: Project, module: ModuleNames, call: ast.Call
-) -> tuple[ProjectClass, tuple[ModuleNames, ast.Call]] | None:
+def made_model(project: Project, module: ModuleNames, call: ast.Call) -> Model | None:
     """The class of ``model(x)`` or ``model.decode(x)``, and a call that makes the object."""
     func = call.func
     for holder in [func.value, func] if isinstance(func, ast.Attribute) else [func]:

@@ -25,6 +25,8 @@ FIRST = "[0]"
 """The key of what ``output[0]`` gives, where it is not simply the first field."""
 BEGINNING = "beginning"
 """The label of a sequence of which only the first items are known, not how many follow."""
+BY_NAME = "by name"
+"""The label of a function that a library hands out for a name: what is used in place of it is alike."""
 MAX_ATOMS = 6
 """A value with more ways than this counts as unknown."""
 
@@ -243,6 +245,9 @@ def join(first: Value, second: Value) -> Value:
             if one.keys and other.kind is Kind.SEQUENCE:
                 return _object_or_tuple(one, other)
         present = [item for item in (first, second) if item.kind is not Kind.NUMBER]
+        named = [item for item in (first, second) if item.label == BY_NAME]
+        if len(named) == 1 and Value() in (first, second):
+            return named[0]
         return present[0] if len(present) == 1 and present[0].kind in (Kind.TENSOR, Kind.MODULE) else UNKNOWN_VALUE
     if first.keys or second.keys:
         return _joined_fields(first, second)

@@ -11,6 +11,7 @@ from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import FREE_INPUTS, Loaded, library_object
 from .alternatives import CHOSEN, applied_any
+from .bases import layer_of
 from .call_dtypes import Named, default_atom, given_atoms, moved
 from .classes import (
     LibraryModel,
@@ -130,6 +131,9 @@ def forward(frame: Frame, node: ast.Call, module: Value, positional: list[NodeVa
             return known  # what the branches of a constructor made is given mostly what the same branches chose
     if isinstance(detail, ProjectClass):
         target = frame.analysis.method(detail, "forward") or frame.analysis.method(detail, "__call__")
+        layer = layer_of(frame, detail) if target is None else ""
+        if layer:
+            return layer_forward(frame, node, layer, module, positional)
         if target is None:
             return result_of(frame, node) if frame.analysis.is_module(detail) else UNKNOWN_VALUE
         known = frame.analysis.applied(frame, node, target, positional, named, module)

@@ -11,7 +11,7 @@ from ..torch.tables.layers import LAYERS
 from ..torch.tables.libraries import ACTIVATIONS, ATTENTION_FUNCTIONS
 from .classes import ProjectClass, TorchLayer
 from .frame import Frame
-from .lattice import UNKNOWN_VALUE, Kind, Value, join
+from .lattice import BY_NAME, UNKNOWN_VALUE, Kind, Value, join
 
 ATTENTION = "scaled_dot_product_attention"
 """The operation that every attention function of a table stands for; as a detail of a value, any one of these."""
@@ -25,7 +25,7 @@ def handed_out(frame: Frame, node: ast.expr) -> Value:
         source = source.value
     name = frame.analysis.qualified(frame.module, source)
     if name in ACTIVATIONS:
-        return Value(Kind.MODULE, (), detail=TorchLayer("SiLU"))
+        return Value(Kind.MODULE, (), detail=TorchLayer("SiLU"), label=BY_NAME)
     if name in ATTENTION_FUNCTIONS:
         return Value(Kind.MODULE, (), detail=ATTENTION)
     key = node.slice if isinstance(node, ast.Subscript) else None

@@ -58,14 +58,15 @@ def _changes_dtype(call: ast.Call, name: str) -> bool:
     last = call.func.attr if isinstance(call.func, ast.Attribute) else (chain or [""])[-1]
     on_model = chain is not None and f"{'.'.join(chain[:-1])}.".startswith(f"{name}.")
     if on_model and last in ("to", "type"):
-        return not _moves_only(call)
+        return not moves_only(call)
     if on_model and last in ("float", "bfloat16", "half", "double"):
         return True
     given = any(name in ast.unparse(argument) for argument in call.args)
     return (on_model or given) and any(word in last for word in CHANGES_BACK)
 
 
-def _moves_only(call: ast.Call) -> bool:
+def moves_only(call: ast.Call) -> bool:
+    """Whether ``x.to(...)`` is given no dtype."""
     text = " ".join(ast.unparse(item) for item in (*call.args, *(keyword.value for keyword in call.keywords)))
     return not any(word in text for word in ("dtype", "float", "half", "double"))
 
