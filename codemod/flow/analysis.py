@@ -10,13 +10,13 @@ from functools import reduce
 from ..python.functions import FunctionTarget, lineage, method_of
 from ..python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ..source.project import Project
+from ..torch.half_words import weights_can_be_half
 from . import statements
 from .circles import Circles
 from .classes import ProjectClass, constructed, is_set_outside_constructor, is_torch_module, weights_atom
 from .contexts import decorated
 from .elements import each_of
 from .frame import OUTSIDE, Autocasting, AutocastState, Frame, Record, Run, TooLarge
-from .half_possible import can_be_half
 from .handed import handed_over, lacks_dtypes
 from .lattice import UNKNOWN_VALUE, Atom, Kind, Value, join
 from .meetings import NodeValue, report_input
@@ -221,7 +221,7 @@ class FlowAnalysis:
     def own_weights(self, found: ProjectClass) -> Atom:
         """The symbol for the weights of a class."""
         if found not in self._weights:
-            self._weights[found] = weights_atom(found, can_be_half=can_be_half(self.project, found))
+            self._weights[found] = weights_atom(found, can_be_half=weights_can_be_half(self.project))
         return self._weights[found]
 
     def method(self, found: ProjectClass, name: str) -> FunctionTarget | None:

@@ -1,4 +1,4 @@
-"""What classes of the project inherit: ``super().forward(x)`` in a method, the layer of torch that a class is one of."""
+"""What classes inherit: ``super().forward(x)`` in a method, the layer of torch that a class is one of."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ..torch.tables.operations import keeps_dtype
 from .classes import LibraryModel, ProjectClass, TorchLayer, has_dtype
 from .contexts import open_region
 from .frame import Autocasting, Frame, Input, Meeting, Operand, place_of
-from .lattice import Atom, Kind, Made, Role, Source, Value, clash
+from .lattice import Atom, Kind, Made, Role, Value, clash
 from .stored import stored_mask
 
 JOINS = ("cat", "concat", "concatenate")
@@ -41,21 +41,20 @@ def is_compared(frame: Frame, value: Value) -> bool:
     return value.kind is Kind.TENSOR and (frame.run is None or len(value.atoms) == 1)
 
 
-def clash_under_autocast(one: Atom, other: Atom, region: Source) -> tuple[Atom, Atom] | None:
+def clash_under_autocast(one: Atom, other: Atom) -> tuple[Atom, Atom] | None:
     """A float32 buffer and what a layer gave: float32 weights, but 16 bits wherever autocast is open."""
     for wide, meant in ((one, other), (other, one)):
         if wide.dtype == FP32 and wide.made is Made.FACTORY and meant.made is Made.LAYER:
-            return wide, replace(meant, source=region)
+            return wide, meant
     return None
 
 
 def clash_of_write(frame: Frame) -> Clash:
     """How what is written through an index meets its destination: an autocast around the call is enough."""
     can_be_open = frame.autocast.state is Autocasting.MAYBE and frame.own_weights is not None
-    region = open_region(frame.project) if can_be_open else None
-    if region is None:
+    if not can_be_open or open_region(frame.project) is None:
         return clash
-    return lambda one, other: clash(one, other) or clash_under_autocast(one, other, region)
+    return lambda one, other: clash(one, other) or clash_under_autocast(one, other)
 
 
 def _branches(frame: Frame, node: ast.expr, operation: str, mix: str, item: ast.expr, value: Value) -> None:

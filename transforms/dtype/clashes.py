@@ -9,13 +9,15 @@ from enum import Enum
 
 from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
-from ...codemod.flow.half_runs import HalfRun, half_runs, weights_in_half
+from ...codemod.flow.half_runs import HalfRun, half_runs
 from ...codemod.flow.lattice import Atom, Made, Role
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
 from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
+from ...codemod.half.enclosed import can_be_inside
 from ...codemod.model import Place
 from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.purpose.runs import Run, is_switched_on, runs_of
 from ...codemod.python.caught import is_caught
 from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import position
@@ -167,7 +169,16 @@ def is_only_possible(project: Project, meeting: Meeting) -> bool:
     if atom.role is Role.EXPRESSION:  # ``camera.dtype``, ``dtype=torch.float32``
         named_wide = bool(atom.candidates) and atom.candidates.isdisjoint(HALVES)
         return atom.made is Made.FOLLOWED or named_wide or _is_never_half(project, meeting)
-    return meeting.mix != "raises-destination" and atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
+    if meeting.mix == "raises-destination" and atom.made is Made.LAYER:
+        return region_around(project, meeting) is None
+    return atom.role in (Role.WEIGHTS, Role.PARAMETER, Role.DATA)
+
+
+def region_around(project: Project, meeting: Meeting) -> Run | None:
+    """A run of the project with an open region around what writes through an index."""
+    module, node = meeting.module, meeting.node
+    found = (run for run in runs_of(project, module, node) if is_switched_on(project, run))
+    return next((run for run in found if can_be_inside(project, run, module, node)), None)
 
 
 def _is_never_half(project: Project, meeting: Meeting) -> bool:
@@ -297,9 +308,9 @@ def evidence(project: Project, meeting: Meeting) -> tuple[Place, ...]:
     seen = [place_seen(project, meeting)] if meeting.seen is not None else []
     for place in (*seen, *_places(project, meeting.odd.atom), *_places(project, meeting.meant.atom)):
         places.setdefault((place.path, place.span.row, place.message), place)
-    cast = weights_in_half(project).get(meeting.meant.atom.symbol)
-    if cast is not None:
-        places.setdefault((cast[0].path, cast[0].span.row, cast[0].message), cast[0])
+    run = region_around(project, meeting) if meeting.meant.atom.made is Made.LAYER else None
+    if run is not None:
+        places.setdefault((run.place.path, run.place.span.row, run.place.message), run.place)
     mixture = meeting.odd.atom.mixture
     document = project.document(mixture.path) if mixture is not None else None
     if mixture is not None and document is not None:

@@ -41,8 +41,8 @@ from ....codemod.half.named_classes import is_named
 from ....codemod.model import Edit, Finding, Fix, Rule
 from ....codemod.proof.needs import SameResult
 from ....codemod.proof.proving import proved
-from ....codemod.python.glimpses import calls_seen
 from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.glimpses import calls_seen
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.numbers import finfo_dtype, number_of
 from ....codemod.source.project import Project
