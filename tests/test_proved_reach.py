@@ -121,3 +121,25 @@ def test_a_file_without_a_program_is_called_by_others(tmp_path: Path) -> None:
     assert document is not None
     module = names_of(project, document)
     assert is_reached(project, module, module.of_type(ast.Call)[0])
+
+
+@pytest.mark.parametrize(
+    ("main", "others", "reached"),
+    [
+        ("import lib\nlib.g()\n", {}, False),
+        ("import lib\nlib.f()\n", {}, True),
+        ("import lib\nlib.g()\n", {"setup.py": "setup()\n"}, True),
+        ("import lib\nlib.g()\n", {"pyproject.toml": "[project]\nname = 'lib'\n"}, True),
+        ("import lib\nlib.g()\n", {"pyproject.toml": "[tool.ruff]\n"}, False),
+        ("print(1)\n", {}, True),
+    ],
+)
+def test_what_a_program_leaves_out_of_a_file_is_for_others_only_in_a_package(
+    main: str, others: dict[str, str], reached: bool, tmp_path: Path
+) -> None:
+    files = {"main.py": main, "lib.py": "def f():\n    here()\n\n\ndef g():\n    pass\n", **others}
+    project = open_tree(tmp_path, files)
+    document = project.document("lib.py")
+    assert document is not None
+    module = names_of(project, document)
+    assert is_reached(project, module, module.of_type(ast.Call)[0]) is reached

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from ..torch.dtypes import FP32
+from ..torch.dtypes import FP32, Dtype
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import FLOAT32_TABLES, OUTPUT_ATTRIBUTES
 from .classes import attribute_value, model_by_name
 from .frame import Frame
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating, named_by
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating
 from .records import field_of
 
 SAME_DTYPE_ATTRIBUTES = {"data", "T", "mT", "H", "grad", "real", "values"}
@@ -73,3 +74,11 @@ def _dtype_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
     made = Made.FOLLOWED if followed else Made.PLAIN
     atom = Atom(symbol=text, role=Role.EXPRESSION, can_be_half=half, source=source, expression=node, made=made)
     return Value(Kind.DTYPE, (atom,))
+
+
+def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
+    """The dtypes that some atoms are, or are named for their symbols."""
+    found: set[Dtype] = set()
+    for atom in atoms:
+        found |= {atom.dtype} if atom.dtype is not None else atom.candidates
+    return frozenset(found)

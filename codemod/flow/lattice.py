@@ -228,14 +228,6 @@ BOOL_TENSOR = Value(Kind.TENSOR, (Atom(BOOL),))
 INT_TENSOR = Value(Kind.TENSOR, (Atom(INT64),))
 
 
-def named_by(atoms: Iterable[Atom]) -> frozenset[Dtype]:
-    """The dtypes that some atoms are, or are named for their symbols."""
-    found: set[Dtype] = set()
-    for atom in atoms:
-        found |= {atom.dtype} if atom.dtype is not None else atom.candidates
-    return frozenset(found)
-
-
 def join(first: Value, second: Value) -> Value:
     """What is known after two paths meet."""
     if first == second:

@@ -11,13 +11,14 @@ from functools import partial, reduce
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
+from .attributes import named_by
 from .contexts import entered
 from .decided import decided, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import in_order
 from .frame import Frame, Operand, asks_for_precision, joined_names, made_in_one, place_of
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join, named_by
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join
 from .leaving import leaving
 from .meetings import clash_of_write, dtype_of, is_compared, record
 from .promotion import promote

@@ -12,13 +12,17 @@ import ast
 from ..python.callers import callers_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.paths import guards
+from ..source.documents import FileKind
 from ..source.project import Project
 from .files import is_test
+from .imports import importers_of
 from .outcomes import can_come_out
 from .switches import is_spelled
 
 MAX_HOPS = 4
 """How many calls up a function is followed."""
+PACKAGING = ("[project]", "[build-system]", "[tool.poetry]")
+"""Sections of ``pyproject.toml`` that make a project one for others to install."""
 CALLED_BY_OTHERS = ("forward", "__call__", "__init__", "__getitem__", "__iter__", "__next__", "__enter__", "backward")
 """Methods that are called under another name, or by a library."""
 
@@ -70,7 +74,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
     """Whether code outside of tests reads the name of a function, or of its class where others call its method.
 
     What is read only behind switches that are off is not used. A file that is no program is written for others, who may
-    call all of it.
+    call all of it, unless a program of a project that is no package imports it.
     """
     module, function = asked
     if function.decorator_list and not _only_wraps(function):
@@ -91,7 +95,22 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         found = found or bool(used)
     if found:
         return False
-    return not _is_program(module) or (owner is not None and bool(getattr(owner.node, "bases", ())))
+    if owner is not None and getattr(owner.node, "bases", ()):
+        return True
+    return not _is_program(module) and (project.fact(_is_package) or not _serves_program(project, module, ()))
+
+
+def _is_package(project: Project) -> bool:
+    """Whether others install the project, or a part of it."""
+    if any(path.rpartition("/")[2] in ("setup.py", "setup.cfg") for path in project.paths):
+        return True
+    return any(any(word in item.text for word in PACKAGING) for item in project.documents(FileKind.TOML, PACKAGING))
+
+
+def _serves_program(project: Project, module: ModuleNames, way: tuple[ModuleNames, ...]) -> bool:
+    """Whether some program imports a file, also through others."""
+    near = [item for item in importers_of(project, module) if item not in way] if len(way) < MAX_HOPS else []
+    return any(_is_program(item) or _serves_program(project, item, (*way, module)) for item in near)
 
 
 def _is_program(module: ModuleNames) -> bool:
