@@ -16,9 +16,6 @@ from .dtypes import FP16, Dtype
 from .weight_changes import may_change_back
 from .weights import cast_dtype
 
-APPLYING = ("forward", "generate", "encode", "decode", "sample")
-"""Methods that compute with a model's weights."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfModel:

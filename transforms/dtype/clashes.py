@@ -26,7 +26,6 @@ from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other
-from .handed_halves import is_handed_half
 from .islands import is_on_purpose
 from .kept_in_float32 import is_kept_in_float32
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
@@ -69,7 +68,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
         key = (meeting.node, meeting.odd.node)
         if (meeting.node in at_seen and key not in found) or contradiction(project, meeting):
             continue  # the rehearsal knows better
-        unread = is_join_of_activations(meeting) or _is_kept(meeting) or _is_only_returned(meeting)
+        unread = _is_kept(meeting) or _is_only_returned(meeting)
         if unread and project.fact(_widening).isdisjoint((meeting.node, _maker(meeting))):
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         if is_only_possible(project, meeting) or is_caught(meeting.module, meeting.node, "RuntimeError"):
@@ -78,7 +77,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if not is_mistake(meeting) or is_kept_in_float32(project, meeting) or is_cast_on_the_way(meeting):
             continue
-        if not is_on_purpose(project, meeting) and is_handed_half(project, meeting):
+        if not is_on_purpose(project, meeting):
             _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
@@ -198,11 +197,6 @@ def _widening(project: Project) -> frozenset[ast.AST]:
     return frozenset((*map(_maker, raising), *(mixture.node for mixture in mixtures if mixture is not None)))
 
 
-def is_join_of_activations(meeting: Meeting) -> bool:
-    """A concatenation whose other operand is only known to have the model's dtype, not one that was asked for."""
-    return meeting.mix == "promotes" and meeting.meant.atom.role in (Role.PARAMETER, Role.WEIGHTS)
-
-
 def _is_kept(meeting: Meeting) -> bool:
     """``self.bounds = torch.cat(...)``: a concatenation that is stored away, for readers that are not looked at."""
     statement = meeting.module.statement_of(meeting.node)
@@ -258,8 +252,6 @@ def is_mistake(meeting: Meeting) -> bool:
         return False
     if meeting.mix == "promotes" and (meeting.autocast is Autocasting.ON or _asked_for_float32(odd)):
         return False  # the layer behind a concatenation under autocast casts it
-    if meant.role is Role.PARAMETER and odd.made not in (Made.FACTORY, Made.TABLE):
-        return False
     if odd.dtype is not None and odd.dtype != FP32:
         return False  # float64 is asked for on purpose
     if odd.made is Made.AUTOCAST or meant.made is Made.AUTOCAST:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.flow.classes import ProjectClass, is_torch_module
 from ...codemod.flow.contexts import autocasts_by_node
 from ...codemod.flow.frame import Meeting
 from ...codemod.flow.lattice import Made, Role
@@ -13,8 +12,6 @@ from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP32
 
 POSITION_WORDS = ("index", "indices", "_ids")
-INTEGER_WORDS = ("mask", "ids", "index", "indices", "token", "label", "target", "length")
-"""Parameters of these names hold integers or booleans as often as not."""
 
 
 def is_on_purpose(project: Project, meeting: Meeting) -> bool:
@@ -27,7 +24,7 @@ def is_on_purpose(project: Project, meeting: Meeting) -> bool:
         or _is_exported(meeting)
         or _is_being_built(meeting)
         or (not meeting.certain and _is_in_island(project, meeting))
-        or _is_joined_anywhere(project, meeting)
+        or _is_joined_anywhere(meeting)
     )
 
 
@@ -69,16 +66,8 @@ def _names_positions(node: ast.expr) -> bool:
     return any(word in text for word in POSITION_WORDS)
 
 
-def _is_joined_anywhere(project: Project, meeting: Meeting) -> bool:
-    """A concatenation with (or a write of) what a function is given: only in a model it has the model's dtype."""
-    atom = meeting.meant.atom
-    if meeting.mix not in ("promotes", "raises-destination") or atom.role not in (Role.PARAMETER, Role.EXPRESSION):
+def _is_joined_anywhere(meeting: Meeting) -> bool:
+    """A concatenation with (or a write of) positions, which have a dtype of their own."""
+    if meeting.mix not in ("promotes", "raises-destination") or meeting.meant.atom.role is not Role.EXPRESSION:
         return False
-    if meeting.meant.node is not meeting.odd.node and _names_positions(meeting.meant.node):
-        return True
-    if atom.role is Role.EXPRESSION:
-        return False
-    if any(word in atom.symbol.split()[1].lower() for word in INTEGER_WORDS):
-        return True
-    owner = meeting.module.scope_of(meeting.node).enclosing_class
-    return owner is None or not is_torch_module(project, ProjectClass(meeting.module, owner))
+    return meeting.meant.node is not meeting.odd.node and _names_positions(meeting.meant.node)
