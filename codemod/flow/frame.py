@@ -252,8 +252,6 @@ class Frame:
         """In a method of a module: the dtype of its weights."""
         self.touched: set[str] = set()
         """The places of models that something unknown may have changed."""
-        self.fed: dict[str, list[tuple[ast.Name, ast.expr, Atom]]] = {}
-        """By name: where layers take it, what is called, and the weights (`siblings`)."""
         self.run: Run | None = None
         """Set while a model that is certainly 16-bit is followed."""
         self.loops = 0

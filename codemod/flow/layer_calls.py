@@ -10,7 +10,6 @@ from ..torch.tables.layers import LAYERS, Layer
 from .frame import Autocasting, Frame
 from .lattice import INT_TENSOR, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, of_weights_only
 from .meetings import NodeValue, report_input
-from .siblings import feed
 
 IN_FLOAT16 = ("RNN", "LSTM", "GRU")
 """cuDNN's layers: CUDA's autocast runs them in float16 in a bfloat16 region as well (seen on an H200, torch 2.11)."""
@@ -39,8 +38,6 @@ def _meet_weights(frame: Frame, node: ast.Call, layer: Layer, module: Value, pos
             else [item] * len(items)
         )
         for place, part in zip(nodes, items, strict=True):
-            if layer.mix == "raises":
-                feed(frame, node, place, part, module.atoms)
             norm = layer.mix == "raises-narrow-weight"
             report_input(frame, node, place, part, module.atoms, module, takes_narrow=norm)
 

@@ -27,7 +27,6 @@ from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
 from .follows import is_cast_to_the_other
 from .islands import is_on_purpose
-from .kept_in_float32 import is_kept_in_float32
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 
 
@@ -75,9 +74,9 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if (meeting.mix == "promotes" and is_cast_below(meeting)) or not is_proved(project, meeting):
             continue
-        if not is_mistake(meeting) or is_kept_in_float32(project, meeting) or is_cast_on_the_way(meeting):
+        if not is_mistake(meeting) or is_cast_on_the_way(meeting):
             continue
-        if not is_on_purpose(project, meeting):
+        if not is_on_purpose(meeting):
             _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
@@ -139,8 +138,7 @@ def _of_run(project: Project, run: HalfRun) -> list[Meeting]:
         for meeting in run.record.meetings
         if meeting.mix != "promotes"
         and is_mistake(meeting)
-        and not is_kept_in_float32(project, meeting)
-        and not is_on_purpose(project, meeting)
+        and not is_on_purpose(meeting)
         and not is_cast_on_the_way(meeting)
     ]
     if len({_maker(meeting) for meeting in raising}) > MAX_MISTAKES:
