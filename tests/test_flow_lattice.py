@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 import torch
+from precfix.codemod.flow.attributes import named_by
 from precfix.codemod.flow.lattice import (
     BEGINNING,
     BOOL,
@@ -21,7 +22,6 @@ from precfix.codemod.flow.lattice import (
     Value,
     clash,
     join,
-    named_by,
 )
 from precfix.codemod.flow.promotion import promote
 from precfix.codemod.torch.dtypes import BF16, FP16, FP32, FP64, HALVES, Dtype

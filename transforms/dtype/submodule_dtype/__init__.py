@@ -10,7 +10,8 @@ the same`.
 ## Why
 
 Modules do not cast their inputs, and a data loader, `ToTensor()` and diffusers' `alphas_cumprod` give float32. Frozen
-parts usually run outside of the autocast region that hides this for the trained model.
+parts usually run outside of the autocast region that hides this for the trained model. What autocast computed is 16-bit
+also where it is off: in `with torch.autocast(..., enabled=False)`, and behind the region.
 
 ## Fix
 
