@@ -97,7 +97,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         return False
     if owner is not None and getattr(owner.node, "bases", ()):
         return True
-    return not _is_program(module) and (project.fact(_is_package) or not _serves_program(project, module, ()))
+    return not _is_program(module) and (project.fact(_is_package) or not project.memo(_serves_program, module))
 
 
 def _is_package(project: Project) -> bool:
@@ -107,10 +107,17 @@ def _is_package(project: Project) -> bool:
     return any(any(word in item.text for word in PACKAGING) for item in project.documents(FileKind.TOML, PACKAGING))
 
 
-def _serves_program(project: Project, module: ModuleNames, way: tuple[ModuleNames, ...]) -> bool:
+def _serves_program(project: Project, module: ModuleNames) -> bool:
     """Whether some program imports a file, also through others."""
-    near = [item for item in importers_of(project, module) if item not in way] if len(way) < MAX_HOPS else []
-    return any(_is_program(item) or _serves_program(project, item, (*way, module)) for item in near)
+    found = {module: None}
+    for _ in range(MAX_HOPS):
+        near = dict.fromkeys(other for item in found for other in importers_of(project, item))
+        if any(_is_program(item) for item in near):
+            return True
+        if near.keys() <= found.keys():
+            return False
+        found |= near
+    return False
 
 
 def _is_program(module: ModuleNames) -> bool:
