@@ -15,8 +15,8 @@ from ..purpose.steps import is_in_context
 from ..purpose.words import Purpose
 from ..python.callers import callers_of
 from ..python.caught import is_caught
-from ..python.creations import creations_of
-from ..python.functions import class_of
+from ..python.creations import Creation, creations_of
+from ..python.functions import called_function, class_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.autocast import Autocast
@@ -32,6 +32,8 @@ WORDS = ("bfloat16", "float16", ".half(")
 CASTS = ("to", "half", "bfloat16")
 REGION_MAKERS = ("Accelerator", "Trainer", "Fabric", "initialize", "Seq2SeqTrainer", "SFTTrainer")
 """What may open an autocast region around the model (accelerate, Lightning, transformers, DeepSpeed and apex)."""
+POLICIES = ("precision", "policy")
+"""Words in the keywords by which wrappers are told to compute in another dtype."""
 SETTING = ("to", "half", "bfloat16", "float", "train", "eval", "load_state_dict", "state_dict", "parameters")
 """Methods that a class of the project may override and that compute nothing."""
 MAX_HOPS = 3
@@ -40,8 +42,8 @@ MAX_ENTRIES = 6
 """Calls of one model that are followed."""
 
 
-Model = tuple[ProjectClass, tuple[ModuleNames, ast.Call]]
-"""A class, and the call that makes the object."""
+Model = tuple[ProjectClass, Creation]
+"""A class, and how an object of it is made."""
 
 
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
@@ -105,15 +107,13 @@ def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: i
 # --- regions ----------------------------------------------------------------------------------------------------------
 
 
-def certain_regions(
-    project: Project,
-) -> Iterator[tuple[ModuleNames, list[ast.Call], ProjectClass, tuple[ModuleNames, ast.Call]]]:
+def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Call], ProjectClass, Creation]]:
     """The calls of one model in a region that is certainly open, where it is made, and nothing makes it 16-bit."""
-    for document in project.python_documents(("autocast",)):
+    for document in project.python_documents(("autocast",) if not flow_of(project).changes_default_dtype else ()):
         module = names_of(project, document)
         if purpose_of(document.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
             continue
-        found: dict[ProjectClass, tuple[tuple[ModuleNames, ast.Call], list[ast.Call]]] = {}
+        found: dict[ProjectClass, tuple[Creation, list[ast.Call]]] = {}
         for region in autocasts_by_node(project, module).values():
             for call in _calls_inside(region) if _is_certainly_open(project, region) else ():
                 made = made_model(project, module, call)
@@ -132,15 +132,33 @@ def _is_certainly_open(project: Project, region: Autocast) -> bool:
     return on and region.form == "with" and region.understood and opened(project, region).atom.dtype in HALVES
 
 
-def _is_ever_cast(project: Project, module: ModuleNames, made: Model) -> bool:
-    """Whether a file casts objects of the model's class, or of what it cannot tell, to anything but float32."""
-    for holder in dict.fromkeys((module, made[1][0])):
-        for call in (call for name in CASTS for call in holder.calls_by_name.get(name, [])):
-            if isinstance(call.func, ast.Attribute) and (call.func.attr != "to" or not moves_only(call)):
+def _is_ever_cast(project: Project, module: ModuleNames, model: Model) -> bool:
+    """Whether a cast, a wrapper with a policy, or a function that is handed the model may give it another dtype.
+
+    A cast of what cannot be told counts too.
+    """
+    made = model[1]
+    if any(word in (item.arg or "") for call in made.through for item in call.keywords for word in POLICIES):
+        return True
+    for holder in dict.fromkeys((module, made.module)):
+        for call in holder.calls:
+            casts = isinstance(call.func, ast.Attribute) and call.func.attr in CASTS
+            if isinstance(call.func, ast.Attribute) and casts and (call.func.attr != "to" or not moves_only(call)):
                 of = creations_of(project, holder, call.func.value)
-                if not of or any(item.call is made[1][1] for item in of):
+                if not of or any(item.call is made.call for item in of):
                     return True
+            if _hands_to_caster(project, holder, call, made):
+                return True
     return False
+
+
+def _hands_to_caster(project: Project, module: ModuleNames, call: ast.Call, made: Creation) -> bool:
+    """``prepare(model)``, where ``prepare`` speaks of 16-bit types."""
+    given = [item for item in call.args if isinstance(item, ast.Name | ast.Attribute)]
+    target = called_function(project, module, call) if given else None
+    if target is None or not any(word in ast.unparse(target.node) for word in WORDS):
+        return False
+    return any(item.call is made.call for node in given for item in creations_of(project, module, node))
 
 
 def _calls_inside(region: Autocast) -> Iterator[ast.Call]:
@@ -157,5 +175,5 @@ def made_model(project: Project, module: ModuleNames, call: ast.Call) -> Model |
         classes = [class_of(project, made.module, made.call.func) for made in made_by]
         known = {ProjectClass(*item) for item in classes if item is not None}
         if len(known) == 1 and None not in classes and flow_of(project).is_module(next(iter(known))):
-            return known.pop(), (made_by[0].module, made_by[0].call)
+            return known.pop(), made_by[0]
     return None

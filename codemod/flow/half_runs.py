@@ -82,7 +82,7 @@ def _half_runs(project: Project) -> tuple[HalfRun, ...]:
             found[owner] = _followed(project, module, owner, calls, (module, call), dtype)
     for module, calls, owner, made in certain_regions(project):
         if owner not in found and len(found) < MAX_CLASSES:
-            found[owner] = _followed(project, module, owner, calls, made, None)
+            found[owner] = _followed(project, module, owner, calls, (made.module, made.call), None)
     return tuple(found.values())
 
 

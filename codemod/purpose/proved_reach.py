@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 
 from ..python.callers import callers_of
+from ..python.functions import bases_of
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.paths import guards
 from ..source.documents import FileKind
@@ -95,7 +96,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         found = found or bool(used)
     if found:
         return False
-    if owner is not None and getattr(owner.node, "bases", ()):
+    if bases_of(owner):
         return True
     return not _is_program(module) and (project.fact(_is_package) or not project.memo(_serves_program, module))
 
