@@ -64,8 +64,9 @@ def applied_in_runs(project: Project) -> Mapping[ast.AST, Application]:
 def _weights_in_half(project: Project) -> dict[str, tuple[Place, Dtype]]:
     found: dict[str, tuple[Place, Dtype]] = {}
     for run in half_runs(project):
-        for part in run.parts if run.dtype is not None else ():
-            found.setdefault(flow_of(project).own_weights(part).symbol, (run.cast, run.dtype))
+        if run.dtype is not None:
+            for part in run.parts:
+                found.setdefault(flow_of(project).own_weights(part).symbol, (run.cast, run.dtype))
     return found
 
 
