@@ -33,7 +33,7 @@ SCALING_WORDS = (
     "msamp",
 )
 """Parts of identifiers that say: somebody else may scale the loss."""
-OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler")
+OTHER_SCALERS = frozenset({"standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler"})
 """Scalers of data, not of gradients."""
 
 
@@ -151,4 +151,15 @@ def scales_somehow(project: Project, module: ModuleNames) -> bool:
 
 
 def _names_scaling(_: Project, module: ModuleNames) -> bool:
-    return any(any(word in name for word in SCALING_WORDS) and name not in OTHER_SCALERS for name in module.identifiers)
+    named = module.identifiers - OTHER_SCALERS - _only_of_torch(module)
+    return any(word in name for name in named for word in SCALING_WORDS)
+
+
+def _only_of_torch(module: ModuleNames) -> frozenset[str]:
+    """Words of ``torch.accelerator``, torch's name for its devices, that name nothing else in the file."""
+    chains = [item for item in module.of_type(ast.Attribute) if "accelerator" in item.attr]
+    of_torch = {item for item in chains if (module.qualified(item) or "").startswith("torch.accelerator")}
+    others = {item.attr for item in chains if item not in of_torch}
+    others.update(item.id for item in module.of_type(ast.Name))
+    others.update(item.arg for item in module.of_type(ast.arg))
+    return frozenset(item.attr for item in of_torch) - others
