@@ -1,4 +1,4 @@
-"""Steps on random tensors whose result nobody keeps: they measure time or memory, which rounding does not change."""
+"""Steps whose result nobody keeps, on random tensors or under a profiler: they measure what rounding does not change."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ DRAWN = frozenset({"torch.randint", "torch.randn", "torch.rand", "torch.randperm
 PLAIN = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "arange", "empty", "tensor", "eye"))
 """What stands beside random inputs: masks and positions."""
 KEEPING = ("save", "save_pretrained", "save_model", "save_file", "state_dict", "push_to_hub", "save_checkpoint")
+PROFILERS = frozenset({"torch.profiler.profile", "torch.autograd.profiler.profile", "torch.cuda.profiler.profile"})
 MAX_HOPS = 4
 """Names and methods between an argument and what draws it."""
 
 
 def only_measures(module: ModuleNames, models: Sequence[ast.expr | None], optimizer: ast.Call) -> bool:
-    """Whether each call of the models beside their optimizer is given random tensors alone, and nothing is saved."""
+    """Whether nothing is saved, and each call of the models is given random tensors alone, or a profiler is open."""
     if any(name in module.calls_by_name for name in KEEPING):
         return False
     names = {ast.unparse(item) for item in models if item is not None}
     holder = module.scope_of(optimizer).function
+    opened = module.calls_by_name.get("profile", [])
+    if any(module.scope_of(call).function is holder and module.qualified(call.func) in PROFILERS for call in opened):
+        return True
     calls = [call for call in module.calls if ast.unparse(call.func) in names]
     given = [_given(call) for call in calls if module.scope_of(call).function is holder]
     drawn = [[_is_drawn(module, item, 0) for item in each] for each in given]

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...codemod.python.bindings import default_of
+from ...codemod.python.callers import callers_of
 from ...codemod.python.conditions import conditions_in
 from ...codemod.python.creations import Creation, ObjectName
 from ...codemod.python.functions import called_function
@@ -47,6 +49,7 @@ class Change:
     part: str = ""
     """The part of the model that alone is meant; empty for all of it."""
     is_adapter: bool = False
+    """Whether adapters are trained from here on; of the dtype of the weights where the change keeps that."""
     is_freezing: bool = False
     is_unfreezing: bool = False
     """Whether it certainly makes a part trainable again, as it is."""
@@ -171,10 +174,9 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
     """A call that gives the model back."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
-    if mentions(call.func, WIDE_ADAPTERS) or (
-        name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare", "setup_module")
-    ):
-        return Change(module, call, (), given)
+    wide = mentions(call.func, WIDE_ADAPTERS)
+    if wide or (name in MODEL_WRAPPERS and name not in KEEPING):
+        return Change(module, call, (), given, is_adapter=wide)
     return Change(module, call, cast_values(project, module, call), given)
 
 
@@ -188,9 +190,21 @@ def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[
     asked = [item.value for item in call.keywords if item.arg in LOAD_KEYS] or list(call.args)
     values = [item for node in asked for item in scenarios_of(project, module, node)]
     dtypes = tuple(item for item in values if isinstance(item.value, Dtype))
-    if dtypes or not _may_recast(call):
+    if dtypes or not _may_recast(call) or all(_stays_none(project, module, node) for node in asked):
         return dtypes or KEPT
     return next((found for node in asked if (found := _written(project, module, node))), ())
+
+
+def _stays_none(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether this is a parameter that is None by default, and that none of the known callers is seen to give."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    default = default_of(bindings[0]) if len(bindings) == 1 else None
+    function = bindings[0].scope.node if isinstance(default, ast.Constant) and default.value is None else None
+    sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
+    given = [keyword.arg for site in sites for keyword in site.call.keywords] + [
+        name for site in sites for name in site.target.arguments(site.call)
+    ]
+    return bool(sites) and None not in given and ast.unparse(node) not in given
 
 
 def _may_recast(call: ast.Call) -> bool:
