@@ -32,13 +32,8 @@ class Decided:
     given: tuple[Given, ...] = ()
     places: tuple[Place, ...] = ()
     """Where the values are written that make it so."""
-    open: tuple[str, ...] = ()
-    """Settings with the values that they need, which nothing in the project gives them."""
-
-    @property
-    def when(self) -> str:
-        """For a message: the options that are off by default; empty where none has to be on."""
-        return f" with {' and '.join(self.open)}" if self.open else ""
+    open: bool = False
+    """Whether a setting needs a value that no run which the project states gives it."""
 
     def rules_out(self, givens: Iterable[Given]) -> bool:
         """Whether these conditions cannot hold beside what is decided."""
@@ -50,7 +45,7 @@ CERTAIN = Decided()
 
 def decided(project: Project, module: ModuleNames, givens: Sequence[Given], known: Decided = CERTAIN) -> Decided | None:
     """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
-    given, places, needed = known.given, known.places, known.open
+    given, places, is_open = known.given, known.places, known.open
     for item in givens:
         if _excluded(item, given):
             return None
@@ -58,19 +53,15 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
             machine = of_machine(project, module, item)
             if machine is False:
                 return None
-            found = [] if machine else _values(project, module, item)
-            if found is None:
+            found = [] if machine else _values(project, module, item) or []
+            if not found and not machine:
                 return None
             fitting = [source for source in found if _fits(source.value, item)]
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
-            if not fitting and not machine:
-                need = _need(item) if found else None
-                if need is None:
-                    return None
-                needed = (*needed, need) if need not in needed else needed
+            is_open = is_open or not (fitting or machine)
             given = (*given, item)
-    return Decided(given, places, needed)
+    return Decided(given, places, is_open)
 
 
 def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
@@ -139,14 +130,6 @@ def _is_same(value: Constant, wanted: Constant, text: str) -> bool:
 
 def _is_on(value: Constant) -> bool:
     return value.lower() not in OFF if isinstance(value, str) else bool(value)
-
-
-def _need(item: Given) -> str | None:
-    """What an option that is off has to be, where the test says it."""
-    if not item.equal or not item.values or not item.text.isprintable():
-        return None
-    name = item.text.removesuffix(".lower()").rpartition(".")[2]
-    return name if item.values[0] is True else f"{name} {_shown(item.values[0])}"
 
 
 def _shown(value: Constant) -> str:

@@ -1,4 +1,4 @@
-"""Steps whose result nobody keeps, on random tensors or under a profiler: they measure what rounding does not change."""
+"""Steps whose result nobody keeps, on random tensors or under a profiler: what they measure, rounding leaves alone."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
 
 
 def _of_trained(weights: HalfWeights | None) -> Half | None:
-    if weights is None or weights.decided.open:
+    if weights is None:
         return None
     return Half(frozenset((weights.dtype,)), True, weights.places)
 

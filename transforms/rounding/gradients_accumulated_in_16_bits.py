@@ -55,7 +55,7 @@ def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
         found = _counted(project, item.module, item.call)
         if found is not None:
-            message = _message(found, item.weights.dtype.name, f"{item.weights.name}{item.weights.decided.when}")
+            message = _message(found, item.weights.dtype.name, item.weights.name)
             yield rule.at(item.module, item.call, message, (*item.weights.places, found.place))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...codemod.model import Place
-from ...codemod.purpose.decided import CERTAIN, Decided
 from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
@@ -35,15 +34,15 @@ class HalfWeights:
     dtype: Dtype
     place: Place
     """What makes them so."""
-    decided: Decided = CERTAIN
-    """What has to be set for that."""
+    settings: tuple[Place, ...] = ()
+    """Where the settings are written that lead to it."""
     adapted: bool = False
     """Whether adapters of that dtype are trained instead of all weights."""
 
     @property
     def places(self) -> tuple[Place, ...]:
         """What makes them so, and where the settings are written that lead to it."""
-        return (self.place, *self.decided.places)
+        return (self.place, *self.settings)
 
 
 def half_weights(
@@ -74,7 +73,7 @@ def half_weights(
         freezes = any(change.is_freezing for each in changes for change in each)
         by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
         return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
-    return _known(model, min(known, key=lambda item: len(item.decided.open)))
+    return _known(model, known[0])
 
 
 def _given_the_first(changes: list[Change]) -> list[Change]:
@@ -95,7 +94,7 @@ def _like_another(project: Project, change: Change, hops: int) -> Change:
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "next" and len(owner.args) == 1:
             owner = _owner(owner.args[0])
         known = half_weights(project, change.module, owner, call, hops=hops + 1) if owner and call else None
-        if known is not None and not known.decided.open:
+        if known is not None:
             return replace(change, values=(Scenario(known.dtype),))
     return change
 
@@ -117,7 +116,7 @@ def _known(model: ast.expr, state: State) -> HalfWeights:
     name = ast.unparse(model)
     place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
     whole = f"{name}.{state.change.part}" if state.change.part else name
-    return HalfWeights(whole, state.dtype, place, state.decided, state.adapted)
+    return HalfWeights(whole, state.dtype, place, state.decided.places, state.adapted)
 
 
 def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:

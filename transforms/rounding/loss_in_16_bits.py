@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
@@ -112,19 +113,18 @@ def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:
         return False
     scope = module.scope_of(call)
     loads = [load for load in module.name_loads.get(target.id, []) if module.scope_of(load) is scope]
-    factors = [_other_factor(module, load) for load in loads]
-    own = {f"{target.id}.exp()", f"torch.exp({target.id})"}
-    return bool(loads) and all(
-        factor is not None and (ast.unparse(factor) in own or _softmax_of(module, factor) == ast.unparse(call.args[0]))
-        for factor in factors
-    )
+    return bool(loads) and all(_is_weighed(module, load, ast.unparse(call.args[0])) for load in loads)
 
 
-def _other_factor(module: ModuleNames, node: ast.expr) -> ast.expr | None:
-    parent = module.parents[node]
-    if not isinstance(parent, ast.BinOp) or not isinstance(parent.op, ast.Mult):
-        return None
-    return parent.right if parent.left is node else parent.left
+def _is_weighed(module: ModuleNames, logs: ast.Name, logits: str) -> bool:
+    """Whether logarithms stand in a product with ``exp`` of them, or with the softmax of the same logits."""
+    for product in islice(module.ancestors(logs), 3):
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
+            sides = {ast.unparse(item): item for item in (product.left, product.right)}
+            chances = [item for text, item in sides.items() if text != logs.id]
+            own = (f"{logs.id}.exp()", f"torch.exp({logs.id})")
+            return len(chances) == 1 and (ast.unparse(chances[0]) in own or _softmax_of(module, chances[0]) == logits)
+    return False
 
 
 def _softmax_of(module: ModuleNames, node: ast.expr) -> str:

@@ -73,10 +73,10 @@ def changes_of(
     rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
     inside = {change.node for change in loaded}
 
-    def when(change: Change) -> tuple[int, tuple[int, int]]:
+    def when(change: Change) -> tuple[int, tuple[int, int], int]:
         node, there = (first.call, first.module) if change.node in inside else (change.node, change.module)
         around = (rank[item] for item in there.ancestors(node) if item in rank and not isinstance(item, ast.Module))
-        return next(around, 0), position(node)
+        return next(around, 0), position(node), len(ast.unparse(change.node))  # of x.half().to(...) the inner first
 
     return sorted(found.values(), key=when)
 
@@ -174,7 +174,7 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
     """A call that gives the model back."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
-    wide = mentions(call.func, WIDE_ADAPTERS)
+    wide = mentions(call.func, WIDE_ADAPTERS) and not is_cast(call)
     if wide or (name in MODEL_WRAPPERS and name not in KEEPING):
         return Change(module, call, (), given, is_adapter=wide)
     return Change(module, call, cast_values(project, module, call), given)
