@@ -65,24 +65,13 @@ def half_weights(
     for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
-    changes = [[_like_another(project, change, hops) for change in each] for each in found]
-    whatever = [half_after(project, _given_the_first(item)) for item in changes]
-    states = whatever if None not in whatever else [half_after(project, item) for item in changes]
+    states = [half_after(project, [_like_another(project, change, hops) for change in each]) for each in found]
     known = [item for item in states if item is not None]
     if not known:
-        freezes = any(change.is_freezing for each in changes for change in each)
+        freezes = any(change.is_freezing for each in found for change in each)
         by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
         return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
     return _known(model, known[0])
-
-
-def _given_the_first(changes: list[Change]) -> list[Change]:
-    """The changes where what must hold for the model to be made does hold."""
-    known = {(item.text, item.values, item.equal) for item in changes[0].given}
-    return [
-        replace(item, given=tuple(test for test in item.given if (test.text, test.values, test.equal) not in known))
-        for item in changes
-    ]
 
 
 def _like_another(project: Project, change: Change, hops: int) -> Change:

@@ -23,11 +23,8 @@ class Row:
     source: str
     when: str = ""
     """The option that it takes; without it nothing is kept."""
-    unless: str = ""
     by_lr: bool = False
     """Whether a step is about as large as the learning rate."""
-    decay: float = 0.0
-    """The weight decay where none is given."""
     trainer: str = ""
     option: str = ""
 
@@ -47,9 +44,7 @@ def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
             item["keeps"],
             item["source"],
             item.get("when", ""),
-            item.get("unless", ""),
             item.get("step") == "lr",
-            float(item.get("decay", 0.0)),
             item.get("trainer", ""),
             item.get("option", ""),
         )

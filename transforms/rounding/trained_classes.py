@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ...codemod.flow.analysis import FlowAnalysis, flow_of
 from ...codemod.flow.classes import ProjectClass
@@ -24,16 +24,6 @@ MAX_PARTS = 200
 VIEWS = ("flatten", "view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "clone", "detach")
 """Methods that give back the numbers they are given."""
 MAX_HOPS = 6
-
-
-def trained_in_half(project: Project) -> Mapping[str, HalfWeights]:
-    """The symbols of the weights that an optimizer steps in 16 bits, in files without a region, and what says so."""
-    return project.fact(_trained_in_half)
-
-
-def _trained_in_half(project: Project) -> dict[str, HalfWeights]:
-    analysis = flow_of(project)
-    return {analysis.own_weights(owner).symbol: weights for owner, weights in project.fact(_trained_classes).items()}
 
 
 def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:

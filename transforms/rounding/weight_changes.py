@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...codemod.python.bindings import default_of
 from ...codemod.python.callers import callers_of
 from ...codemod.python.conditions import conditions_in
-from ...codemod.python.creations import Creation, ObjectName
+from ...codemod.python.creations import Creation
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
@@ -99,21 +99,12 @@ def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later
         for load in loads:
             if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
                 continue
-            if _is_shadowed(module, load, name):
-                continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, optimizer)
             below = here and position(statement) > position(optimizer)
             counts = not below or (later and isinstance(statement, ast.Expr))
             if counts and not isinstance(statement, COMPOUND) and statement not in own:
                 yield Mention(module, statement, name.text)
-
-
-def _is_shadowed(module: ModuleNames, load: ast.expr, name: ObjectName) -> bool:
-    """Whether a name of a function that is called the same is meant: its own parameter."""
-    if not isinstance(load, ast.Name) or not isinstance(name.container, ast.Module | FunctionNode):
-        return False
-    return all(item.scope.node is not name.container for item in module.scope_of(load).lookup(load.id))
 
 
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:
@@ -243,7 +234,7 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
 
 
 def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
-    """``model.requires_grad_(False)``, or ``True`` for a part of it; a loop that picks by name leaves the rest trained."""
+    """``model.requires_grad_(False)``, or ``True`` for a part; what a loop picks by name leaves the rest trained."""
     again = any(isinstance(item, ast.Constant) and item.value is True for item in ast.walk(statement))
     plain = not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
     thaws = _unfreezes(statement)

@@ -35,8 +35,8 @@ steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 param
 
 A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
 of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the values that
-launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16. Of an optimizer class that
-a table, a function or `getattr` picks, all that it can be have to lose updates.
+launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16. Of a class that a
+table, a function or `getattr` picks, all that it can be have to lose updates.
 
 ## Not flagged
 
@@ -57,11 +57,10 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
-from ..grids import share_moved, share_of_adapter_moved
+from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import half_optimizers, rate_of
 from ..half_weights import HalfWeights
 from ..trained_half import half_trainings
-from ..updates_share import loses_updates
 from .half_settings import half_settings
 
 
