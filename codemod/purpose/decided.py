@@ -22,6 +22,8 @@ from .table_entries import entry_of
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
 DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
+GPU = ("cuda", "gpu")
+"""Names of settings that are true on a machine with a GPU, with ``use_`` before them or not."""
 OFF = ("false", "no", "0", "none", "off", "")
 
 
@@ -79,6 +81,8 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     named = set(item.values)
     if "device" in item.text.lower() and named and named <= DEVICES:
         return ("cuda" in named) == item.equal
+    if item.text.rpartition(".")[2].lower().removeprefix("use_") in GPU and named <= {True}:
+        return item.equal
     holder = _holder(project, module, item) if item.values == (True,) else None
     asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
     return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None

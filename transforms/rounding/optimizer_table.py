@@ -23,6 +23,7 @@ class Row:
     source: str
     when: str = ""
     """The option that it takes; without it nothing is kept."""
+    unless: str = ""
     by_lr: bool = False
     """Whether a step is about as large as the learning rate."""
     trainer: str = ""
@@ -44,6 +45,7 @@ def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
             item["keeps"],
             item["source"],
             item.get("when", ""),
+            item.get("unless", ""),
             item.get("step") == "lr",
             item.get("trainer", ""),
             item.get("option", ""),
