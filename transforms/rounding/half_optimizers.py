@@ -15,6 +15,7 @@ from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from .benchmarks import only_measures
+from .checkpoints import AUTO
 from .grids import loses_updates
 from .half_weights import HalfWeights, half_weights, models_of
 from .launchers import is_held
@@ -22,7 +23,7 @@ from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
 from .stated_numbers import Stated, largest, stated_numbers
 
-WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch")
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
 REMEDIES = (
     "stochastic",

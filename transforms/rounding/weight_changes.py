@@ -23,6 +23,7 @@ from ...codemod.trainers.reading.loads import load_at
 from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
 from .casts_of_each import cast_of_each
+from .checkpoints import stored_dtype
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -125,6 +126,9 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
         return cast_values(project, module, call)
     if load.quantized or load.unsloth:
         return ()
+    stored = stored_dtype(project, load)
+    if stored is not None:
+        return (Scenario(stored),)
     values = scenarios_of(project, module, load.node) if load.node is not None else (Scenario(FP32),)
     named = tuple(map(_named, values))
     unknown = load.node is not None and all(isinstance(item.value, Unknown) for item in named)

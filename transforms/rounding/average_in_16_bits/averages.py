@@ -201,18 +201,10 @@ def _of_class(
         return
     if not averages and not any(True for _ in _by_function(project, there, owner.node, {"self"})):
         return
-    copied = [item for item in ast.walk(owner.node) if isinstance(item, ast.Call) and _is_copied(project, there, item)]
-    if any(True for item in copied for _ in _of_copy(project, there, item, item.args[0])):
-        return
     decay = _decay_of_class(project, module, call, owner.node)
     if decay is not None:
         statement, keeper = _keeper(module, call)
         yield Average(call, statement, model, decay, keeper)
-
-
-def _is_copied(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    """Whether a call is a copy that is an average by itself."""
-    return bool(call.args) and (resolve(project, module, call.func) or "") in COPIERS
 
 
 def _clones_as_they_are(node: ast.AST) -> bool:
