@@ -108,9 +108,8 @@ def _is_ruled_out(item: Given, flags: dict[str, Constant]) -> bool:
 def _is_parsed(project: Project, module: ModuleNames, arguments: ast.expr) -> bool:
     """Whether the program's parser made the arguments, or the first of several: ``parser.parse(...)[0]``."""
     made = [item.call for item in creations_of(project, module, arguments)]
-    if made:
-        return all(map(_parses, made))
-    return any(isinstance(item, ast.Subscript) and _parses(item.value) for item in values_at(module, arguments))
+    firsts = (item.value for item in values_at(module, arguments) if isinstance(item, ast.Subscript))
+    return (bool(made) and all(map(_parses, made))) or any(map(_parses, firsts))
 
 
 def _parses(node: ast.expr) -> bool:
