@@ -36,6 +36,8 @@ class Decided:
     """Where the values are written that make it so."""
     open: bool = False
     """Whether a setting needs a value that no run which the project states gives it."""
+    by_default: bool = False
+    """Whether only an option's default says so, and no launch line shows how the program is run."""
 
     def rules_out(self, givens: Iterable[Given]) -> bool:
         """Whether these conditions cannot hold beside what is decided."""
@@ -47,7 +49,7 @@ CERTAIN = Decided()
 
 def decided(project: Project, module: ModuleNames, givens: Sequence[Given], known: Decided = CERTAIN) -> Decided | None:
     """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
-    given, places, is_open = known.given, known.places, known.open
+    given, places, is_open, by_default = known.given, known.places, known.open, known.by_default
     for item in givens:
         if _excluded(item, given):
             return None
@@ -61,9 +63,10 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
             fitting = [source for source in found if _fits(source.value, item)]
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
-            is_open = is_open or not (fitting or machine)
+            if not (fitting or machine):
+                is_open, by_default = True, by_default or all(source.kind == "option" for source in found)
             given = (*given, item)
-    return Decided(given, places, is_open)
+    return Decided(given, places, is_open, by_default)
 
 
 def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:

@@ -23,7 +23,8 @@ opened inside the loop and closed before the backward pass; it is not written, s
 A region that holds one forward pass and its step: PyTorch advises against the backward pass in a region, and nothing is
 lost by it. A second loss behind the step of a GAN's critic, which sees weights that are one step old; optimizers of
 what no call runs, such as noise that is added. Regions that are off (`enabled=False`), of float32 or with
-`cache_enabled=False`; code that calls `torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold
+`cache_enabled=False`, or that a test picks which no stated run is known to pass; code that calls
+`torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold
 no forward pass after a step.
 """
 

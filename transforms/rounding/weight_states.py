@@ -62,7 +62,8 @@ def _is_off(project: Project, change: Change, known: Decided) -> bool:
     if any(of_machine(project, change.module, item) is False for item in change.given):
         return True
     needed = decided(project, change.module, change.given, known)
-    return needed is not None and needed.open and not known.open
+    off = needed is not None and needed.open and not known.open
+    return off and not (change.is_adapter and needed is not None and needed.by_default)
 
 
 def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:

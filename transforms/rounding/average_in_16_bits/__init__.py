@@ -20,7 +20,8 @@ NUS-HPC-AI-Lab/VideoSys#6.
 
 `float32` [unsafe]: the average is kept in float32, whatever the model is in; 4 bytes a weight. Unsafe, since code
 that runs the averaged model itself on 16-bit input then meets float32 weights: open an autocast region there, or copy
-the average into the model first, as `copy_to` and `load_state_dict` do.
+the average into the model first, as `copy_to` and `load_state_dict` do. Of a copy that its own line casts
+(`deepcopy(model).to(torch.bfloat16)`) only that cast has to go.
 
 ## Not flagged
 

@@ -33,21 +33,24 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 `adapter` [display-only] (train a LoRA adapter in float32). Others: float32 copies of the weights that the optimizer
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
-A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
-of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the values that
-launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16. Of a class that a
-table, a function or `getattr` picks, all that it can be have to lose updates.
+A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors,
+lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the
+values that launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16;
+`torch_dtype="auto"` with names of checkpoints that are known. Of a class that a table, a function or `getattr` picks,
+all that it can be have to lose updates. A launch by accelerate counts where it says `--multi_gpu`: otherwise a user's
+own configuration may name DeepSpeed.
 
 ## Not flagged
 
-Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4), or
-that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters that
-PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of the
-project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards
-the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or
-that gets a new float32 part; options that make the weights 16-bit and are off in all runs that the project states;
-settings whose values it does not state, or only in files that no program is seen to load; code that keeps its own
-float32 copies; steps on random tensors alone, or under a profiler, whose weights are not saved (benchmarks).
+Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
+or that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters
+that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of
+the project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself
+shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
+frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options
+that make the weights 16-bit and are off in all runs that the project states; settings whose values it does not state,
+or only in files that no program is seen to load; code that keeps its own float32 copies; steps on random tensors
+alone, or under a profiler, whose weights are not saved (benchmarks).
 """
 
 from __future__ import annotations
