@@ -68,7 +68,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _as_cast(project: Project, module: ModuleNames, average: Average) -> HalfWeights | None:
     """The 16-bit weights of a copy that its own statement casts: ``deepcopy(model).to(torch.bfloat16)``."""
-    calls = [item for item in module.ancestors(average.made) if is_cast(item if isinstance(item, ast.Call) else None)]
+    calls = [item for item in module.ancestors(average.made) if isinstance(item, ast.Call) and is_cast(item)]
     found = [value.value for call in calls for value in cast_values(project, module, call)]
     dtypes = {item for item in found if isinstance(item, Dtype)}
     only = dtypes.pop() if len(dtypes) == 1 else None

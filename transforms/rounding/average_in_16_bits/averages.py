@@ -175,7 +175,9 @@ def _by_function(
     for call in (item for item in ast.walk(where) if isinstance(item, ast.Call)):
         given = {text for item in (*call.args, *(each.value for each in call.keywords)) for text in _models(item)}
         target = called_function(project, module, call) if both <= given else None
-        for averaging in project.memo(_averagings, (target.module, target.node)) if target is not None else ():
+        if target is None:
+            continue
+        for averaging in project.memo(_averagings, (target.module, target.node)):
             passed = target.arguments(call).get(ast.unparse(averaging.decay))
             default = default_at(target.module, averaging.decay)
             yield (module, passed) if passed is not None else (target.module, default or averaging.decay)
