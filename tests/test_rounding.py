@@ -158,7 +158,6 @@ CASTS = {
     "by_parameters": "part-by-part",
     "by_apply": "part-by-part",
     "like_another": "part-by-part",
-    "by_names": "part-by-part",
     "by_a_table": "picked-optimizer",
     "by_name": "picked-optimizer",
 }

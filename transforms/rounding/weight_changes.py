@@ -238,21 +238,11 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
 
 
 def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
-    """``model.requires_grad_(False)``, or ``True`` for a part; what a loop picks by name leaves the rest trained."""
+    """``model.requires_grad_(False)``, or ``True`` for a part of it."""
     again = any(isinstance(item, ast.Constant) and item.value is True for item in ast.walk(statement))
-    plain = not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
+    certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
     thaws = _unfreezes(statement)
-    freezes = not thaws and not (plain and _picks_by_name(statement))
-    return Change(module, statement, KEPT, given, is_freezing=freezes, is_unfreezing=thaws and again and plain)
-
-
-def _picks_by_name(statement: ast.stmt) -> bool:
-    """``for name, p in model.named_parameters()`` with a test of the name inside."""
-    target = statement.target if isinstance(statement, ast.For) else None
-    first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
-    tests = [item.test for item in ast.walk(statement) if isinstance(item, ast.If | ast.IfExp)]
-    read = [item.id for test in tests for item in ast.walk(test) if isinstance(item, ast.Name)]
-    return isinstance(first, ast.Name) and first.id in read
+    return Change(module, statement, KEPT, given, is_freezing=not thaws, is_unfreezing=thaws and certain)
 
 
 def _unfreezes(statement: ast.stmt) -> bool:
