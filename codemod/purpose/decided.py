@@ -22,6 +22,8 @@ from .table_entries import entry_of
 WRITTEN = ("flag", "entry", "variable", "argument")
 """Kinds of sources that a run is given; the others are what counts where it is given nothing."""
 DEVICES = frozenset(("cpu", "cuda", "mps", "xpu", "npu"))
+GPU = ("cuda", "gpu")
+"""Names of settings that are true on a machine with a GPU, with ``use_`` before them or not."""
 OFF = ("false", "no", "0", "none", "off", "")
 
 
@@ -32,13 +34,10 @@ class Decided:
     given: tuple[Given, ...] = ()
     places: tuple[Place, ...] = ()
     """Where the values are written that make it so."""
-    open: tuple[str, ...] = ()
-    """Settings with the values that they need, which nothing in the project gives them."""
-
-    @property
-    def when(self) -> str:
-        """For a message: the options that are off by default; empty where none has to be on."""
-        return f" with {' and '.join(self.open)}" if self.open else ""
+    open: bool = False
+    """Whether a setting needs a value that no run which the project states gives it."""
+    by_default: bool = False
+    """Whether only an option's default says so, and no launch line shows how the program is run."""
 
     def rules_out(self, givens: Iterable[Given]) -> bool:
         """Whether these conditions cannot hold beside what is decided."""
@@ -50,7 +49,7 @@ CERTAIN = Decided()
 
 def decided(project: Project, module: ModuleNames, givens: Sequence[Given], known: Decided = CERTAIN) -> Decided | None:
     """What must be set for all conditions to hold; None where that cannot be told, or they contradict what is known."""
-    given, places, needed = known.given, known.places, known.open
+    given, places, is_open, by_default = known.given, known.places, known.open, known.by_default
     for item in givens:
         if _excluded(item, given):
             return None
@@ -58,19 +57,16 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
             machine = of_machine(project, module, item)
             if machine is False:
                 return None
-            found = [] if machine else _values(project, module, item)
-            if found is None:
+            found = [] if machine else _values(project, module, item) or []
+            if not found and not machine:
                 return None
             fitting = [source for source in found if _fits(source.value, item)]
             place = fitting[0].place(f"{item.text} is {_shown(fitting[0].value)} here") if fitting else None
             places = (*places, place) if place is not None and place not in places else places
-            if not fitting and not machine:
-                need = _need(item) if found else None
-                if need is None:
-                    return None
-                needed = (*needed, need) if need not in needed else needed
+            if not (fitting or machine):
+                is_open, by_default = True, by_default or all(source.kind == "option" for source in found)
             given = (*given, item)
-    return Decided(given, places, needed)
+    return Decided(given, places, is_open, by_default)
 
 
 def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
@@ -88,6 +84,8 @@ def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | Non
     named = set(item.values)
     if "device" in item.text.lower() and named and named <= DEVICES:
         return ("cuda" in named) == item.equal
+    if item.text.rpartition(".")[2].lower().removeprefix("use_") in GPU and named <= {True}:
+        return item.equal
     holder = _holder(project, module, item) if item.values == (True,) else None
     asked = holder is not None and isinstance(item.node, ast.Call | ast.Name)
     return item.equal if asked and holder is not None and asks_machine(project, holder, item.node) else None
@@ -139,14 +137,6 @@ def _is_same(value: Constant, wanted: Constant, text: str) -> bool:
 
 def _is_on(value: Constant) -> bool:
     return value.lower() not in OFF if isinstance(value, str) else bool(value)
-
-
-def _need(item: Given) -> str | None:
-    """What an option that is off has to be, where the test says it."""
-    if not item.equal or not item.values or not item.text.isprintable():
-        return None
-    name = item.text.removesuffix(".lower()").rpartition(".")[2]
-    return name if item.values[0] is True else f"{name} {_shown(item.values[0])}"
 
 
 def _shown(value: Constant) -> str:

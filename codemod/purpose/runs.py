@@ -71,13 +71,15 @@ class Run:
 
 
 def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:
-    """The runs on an accelerator that use the definition around ``node`` by its name, or may build it by a string.
+    """The runs on an accelerator that use the definition around ``node`` by its name, or may build it by a string;
+    programs that train come first.
 
     To be imported is not enough: a package's ``__init__`` imports all of a library, of which a program uses a part.
     """
     runs = (run for run in project.fact(_all_runs) if not run.on_cpu)
     path = module.document.path
-    return tuple(run for run in runs if uses(project, run, module, node) or _may_build(project, run, path))
+    found = (run for run in runs if uses(project, run, module, node) or _may_build(project, run, path))
+    return tuple(sorted(found, key=lambda run: "backward" not in run.starts[0].document.text))
 
 
 def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:

@@ -69,7 +69,7 @@ def check(project: Project) -> Iterator[Finding]:
 def _finding(item: HalfOptimizer, model: ast.expr, norm: str) -> Finding:
     name, dtype = ast.unparse(model), item.weights.dtype.name
     message = (
-        f"{name} is trained in {dtype}{item.weights.decided.when} and has {norm}: its running statistics are averaged"
+        f"{name} is trained in {dtype} and has {norm}: its running statistics are averaged"
         f" in {dtype}, where small steps are rounded away"
     )
     fix = Fix.unsafe(
@@ -78,7 +78,7 @@ def _finding(item: HalfOptimizer, model: ast.expr, norm: str) -> Finding:
         item.module.insert(item.module.statement_of(item.call), CAST_BACK.format(model=name)),
         item.module.add_import("import torch"),
     )
-    evidence = (item.module.place(item.call, "its parameters are trained here"), *item.weights.decided.places)
+    evidence = (item.module.place(item.call, "its parameters are trained here"), *item.weights.settings)
     return rule.found(item.weights.place.saying(message), evidence, [fix] if isinstance(model, ast.Name) else [])
 
 

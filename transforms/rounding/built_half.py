@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ...codemod.python.creations import creations_of
 from ...codemod.python.functions import FunctionTarget, called_function, class_of, method_of
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
-from ...codemod.python.paths import calls_of, position
+from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import calls_of
 from ...codemod.source.project import Project
 from ...codemod.torch.api import LOADERS, WEIGHT_CASTS
 from ...codemod.trainers.reading.trained_loads import may_recast, mentions, names_in
@@ -51,8 +51,7 @@ def _whole(project: Project, maker: FunctionTarget) -> Iterator[Built]:
     for call in calls_of(maker.module, maker.node):
         inner = _method_of_self(project, maker.module, call)
         for there, cast in _casts_of_self(maker.module, call) if inner is None else _casts_in(inner):
-            if not _is_cast_back(there, cast):
-                yield Built(there, cast, "")
+            yield Built(there, cast, "")
 
 
 def _method_of_self(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
@@ -69,15 +68,6 @@ def _casts_of_self(module: ModuleNames, call: ast.Call) -> Iterator[tuple[Module
     chain = attribute_chain(call.func) or []
     if len(chain) == 2 and chain[0] == "self" and chain[1] in CASTS:
         yield module, call
-
-
-def _is_cast_back(module: ModuleNames, cast: ast.Call) -> bool:
-    """Whether a loop below gives all parameters another dtype; one that chooses some leaves most as they are."""
-    function = module.scope_of(cast).function.node
-    below = (item for item in ast.walk(function) if isinstance(item, ast.For) and position(item) > position(cast))
-    return isinstance(function, FunctionNode) and any(
-        may_recast(item) and not any(isinstance(inner, ast.If) for inner in ast.walk(item)) for item in below
-    )
 
 
 def _parts(project: Project, maker: FunctionTarget, depth: int) -> Iterator[Built]:

@@ -15,7 +15,7 @@ from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import HALVES, Dtype
 from .half_weights import HalfWeights
-from .trained_classes import output_of_trained, trained_in_half
+from .trained_classes import output_of_trained
 
 
 def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
@@ -27,8 +27,7 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
         return _of_trained(output_of_trained(project, module, node))
     dtypes = [_dtype(project, atom) for atom in value.atoms]
     if None in dtypes:
-        trained = [trained_in_half(project).get(atom.symbol) for atom in value.atoms if atom.role is Role.WEIGHTS]
-        return _of_trained(trained[0]) if len(trained) == len(value.atoms) and None not in trained else None
+        return None
     known = weights_in_half(project)
     casts = tuple(dict.fromkeys(known[atom.symbol][0] for atom in value.atoms if atom.symbol in known))
     places = tuple(dict.fromkeys((*casts, *atom_places(project, value.atoms))))
@@ -36,7 +35,7 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
 
 
 def _of_trained(weights: HalfWeights | None) -> Half | None:
-    if weights is None or weights.decided.open:
+    if weights is None:
         return None
     return Half(frozenset((weights.dtype,)), True, weights.places)
 

@@ -32,7 +32,9 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Finding, Rule
+from ...codemod.python.functions import called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
+from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from .half_optimizers import half_optimizers
 from .stated_numbers import Stated, largest, stated_numbers
@@ -55,7 +57,7 @@ def check(project: Project) -> Iterator[Finding]:
     for item in half_optimizers(project):
         found = _counted(project, item.module, item.call)
         if found is not None:
-            message = _message(found, item.weights.dtype.name, f"{item.weights.name}{item.weights.decided.when}")
+            message = _message(found, item.weights.dtype.name, item.weights.name)
             yield rule.at(item.module, item.call, message, (*item.weights.places, found.place))
 
 
@@ -77,23 +79,44 @@ def _count(project: Project, module: ModuleNames, node: ast.expr) -> Stated | No
 
 
 def _counted(project: Project, module: ModuleNames, optimizer: ast.Call) -> Stated | None:
-    """The micro-batches of ``if (step + 1) % accumulation_steps == 0: optimizer.step()``."""
+    """The micro-batches between two steps of an optimizer."""
     targets = getattr(module.statement_of(optimizer), "targets", [])
     names = {ast.unparse(item) for item in targets}
     for call in module.calls_by_name.get("step", []):
         if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in names:
-            for test in _tests_around(module, call):
-                count = _count(project, module, test.right) if _is_accumulation(test.right) else None
-                if count is not None:
-                    return count
+            asked = [*_tested(module, call), *_looped(project, module, call)]
+            found = (_count(project, module, node) for node in asked if _is_accumulation(node))
+            known = next((item for item in found if item is not None), None)
+            if known is not None:
+                return known
     return None
 
 
-def _tests_around(module: ModuleNames, call: ast.Call) -> Iterator[ast.BinOp]:
-    for parent in module.ancestors(call):
+def _tested(module: ModuleNames, step: ast.Call) -> Iterator[ast.expr]:
+    """``n`` of ``if (step + 1) % n == 0: optimizer.step()``."""
+    for parent in module.ancestors(step):
         if isinstance(parent, ast.If):
             remainders = (item for item in ast.walk(parent.test) if isinstance(item, ast.BinOp))
-            yield from (item for item in remainders if isinstance(item.op, ast.Mod))
+            yield from (item.right for item in remainders if isinstance(item.op, ast.Mod))
+
+
+def _looped(project: Project, module: ModuleNames, step: ast.Call) -> Iterator[ast.expr]:
+    """``n`` of ``for _ in range(n): (...).backward()`` above the step."""
+    statement = module.statement_of(step)
+    for loop in ast.iter_child_nodes(module.parents[statement]):
+        if isinstance(loop, ast.For) and position(loop) < position(statement) and isinstance(loop.iter, ast.Call):
+            counts = (attribute_chain(loop.iter.func) or [""])[-1] in ("range", "trange") and len(loop.iter.args) == 1
+            calls = [item for item in ast.walk(loop) if isinstance(item, ast.Call)] if counts else []
+            if any(_goes_back(project, module, item) for item in calls):
+                yield loop.iter.args[0]
+
+
+def _goes_back(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    """``loss.backward()``, or a function of the project in which it stands."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
+        return True
+    target = called_function(project, module, call)
+    return target is not None and ".backward()" in ast.unparse(target.node)
 
 
 def _is_accumulation(node: ast.expr) -> bool:

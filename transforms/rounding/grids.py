@@ -11,6 +11,8 @@ BITS = {"bfloat16": 8, "float16": 11}
 USUAL_SPREAD = 0.02
 """The standard deviation of most weights of transformers and of convolutions behind a norm."""
 
+MOST = 0.85
+"""A step that moves this share of the weights is no loss worth a word."""
 USUAL_INPUTS = 1024
 """Of the layers that adapters stand beside."""
 
@@ -48,3 +50,8 @@ def is_average_lost(decay: float, dtype: Dtype) -> bool:
     Its step is (1 - decay) of the distance, and has to reach half of the distance to the next number.
     """
     return 0 < 1 - decay < 2.0 ** -(BITS[dtype.name] - 2)
+
+
+def loses_updates(rate: float, dtype: Dtype, *, adapted: bool = False) -> bool:
+    """Whether a step of this learning rate leaves a part of the weights of the usual size where they are."""
+    return (share_of_adapter_moved(rate, dtype) if adapted else share_moved(rate, dtype)) < MOST

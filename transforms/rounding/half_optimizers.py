@@ -14,16 +14,16 @@ from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, 
 from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
-from ...codemod.torch.dtypes import FP16
 from .benchmarks import only_measures
+from .checkpoints import AUTO
+from .grids import loses_updates
 from .half_weights import HalfWeights, half_weights, models_of
 from .launchers import is_held
 from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
 from .stated_numbers import Stated, largest, stated_numbers
-from .updates_share import loses_updates
 
-WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch")
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", "getattr(torch", *AUTO)
 OPTIMIZERS = ("optim", "Optim", "Adam", "adam", "Lion")
 REMEDIES = (
     "stochastic",
@@ -126,36 +126,13 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     name, row = named
     if not given.complete and row.when:
         return None
-    values = given.values | _partly_written(module, call)
-    parameters = call.args[0] if call.args else values.get("params")
+    parameters = call.args[0] if call.args else given.values.get("params")
     weights = _weights(project, module, parameters, call) if parameters is not None else None
-    if parameters is None or weights is None or _is_remedied(row, values, weights):
+    if parameters is None or weights is None:
         return None
-    if _is_wrapped(project, module, call) or only_measures(module, models_of(module, parameters), call):
+    if _is_wrapped(project, module, call) or only_measures(module, call):
         return None
-    return HalfOptimizer(module, call, name, row, weights, parameters, values)
-
-
-def _partly_written(module: ModuleNames, call: ast.Call) -> dict[str, ast.expr]:
-    """The entries of ``**options`` that are written down, where the dictionary gets others later on."""
-    found: dict[str, ast.expr] = {}
-    for item in call.keywords:
-        name = item.value if item.arg is None and isinstance(item.value, ast.Name) else None
-        bindings = module.scope_of(name).lookup(name.id) if name is not None else []
-        value = bindings[0].value if len(bindings) == 1 else None
-        if isinstance(value, ast.Dict) and name is not None:
-            pairs = zip(value.keys, value.values, strict=True)
-            entries = {key.value: each for key, each in pairs if isinstance(key, ast.Constant)}
-            stored = {_key_stored(module, load) for load in module.name_loads.get(name.id, [])}
-            found |= {key: each for key, each in entries.items() if isinstance(key, str) and key not in stored}
-    return found
-
-
-def _key_stored(module: ModuleNames, load: ast.AST) -> object:
-    """``lr`` of ``options["lr"] = ...``."""
-    parent = module.parents.get(load)
-    stores = isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Store)
-    return parent.slice.value if stores and isinstance(parent.slice, ast.Constant) else None  # type: ignore[union-attr]
+    return HalfOptimizer(module, call, name, row, weights, parameters, given.values)
 
 
 def _row(project: Project, module: ModuleNames, func: ast.expr) -> tuple[str, Row] | None:
@@ -224,13 +201,6 @@ def _weights(project: Project, module: ModuleNames, parameters: ast.expr, call: 
     known = {ast.unparse(item): item for item in models if item is not None}
     found = (half_weights(project, module, item, call, later=True) for item in known.values())
     return next((item for item in found if item is not None), None)
-
-
-def _is_remedied(row: Row, given: dict[str, ast.expr], weights: HalfWeights) -> bool:
-    """Whether the option that keeps what rounding loses is on, or may be."""
-    value = given.get(row.when) if row.when else None
-    on = value is not None and not (isinstance(value, ast.Constant) and not value.value)
-    return row.keeps != "nothing" and on and weights.dtype != FP16
 
 
 def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:

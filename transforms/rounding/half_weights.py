@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ...codemod.model import Place
-from ...codemod.purpose.decided import CERTAIN, Decided
 from ...codemod.python.callers import callers_of
 from ...codemod.python.creations import Creation, ObjectName, creations_of
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
@@ -35,15 +34,15 @@ class HalfWeights:
     dtype: Dtype
     place: Place
     """What makes them so."""
-    decided: Decided = CERTAIN
-    """What has to be set for that."""
+    settings: tuple[Place, ...] = ()
+    """Where the settings are written that lead to it."""
     adapted: bool = False
     """Whether adapters of that dtype are trained instead of all weights."""
 
     @property
     def places(self) -> tuple[Place, ...]:
         """What makes them so, and where the settings are written that lead to it."""
-        return (self.place, *self.decided.places)
+        return (self.place, *self.settings)
 
 
 def half_weights(
@@ -66,24 +65,13 @@ def half_weights(
     for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
-    changes = [[_like_another(project, change, hops) for change in each] for each in found]
-    whatever = [half_after(project, _given_the_first(item)) for item in changes]
-    states = whatever if None not in whatever else [half_after(project, item) for item in changes]
+    states = [half_after(project, [_like_another(project, change, hops) for change in each]) for each in found]
     known = [item for item in states if item is not None]
     if not known:
-        freezes = any(change.is_freezing for each in changes for change in each)
+        freezes = any(change.is_freezing for each in found for change in each)
         by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
         return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
-    return _known(model, min(known, key=lambda item: len(item.decided.open)))
-
-
-def _given_the_first(changes: list[Change]) -> list[Change]:
-    """The changes where what must hold for the model to be made does hold."""
-    known = {(item.text, item.values, item.equal) for item in changes[0].given}
-    return [
-        replace(item, given=tuple(test for test in item.given if (test.text, test.values, test.equal) not in known))
-        for item in changes
-    ]
+    return _known(model, known[0])
 
 
 def _like_another(project: Project, change: Change, hops: int) -> Change:
@@ -95,7 +83,7 @@ def _like_another(project: Project, change: Change, hops: int) -> Change:
         if isinstance(owner, ast.Call) and ast.unparse(owner.func) == "next" and len(owner.args) == 1:
             owner = _owner(owner.args[0])
         known = half_weights(project, change.module, owner, call, hops=hops + 1) if owner and call else None
-        if known is not None and not known.decided.open:
+        if known is not None:
             return replace(change, values=(Scenario(known.dtype),))
     return change
 
@@ -117,7 +105,7 @@ def _known(model: ast.expr, state: State) -> HalfWeights:
     name = ast.unparse(model)
     place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
     whole = f"{name}.{state.change.part}" if state.change.part else name
-    return HalfWeights(whole, state.dtype, place, state.decided, state.adapted)
+    return HalfWeights(whole, state.dtype, place, state.decided.places, state.adapted)
 
 
 def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:

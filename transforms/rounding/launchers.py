@@ -8,6 +8,8 @@ from ...codemod.source.project import Project
 
 HOLDING = ("deepspeed", "fsdp", "FSDP")
 """Words of launchers' files and of launch lines by which the weights get float32 copies."""
+PLAIN = ("--multi_gpu", "--multi-gpu")
+"""The flag with which accelerate asks no configuration of the user for DeepSpeed or FSDP."""
 LAUNCHES = (FileKind.SHELL, FileKind.NOTEBOOK)
 TEXTS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 
@@ -24,5 +26,7 @@ def is_held(project: Project, module: ModuleNames, *launchers: str) -> bool:
     spellings = (path, path.removesuffix(".py").replace("/", "."))
     launches = [document for kind in LAUNCHES for document in project.documents(kind, spellings)]
     if launches:
-        return any(word in item.text for item in launches for word in (*HOLDING, *launchers))
+        texts = [item.text for item in launches]
+        unknown = any(word in text and not any(item in text for item in PLAIN) for text in texts for word in launchers)
+        return unknown or any(word in text for text in texts for word in HOLDING)
     return any(True for kind in TEXTS for _ in project.documents(kind, HOLDING))

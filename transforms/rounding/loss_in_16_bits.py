@@ -26,19 +26,21 @@ bytes for each logit.
 ## Not flagged
 
 Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region;
-branches that stated settings switch off; code without gradients; dtypes that are not certain; softmax inside of
-attention, whose few classes lose little.
+branches that stated settings switch off; entropies (logarithms times their own probabilities); code without
+gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import purpose_of
+from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import only_call
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
@@ -91,7 +93,7 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     half = certainly_half(project, module, logits)
     if half is None or is_without_gradients(module, call) or not _is_trained(project, half):
         return
-    if is_switched_off(project, module, call):
+    if is_switched_off(project, module, call) or (name == "log_softmax" and _is_of_entropy(module, call)):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]
@@ -101,6 +103,38 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     )
     fix = Fix.unsafe("float32", "the logits are cast to float32: 4 bytes each", module.append(logits, ".float()"))
     yield rule.at(module, call, message, half.why, [fix])
+
+
+def _is_of_entropy(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether logarithms are only multiplied by their own probabilities, over which the rounding averages out."""
+    statement = module.statement_of(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and statement.value is call else None
+    if not isinstance(target, ast.Name):
+        return False
+    scope = module.scope_of(call)
+    loads = [load for load in module.name_loads.get(target.id, []) if module.scope_of(load) is scope]
+    return bool(loads) and all(_is_weighed(module, load, ast.unparse(call.args[0])) for load in loads)
+
+
+def _is_weighed(module: ModuleNames, logs: ast.Name, logits: str) -> bool:
+    """Whether logarithms stand in a product with ``exp`` of them, or with the softmax of the same logits."""
+    for product in islice(module.ancestors(logs), 3):
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
+            sides = {ast.unparse(item): item for item in (product.left, product.right)}
+            chances = [item for text, item in sides.items() if text != logs.id]
+            own = (f"{logs.id}.exp()", f"torch.exp({logs.id})")
+            return len(chances) == 1 and (ast.unparse(chances[0]) in own or _softmax_of(module, chances[0]) == logits)
+    return False
+
+
+def _softmax_of(module: ModuleNames, node: ast.expr) -> str:
+    """The logits of a name of probabilities, as they are written."""
+    made = only_value(module, node)
+    called = made.func if isinstance(made, ast.Call) else None
+    if not isinstance(made, ast.Call) or not isinstance(called, ast.Attribute) or called.attr != "softmax":
+        return ""
+    qualified = module.qualified(called) or ""
+    return ast.unparse(made.args[0] if qualified.startswith("torch.") and made.args else called.value)
 
 
 def _is_trained(project: Project, half: Half) -> bool:

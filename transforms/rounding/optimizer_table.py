@@ -26,8 +26,6 @@ class Row:
     unless: str = ""
     by_lr: bool = False
     """Whether a step is about as large as the learning rate."""
-    decay: float = 0.0
-    """The weight decay where none is given."""
     trainer: str = ""
     option: str = ""
 
@@ -49,7 +47,6 @@ def _rows(listed: list[dict[str, Any]]) -> Iterator[Row]:
             item.get("when", ""),
             item.get("unless", ""),
             item.get("step") == "lr",
-            float(item.get("decay", 0.0)),
             item.get("trainer", ""),
             item.get("option", ""),
         )

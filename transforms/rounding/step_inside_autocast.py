@@ -23,7 +23,8 @@ opened inside the loop and closed before the backward pass; it is not written, s
 A region that holds one forward pass and its step: PyTorch advises against the backward pass in a region, and nothing is
 lost by it. A second loss behind the step of a GAN's critic, which sees weights that are one step old; optimizers of
 what no call runs, such as noise that is added. Regions that are off (`enabled=False`), of float32 or with
-`cache_enabled=False`; code that calls `torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold
+`cache_enabled=False`, or that a test picks which no stated run is known to pass; code that calls
+`torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold
 no forward pass after a step.
 """
 
@@ -34,8 +35,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.model import Finding, Fix, Place, Rule
+from ...codemod.purpose.decided import decided
 from ...codemod.purpose.files import purpose_of
 from ...codemod.purpose.steps import entered
+from ...codemod.python.conditions import conditions_in
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
 from ...codemod.python.paths import LoopNode, ScopeNodes, loops, position
@@ -88,8 +91,19 @@ def _keeps_copies(project: Project, region: Autocast) -> bool:
     if is_float32_island(project, region) or is_without_gradients(region.module, region.node):
         return False
     given = region.call.keywords if region.call is not None else []
-    cached = not any(item.arg == "cache_enabled" for item in given)
+    cached = not any(item.arg == "cache_enabled" for item in given) and _is_chosen(project, region)
     return cached and "clear_autocast_cache" not in region.module.calls_by_name
+
+
+def _is_chosen(project: Project, region: Autocast) -> bool:
+    """Whether runs that the project states pick ``autocast(...)`` of ``autocast(...) if test else nullcontext()``."""
+    module = region.module
+    chosen = module.parents.get(region.call) if region.call is not None else None
+    if not isinstance(chosen, ast.IfExp):
+        return True
+    given = conditions_in(project, module).given(chosen.test, chosen.body is region.call)
+    known = decided(project, module, given)
+    return bool(given) and known is not None and not known.open
 
 
 def _stale_in(project: Project, region: Autocast) -> Iterator[Stale]:

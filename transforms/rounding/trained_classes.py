@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ...codemod.flow.analysis import FlowAnalysis, flow_of
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import OUTSIDE
 from ...codemod.flow.half_classes import REGION_MAKERS
 from ...codemod.flow.lattice import Kind, Role
-from ...codemod.flow.parts import classes_named
 from ...codemod.python.creations import creations_of, known_creations
-from ...codemod.python.functions import class_of, lineage
+from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in
 from .half_optimizers import HalfOptimizer, all_half_optimizers
 from .half_weights import HalfWeights, models_of
 
-MAX_PARTS = 200
-"""Classes of one model that are looked into."""
 VIEWS = ("flatten", "view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "clone", "detach")
 """Methods that give back the numbers they are given."""
 MAX_HOPS = 6
 
 
-def trained_in_half(project: Project) -> Mapping[str, HalfWeights]:
-    """The symbols of the weights that an optimizer steps in 16 bits, in files without a region, and what says so."""
-    return project.fact(_trained_in_half)
-
-
-def _trained_in_half(project: Project) -> dict[str, HalfWeights]:
-    analysis = flow_of(project)
-    return {analysis.own_weights(owner).symbol: weights for owner, weights in project.fact(_trained_classes).items()}
-
-
 def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
-    analysis, found = flow_of(project), dict[ProjectClass, HalfWeights]()
+    found: dict[ProjectClass, HalfWeights] = {}
     for item in all_half_optimizers(project):
         parameters = item.call.args[0] if item.call.args else item.given.get("params")
         files = project.python_documents_at((item.module.path, item.weights.place.path))
         regions = any(_may_open_regions(project, names_of(project, document)) for document in files)
         if parameters is not None and not regions and not item.weights.adapted:
             for owner in _owners(project, item, parameters):
-                _add_parts(analysis, owner, item.weights, found)
+                found.setdefault(owner, item.weights)
     return found
 
 
@@ -63,20 +50,6 @@ def _owners(project: Project, item: HalfOptimizer, parameters: ast.expr) -> Iter
 def _may_open_regions(project: Project, module: ModuleNames) -> bool:
     made = any(name in module.calls_by_name for name in REGION_MAKERS)
     return made or any(not item.switched_off for item in autocasts_in(project, module))
-
-
-def _add_parts(
-    analysis: FlowAnalysis, owner: ProjectClass, weights: HalfWeights, found: dict[ProjectClass, HalfWeights]
-) -> None:
-    """A class with its bases, and what its constructor names."""
-    waiting = [owner]
-    while waiting and len(found) < MAX_PARTS:
-        current = waiting.pop()
-        if current not in found and analysis.is_module(current):
-            found[current] = weights
-            waiting += (ProjectClass(*item) for item in lineage(analysis.project, current.module, current.scope))
-            maker = analysis.method(current, "__init__")
-            waiting += classes_named(analysis.project, maker.module, maker.node) if maker is not None else ()
 
 
 def output_of_trained(project: Project, module: ModuleNames, node: ast.expr) -> HalfWeights | None:

@@ -16,10 +16,11 @@ from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import HALVES, Dtype
 from ...codemod.trainers.reading.declarations import scope_of_call
 from ...codemod.trainers.reading.launched_loads import launched_loads
-from ...codemod.trainers.reading.loads import Load, initial_load
+from ...codemod.trainers.reading.loads import Load
 from ...codemod.trainers.reading.precision import precision_of
 from ...codemod.trainers.reading.scopes import TextOrigin
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, passed_to, trained_loads
+from .checkpoints import AUTO, stored_dtype
 from .half_weights import HalfWeights, half_weights
 from .launchers import is_held
 from .optimizer_table import rows_of_trainer
@@ -35,7 +36,7 @@ RATES = {
 TABLES = ("hf_trainer", "trl")
 OWN_OPTIMIZERS = ("create_optimizer", "create_optimizer_and_scheduler", "get_optimizer_cls_and_kwargs")
 """Methods by which a class of the project makes another optimizer than its arguments say."""
-WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
+WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16", *AUTO)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +69,7 @@ def _all(project: Project) -> Iterator[HalfTraining]:
         for call in () if is_test(document.path) else [call for calls in named for call in calls]:
             yield from _of_trainer(project, module, call)
     for run in trained_loads(project):
-        weights = _of_load(run.load) if _is_whole(run) else None
+        weights = _of_load(project, run.load) if _is_whole(run) else None
         if weights is not None and _makes_optimizer(project, run.module, run.trainer):
             yield from _training(project, Creation(run.precision.module, run.precision.call), weights)
     for run in launched_loads(project):
@@ -82,8 +83,7 @@ def _of_trainer(project: Project, module: ModuleNames, call: ast.Call) -> Iterat
         return
     made_by = creations_of(project, module, passed[1])
     if len(made_by) == 1:
-        load = initial_load(project, made_by[0].module, made_by[0].call, passed[0])
-        weights = _of_load(load) if load is not None else half_weights(project, module, passed[0], call)
+        weights = half_weights(project, module, passed[0], call)
         if weights is not None and not weights.adapted:
             yield from _training(project, made_by[0], weights)
 
@@ -96,9 +96,9 @@ def _makes_optimizer(project: Project, module: ModuleNames, trainer: ast.Call) -
     return not own and not written
 
 
-def _of_load(load: Load) -> HalfWeights | None:
+def _of_load(project: Project, load: Load) -> HalfWeights | None:
     """The 16-bit weights of a model as it is loaded."""
-    dtype = next(iter(load.dtypes)) if len(load.dtypes) == 1 else None
+    dtype = next(iter(load.dtypes)) if len(load.dtypes) == 1 else stored_dtype(project, load)
     if not isinstance(dtype, Dtype) or dtype not in HALVES or load.quantized or load.unsloth:
         return None
     return HalfWeights("the model", dtype, load.module.place(load.call, f"the weights are loaded in {dtype.name} here"))
@@ -153,7 +153,7 @@ def _rate(project: Project, module: ModuleNames, call: ast.Call, node: ast.expr 
 
 def _launched(project: Project, run: TrainedLoad) -> Iterator[HalfTraining]:
     """The training of a program whose parser reads the trainer's arguments, as one launch line asks for it."""
-    origin, weights = run.precision.scope.origin, _of_load(run.load)
+    origin, weights = run.precision.scope.origin, _of_load(project, run.load)
     if weights is None or not _is_whole(run) or not isinstance(origin, TextOrigin):
         return
     named = {item.name.lstrip("-"): item for item in origin.config.text.entries if origin.holds(item)}

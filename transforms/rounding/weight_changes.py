@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...codemod.python.bindings import default_of
+from ...codemod.python.callers import callers_of
 from ...codemod.python.conditions import conditions_in
-from ...codemod.python.creations import Creation, ObjectName
+from ...codemod.python.creations import Creation
 from ...codemod.python.functions import called_function
 from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of, position
@@ -21,6 +23,7 @@ from ...codemod.trainers.reading.loads import load_at
 from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
 from .casts_of_each import cast_of_each
+from .checkpoints import stored_dtype
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -47,6 +50,7 @@ class Change:
     part: str = ""
     """The part of the model that alone is meant; empty for all of it."""
     is_adapter: bool = False
+    """Whether adapters are trained from here on; of the dtype of the weights where the change keeps that."""
     is_freezing: bool = False
     is_unfreezing: bool = False
     """Whether it certainly makes a part trainable again, as it is."""
@@ -70,10 +74,10 @@ def changes_of(
     rank = {node: index for index, node in enumerate([function_of(first.module, first.call), *holders])}
     inside = {change.node for change in loaded}
 
-    def when(change: Change) -> tuple[int, tuple[int, int]]:
+    def when(change: Change) -> tuple[int, tuple[int, int], int]:
         node, there = (first.call, first.module) if change.node in inside else (change.node, change.module)
         around = (rank[item] for item in there.ancestors(node) if item in rank and not isinstance(item, ast.Module))
-        return next(around, 0), position(node)
+        return next(around, 0), position(node), len(ast.unparse(change.node))  # of x.half().to(...) the inner first
 
     return sorted(found.values(), key=when)
 
@@ -96,21 +100,12 @@ def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later
         for load in loads:
             if attribute_chain(load) != chain or name.container not in {module.tree, *module.ancestors(load)}:
                 continue
-            if _is_shadowed(module, load, name):
-                continue
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, optimizer)
             below = here and position(statement) > position(optimizer)
             counts = not below or (later and isinstance(statement, ast.Expr))
             if counts and not isinstance(statement, COMPOUND) and statement not in own:
                 yield Mention(module, statement, name.text)
-
-
-def _is_shadowed(module: ModuleNames, load: ast.expr, name: ObjectName) -> bool:
-    """Whether a name of a function that is called the same is meant: its own parameter."""
-    if not isinstance(load, ast.Name) or not isinstance(name.container, ast.Module | FunctionNode):
-        return False
-    return all(item.scope.node is not name.container for item in module.scope_of(load).lookup(load.id))
 
 
 def _loaded(project: Project, made: Creation) -> Iterator[Change]:
@@ -131,6 +126,9 @@ def _asked(project: Project, module: ModuleNames, call: ast.Call) -> tuple[Scena
         return cast_values(project, module, call)
     if load.quantized or load.unsloth:
         return ()
+    stored = stored_dtype(project, load)
+    if stored is not None:
+        return (Scenario(stored),)
     values = scenarios_of(project, module, load.node) if load.node is not None else (Scenario(FP32),)
     named = tuple(map(_named, values))
     unknown = load.node is not None and all(isinstance(item.value, Unknown) for item in named)
@@ -171,10 +169,9 @@ def _of_call(project: Project, module: ModuleNames, call: ast.Call) -> Change:
     """A call that gives the model back."""
     given = _guards(project, module, call)
     name = (attribute_chain(call.func) or [""])[-1]
-    if mentions(call.func, WIDE_ADAPTERS) or (
-        name in MODEL_WRAPPERS and name not in (*SAME_COMPUTATION, "prepare", "setup_module")
-    ):
-        return Change(module, call, (), given)
+    wide = mentions(call.func, WIDE_ADAPTERS) and not is_cast(call)
+    if wide or (name in MODEL_WRAPPERS and name not in KEEPING):
+        return Change(module, call, (), given, is_adapter=wide)
     return Change(module, call, cast_values(project, module, call), given)
 
 
@@ -188,9 +185,21 @@ def cast_values(project: Project, module: ModuleNames, call: ast.Call) -> tuple[
     asked = [item.value for item in call.keywords if item.arg in LOAD_KEYS] or list(call.args)
     values = [item for node in asked for item in scenarios_of(project, module, node)]
     dtypes = tuple(item for item in values if isinstance(item.value, Dtype))
-    if dtypes or not _may_recast(call):
+    if dtypes or not _may_recast(call) or all(_stays_none(project, module, node) for node in asked):
         return dtypes or KEPT
     return next((found for node in asked if (found := _written(project, module, node))), ())
+
+
+def _stays_none(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether this is a parameter that is None by default, and that none of the known callers is seen to give."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    default = default_of(bindings[0]) if len(bindings) == 1 else None
+    function = bindings[0].scope.node if isinstance(default, ast.Constant) and default.value is None else None
+    sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
+    given = [keyword.arg for site in sites for keyword in site.call.keywords] + [
+        name for site in sites for name in site.target.arguments(site.call)
+    ]
+    return bool(sites) and None not in given and ast.unparse(node) not in given
 
 
 def _may_recast(call: ast.Call) -> bool:

@@ -61,7 +61,7 @@ def _finding(item: HalfOptimizer, rate: Stated | None, decay: Stated) -> Finding
     at = f"at lr {rate.value:g}" if rate is not None else f"at any lr up to {LARGEST_RATE:g}"
     message = (
         f"weight decay {decay.value:g} {at} changes no {item.weights.dtype.name} weight of"
-        f" {item.weights.name}{item.weights.decided.when}: each is multiplied by a factor that rounds to 1"
+        f" {item.weights.name}: each is multiplied by a factor that rounds to 1"
     )
     evidence = (*item.weights.places, decay.place, *([rate.place] if rate is not None else []))
     return rule.at(item.module, item.call, message, evidence)

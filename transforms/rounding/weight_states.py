@@ -22,14 +22,13 @@ class State:
 
 
 def half_after(project: Project, changes: Sequence[Change]) -> State | None:
-    """The 16-bit state that all changes together leave, the one that needs the fewest settings; None for any other."""
+    """The 16-bit state that all changes together leave in runs that the project states; None for any other."""
     found = [
         state
         for dtype in (BF16, *(item for item in HALVES if item != BF16))
         for state in [_after(project, changes, dtype)]
     ]
-    known = [item for item in found if item is not None]
-    return min(known, key=lambda item: len(item.decided.open), default=None)
+    return next((item for item in found if item is not None and not item.decided.open), None)
 
 
 def _after(project: Project, changes: Sequence[Change], dtype: Dtype) -> State | None:
@@ -63,13 +62,14 @@ def _is_off(project: Project, change: Change, known: Decided) -> bool:
     if any(of_machine(project, change.module, item) is False for item in change.given):
         return True
     needed = decided(project, change.module, change.given, known)
-    return needed is not None and len(needed.open) > len(known.open)
+    off = needed is not None and needed.open and not known.open
+    return off and not (change.is_adapter and needed is not None and needed.by_default)
 
 
 def _half(project: Project, change: Change, dtype: Dtype, known: Decided) -> Decided | None:
     """What must be set for a change to give this dtype."""
     ways = [decided(project, change.module, (*change.given, *item.given), known) for item in _of(change, dtype)]
-    return min((item for item in ways if item is not None), key=lambda item: len(item.open), default=None)
+    return min((item for item in ways if item is not None), key=lambda item: item.open, default=None)
 
 
 def _of(change: Change, dtype: Dtype) -> list[Scenario]:

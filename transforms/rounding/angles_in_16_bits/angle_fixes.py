@@ -50,7 +50,7 @@ def _in_float32(module: ModuleNames, origin: Origin) -> Fix | None:
         return None
     scope = module.scope_of(counted).function
     turned = [call for name in ("cos", "sin") for call in module.calls_by_name.get(name, [])]
-    here = [call for call in turned if module.scope_of(call).function is scope and not _is_cast(module, call)]
+    here = [call for call in turned if module.scope_of(call).function is scope]
     if not here or module.scope_of(origin.node).function is not scope:
         return None
     text = ast.unparse(asked)
@@ -66,9 +66,3 @@ def _before_cast(node: ast.expr, dtype: str) -> ast.expr | None:
         return None
     only = node.args[0] if len(node.args) == 1 and not node.keywords else None
     return node.func.value if only is not None and ast.unparse(only) == dtype else None
-
-
-def _is_cast(module: ModuleNames, call: ast.Call) -> bool:
-    """``x.cos().to(dtype)``."""
-    parent = module.parents.get(call)
-    return isinstance(parent, ast.Attribute) and parent.attr in ("to", "type_as", "half", "bfloat16")

@@ -10,7 +10,6 @@ from ....codemod.python.paths import guards
 from ....codemod.source.project import Project
 
 MAX_HOPS = 4
-TURNING = ("cos", "sin", "polar")
 
 
 def is_made_at_construction(project: Project, module: ModuleNames, node: ast.AST, hops: int = 0) -> bool:
@@ -18,7 +17,7 @@ def is_made_at_construction(project: Project, module: ModuleNames, node: ast.AST
     function = module.scope_of(node).function.node
     if not isinstance(function, FunctionNode):
         return True
-    if function.name == "__init__" or (_is_compared(module, node) and _turns_in_constructor(module, node)):
+    if function.name == "__init__" or _is_compared(module, node):
         return True
     sites = [(item.module, item.call) for item in callers_of(project, module, function).sites]
     sites += [(module, call) for call in module.calls_by_name.get(function.name, []) if (module, call) not in sites]
@@ -38,12 +37,3 @@ def _is_compared(module: ModuleNames, node: ast.AST) -> bool:
     tests = (guard.test for guard in guards(module, node))
     compared = (item for test in tests for item in ast.walk(test) if isinstance(item, ast.Compare))
     return any(isinstance(operator, ast.Gt | ast.Lt | ast.GtE | ast.LtE) for item in compared for operator in item.ops)
-
-
-def _turns_in_constructor(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether the constructor of the class takes sine or cosine itself."""
-    owner = module.scope_of(node).enclosing_class
-    calls = (call for name in TURNING for call in module.calls_by_name.get(name, []))
-    return owner is not None and any(
-        _in_constructor(module, call) and module.scope_of(call).enclosing_class is owner for call in calls
-    )

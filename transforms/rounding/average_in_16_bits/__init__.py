@@ -20,7 +20,8 @@ NUS-HPC-AI-Lab/VideoSys#6.
 
 `float32` [unsafe]: the average is kept in float32, whatever the model is in; 4 bytes a weight. Unsafe, since code
 that runs the averaged model itself on 16-bit input then meets float32 weights: open an autocast region there, or copy
-the average into the model first, as `copy_to` and `load_state_dict` do.
+the average into the model first, as `copy_to` and `load_state_dict` do. Of a copy that its own line casts
+(`deepcopy(model).to(torch.bfloat16)`) only that cast has to go.
 
 ## Not flagged
 
@@ -39,8 +40,10 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import HALVES, Dtype
 from ..grids import is_average_lost
 from ..half_weights import HalfWeights, half_weights
+from ..weight_changes import cast_values, is_cast
 from .averages import Average, averages_in
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")
@@ -55,21 +58,34 @@ def check(project: Project) -> Iterator[Finding]:
         if is_test(document.path):
             continue
         for average in islice(averages_in(project, module), MAX_AVERAGES):
-            weights = half_weights(project, module, average.model, average.made)
-            if weights is None or _becomes_float32(module, average):
+            cast = _as_cast(project, module, average)
+            weights = cast or half_weights(project, module, average.model, average.made)
+            if weights is None or _becomes_float32(module, average, is_cast=cast is not None):
                 continue
             if is_average_lost(average.decay.value, weights.dtype):
-                yield _finding(module, average, weights)
+                yield _finding(module, average, weights, [] if cast else [_fix(module, average)])
 
 
-def _finding(module: ModuleNames, average: Average, weights: HalfWeights) -> Finding:
+def _as_cast(project: Project, module: ModuleNames, average: Average) -> HalfWeights | None:
+    """The 16-bit weights of a copy that its own statement casts: ``deepcopy(model).to(torch.bfloat16)``."""
+    calls = [item for item in module.ancestors(average.made) if isinstance(item, ast.Call) and is_cast(item)]
+    found = [value.value for call in calls for value in cast_values(project, module, call)]
+    dtypes = {item for item in found if isinstance(item, Dtype)}
+    only = dtypes.pop() if len(dtypes) == 1 else None
+    if only not in HALVES or average.keeper is None:
+        return None
+    place = module.place(calls[-1], f"{average.keeper} becomes {only.name} here")
+    return HalfWeights(ast.unparse(average.model), only, place)
+
+
+def _finding(module: ModuleNames, average: Average, weights: HalfWeights, fixes: list[Fix | None]) -> Finding:
     dtype, decay = weights.dtype.name, average.decay.value
     message = (
-        f"the average of {weights.name} is kept in {dtype}{weights.decided.when}: with decay {decay:g} its steps are"
+        f"the average of {weights.name} is kept in {dtype}: with decay {decay:g} its steps are"
         f" rounded away; in the {5 / (1 - decay):,.0f} steps in which it should close 99 % of a gap of 10 % it closes"
         " less than 10 % of it"
     )
-    return rule.at(module, average.made, message, (*weights.places, average.decay.place), [_fix(module, average)])
+    return rule.at(module, average.made, message, (*weights.places, average.decay.place), fixes)
 
 
 def _fix(module: ModuleNames, average: Average) -> Fix | None:
@@ -85,9 +101,9 @@ def _fix(module: ModuleNames, average: Average) -> Fix | None:
     return Fix.unsafe("float32", message, module.insert(average.statement, text, "after"), *adds)
 
 
-def _becomes_float32(module: ModuleNames, average: Average) -> bool:
+def _becomes_float32(module: ModuleNames, average: Average, *, is_cast: bool) -> bool:
     """Whether code casts the average afterwards, or makes it of float32 weights."""
-    if any(_says_float32(item) for item in ast.walk(average.statement)):
+    if not is_cast and any(_says_float32(item) for item in ast.walk(average.statement)):
         return True
     name = average.keeper
     if name is None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.python.bindings import default_at
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, parameters_of, resolve
 from ....codemod.python.scopes import Scope
@@ -136,11 +137,12 @@ def _of_copy(project: Project, module: ModuleNames, call: ast.Call, model: ast.e
     averagings = project.memo(_averagings, (module, module.tree))
     near = [item for item in averagings if "self." in keeper or _is_seen(module, call, item.decay)]
     here = [(module, item) for item in near if both <= set(item.between)]
-    for there, averaging in here or _by_function(project, module, module.tree, both):
-        decay = largest(stated_numbers(project, there, averaging.decay, "the decay"))
-        if decay is not None:
-            lerped = averaging.lerped if here and is_model else ()
-            yield Average(call, statement, model, _of_average(decay), keeper, is_model, lerped)
+    decays = [(there, item.decay) for there, item in here] or _by_function(project, module, module.tree, both)
+    known = [largest(stated_numbers(project, there, decay, "the decay")) for there, decay in decays]
+    slow = largest(tuple(item for each in known if each and (item := _of_average(each)).value < 1))
+    if slow is not None:
+        lerped = tuple(item for _, averaging in here for item in averaging.lerped) if is_model else ()
+        yield Average(call, statement, model, slow, keeper, is_model, lerped)
 
 
 def _is_seen(module: ModuleNames, made: ast.Call, decay: ast.expr) -> bool:
@@ -168,13 +170,17 @@ def _of_clones(project: Project, module: ModuleNames, call: ast.Call) -> Iterato
 
 def _by_function(
     project: Project, module: ModuleNames, where: ast.AST, both: set[str]
-) -> Iterator[tuple[ModuleNames, Averaging]]:
-    """The averagings of functions that are given the average and the model, or their parameters."""
+) -> Iterator[tuple[ModuleNames, ast.expr]]:
+    """The decays of functions that are given the average and the model, or their parameters."""
     for call in (item for item in ast.walk(where) if isinstance(item, ast.Call)):
         given = {text for item in (*call.args, *(each.value for each in call.keywords)) for text in _models(item)}
         target = called_function(project, module, call) if both <= given else None
-        if target is not None:
-            yield from ((target.module, item) for item in project.memo(_averagings, (target.module, target.node)))
+        if target is None:
+            continue
+        for averaging in project.memo(_averagings, (target.module, target.node)):
+            passed = target.arguments(call).get(ast.unparse(averaging.decay))
+            default = default_at(target.module, averaging.decay)
+            yield (module, passed) if passed is not None else (target.module, default or averaging.decay)
 
 
 def _models(node: ast.expr) -> Iterator[str]:
@@ -197,18 +203,10 @@ def _of_class(
         return
     if not averages and not any(True for _ in _by_function(project, there, owner.node, {"self"})):
         return
-    copied = [item for item in ast.walk(owner.node) if isinstance(item, ast.Call) and _is_copied(project, there, item)]
-    if any(True for item in copied for _ in _of_copy(project, there, item, item.args[0])):
-        return
     decay = _decay_of_class(project, module, call, owner.node)
     if decay is not None:
         statement, keeper = _keeper(module, call)
         yield Average(call, statement, model, decay, keeper)
-
-
-def _is_copied(project: Project, module: ModuleNames, call: ast.Call) -> bool:
-    """Whether a call is a copy that is an average by itself."""
-    return bool(call.args) and (resolve(project, module, call.func) or "") in COPIERS
 
 
 def _clones_as_they_are(node: ast.AST) -> bool:

@@ -33,21 +33,24 @@ optimizer), `stochastic` [display-only] (an optimizer that rounds at random, rig
 `adapter` [display-only] (train a LoRA adapter in float32). Others: float32 copies of the weights that the optimizer
 steps (4 bytes for each weight), as DeepSpeed's bf16 and FSDP over float32 parameters do.
 
-A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors, lists
-of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the values that
-launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16; of an option that is off
-everywhere the message says what it needs to be ("with mixed_precision bf16"). Of an optimizer class that a table, a
-function or `getattr` picks, all that it can be have to lose updates.
+A model is followed from where it is loaded or cast to the optimizer: through functions, attributes, constructors,
+lists of parameters, wrappers, trainers of transformers and TRL, Lightning's `bf16-true`. Options count with the
+values that launch lines, files or defaults give them, tests of the machine as on a GPU that has bfloat16;
+`torch_dtype="auto"` with names of checkpoints that are known. Of a class that a table, a function or `getattr` picks,
+all that it can be have to lose updates. A launch by accelerate counts where it says `--multi_gpu`: otherwise a user's
+own configuration may name DeepSpeed.
 
 ## Not flagged
 
-Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4), or
-that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters that
-PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of the
-project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards
-the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or frozen, or
-that gets a new float32 part; settings whose values the project does not state, or only in files that no program is seen
-to load; code that keeps its own float32 copies; steps on random tensors alone whose weights are not saved (benchmarks).
+Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
+or that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters
+that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of
+the project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself
+shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
+frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options
+that make the weights 16-bit and are off in all runs that the project states; settings whose values it does not state,
+or only in files that no program is seen to load; code that keeps its own float32 copies; steps on random tensors
+alone, or under a profiler, whose weights are not saved (benchmarks).
 """
 
 from __future__ import annotations
@@ -56,12 +59,11 @@ from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16, Dtype
-from ..grids import share_moved, share_of_adapter_moved
+from ....codemod.torch.dtypes import BF16
+from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import half_optimizers, rate_of
 from ..half_weights import HalfWeights
 from ..trained_half import half_trainings
-from ..updates_share import loses_updates
 from .half_settings import half_settings
 
 
@@ -71,19 +73,18 @@ def check(project: Project) -> Iterator[Finding]:
         if rate is not None and item.loses_at(rate.value):
             evidence = (*item.weights.places, rate.place)
             message = _message(item.name, item.weights, rate.value)
-            yield rule.at(item.module, item.call, message, evidence, _choices(item.weights.dtype))
+            yield rule.at(item.module, item.call, message, evidence, _choices(item.weights))
     for training in half_trainings(project):
         weights, rate = training.weights, training.rate
         if loses_updates(rate.value, weights.dtype):
             message = _message(training.optimizer, weights, rate.value)
             evidence = (*weights.places, rate.place)
-            yield rule.at(training.module, training.call, message, evidence, _choices(weights.dtype))
+            yield rule.at(training.module, training.call, message, evidence, _choices(weights))
     for setting in half_settings(project):
         if loses_updates(setting.rate.value, setting.dtype):
-            message = _message(
-                setting.optimizer, HalfWeights("the model", setting.dtype, setting.place), setting.rate.value
-            )
-            yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(setting.dtype))
+            weights = HalfWeights("the model", setting.dtype, setting.place)
+            message = _message(setting.optimizer, weights, setting.rate.value)
+            yield rule.found(setting.place.saying(message), (setting.rate.place,), _choices(weights))
 
 
 def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
@@ -93,8 +94,9 @@ def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
         trained, size = "adapters", "the weights of LoRA's A (1,024 inputs)"
         moved = share_of_adapter_moved(rate, weights.dtype)
     return (
-        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}{weights.decided.when}:"
-        f" a step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away"
+        f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}:"
+        f" a step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away:"
+        f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )
 
 
@@ -102,7 +104,10 @@ def _percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "under 1 %"
 
 
-def _choices(dtype: Dtype) -> list[Fix]:
+def _choices(weights: HalfWeights) -> list[Fix]:
+    if weights.adapted:
+        text = "cast the adapters to float32 before the optimizer is made, and compute under autocast: they are small"
+        return [Fix.shown("mixed", text)]
     mixed = (
         "keep the weights in float32 and compute in 16 bits under autocast (precision bf16-mixed, with float16 also a"
         " GradScaler): all updates count; twice the memory for weights, gradients and optimizer states"
@@ -115,7 +120,7 @@ def _choices(dtype: Dtype) -> list[Fix]:
         "train a LoRA adapter in float32 on the 16-bit weights: little memory, and another model than full training"
     )
     found = [Fix.shown("mixed", mixed), Fix.shown("adapter", adapter)]
-    return [found[0], Fix.shown("stochastic", stochastic), found[1]] if dtype == BF16 else found
+    return [found[0], Fix.shown("stochastic", stochastic), found[1]] if weights.dtype == BF16 else found
 
 
 rule = Rule.of("PF801", check)

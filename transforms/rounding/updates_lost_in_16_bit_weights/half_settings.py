@@ -9,7 +9,6 @@ from ....codemod.formats.text import Entry
 from ....codemod.model import Place
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
-from ....codemod.trainers.reading.configs import KINDS
 from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.scopes import TRUE, Scope, TextOrigin
 from ..optimizer_table import rows_of_trainer
@@ -33,15 +32,9 @@ class HalfSetting:
 
 def half_settings(project: Project) -> Iterator[HalfSetting]:
     """The full trainings of kohya's scripts in 16-bit weights whose optimizer and learning rate stand beside."""
-    if not any(True for _ in project.python_documents(tuple(WHOLE))) and not _is_mentioned(project):
-        return
     for scope in scopes_of(project):
         if scope.framework.id == "kohya" and isinstance(scope.origin, TextOrigin):
             yield from _of_scope(scope, scope.origin)
-
-
-def _is_mentioned(project: Project) -> bool:
-    return any(True for kind in KINDS for _ in project.documents(kind, tuple(WHOLE)))
 
 
 def _of_scope(scope: Scope, origin: TextOrigin) -> Iterator[HalfSetting]:
