@@ -67,7 +67,7 @@ def clips_itself(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute):
         return False
     if call.func.attr in IN_PLACE:
-        return _is_gradient(call.func.value)
+        return is_gradient(call.func.value)
     chain = attribute_chain(call.func)
     if chain is None or call.func.attr not in METHODS or module.qualified(call.func) is not None:
         return False
@@ -75,7 +75,7 @@ def clips_itself(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     return owner != "self" and not any(word in owner for word in OTHER_OWNERS)
 
 
-def _is_gradient(node: ast.expr) -> bool:
+def is_gradient(node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute) and node.attr == "data":
         node = node.value
     return isinstance(node, ast.Attribute) and node.attr == "grad"

@@ -6,17 +6,17 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ....codemod.purpose.decided import decided
-from ....codemod.purpose.regimes import conditions_of, speaks_of_precision
-from ....codemod.purpose.steps import function_scope
-from ....codemod.python.callers import CallSite, callers_of
-from ....codemod.python.conditions import conditions_in
-from ....codemod.python.functions import FunctionTarget
-from ....codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
-from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import Given
-from ....codemod.torch.scalers import Scaler
-from ....codemod.trainers.reading.shown_flags import shown_values
+from ...codemod.purpose.decided import decided
+from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
+from ...codemod.purpose.steps import function_scope
+from ...codemod.python.callers import CallSite, callers_of
+from ...codemod.python.conditions import conditions_in
+from ...codemod.python.functions import FunctionTarget
+from ...codemod.python.names import FunctionNode, ModuleNames, names_of, parameters_of
+from ...codemod.source.project import Project
+from ...codemod.torch.dtypes import Given
+from ...codemod.torch.scalers import Scaler
+from ...codemod.trainers.reading.shown_flags import shown_values
 
 MAX_CALLERS = 4
 MAX_FILES = 20
