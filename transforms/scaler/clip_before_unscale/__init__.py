@@ -26,7 +26,8 @@ norms that are taken too early, and a clip behind the step, which has no effect.
 
 `unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
 functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by `get_scale()`;
-norms of which only inf and NaN are tested; clipping by accelerate, Fabric, Lightning or DeepSpeed; a scaler that only ever runs under bfloat16 (see
+norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is
+flagged where a stated run computes in float16); a scaler that only ever runs under bfloat16 (see
 grad-scaler-under-bf16).
 """
 
@@ -42,6 +43,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from .accelerated import clips_past_accelerator
 from .clipping_hooks import clipping_hooks
 from .scaled_norms import norms_of
 from .unscale_insertion import unscale_before
@@ -63,6 +65,7 @@ def check(project: Project) -> Iterator[Finding]:
         for module, hook in clipping_hooks(scaler):
             places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
             yield rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places)
+    yield from (rule.found(*draft) for draft in clips_past_accelerator(project))
 
 
 def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
