@@ -25,6 +25,7 @@ CLIPS = (
 )
 METHODS = ("clip_grad_norm_", "clip_grad_value_")
 """Methods of models (FSDP has ``clip_grad_norm_``)."""
+CLIP_NAMES = tuple(dict.fromkeys((*METHODS, *(name.rpartition(".")[2] for name in CLIPS))))
 IN_PLACE = ("clamp_", "clip_")
 """``p.grad.clamp_(...)``, also through ``.data``."""
 OTHER_OWNERS = ("accelerator", "fabric", "engine", "trainer", "strategy", "plugin", "optim", "scaler")

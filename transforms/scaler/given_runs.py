@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from ...codemod.purpose.decided import decided
+from ...codemod.purpose.decided import decided, is_ruled_out
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
@@ -39,6 +39,19 @@ def is_on(project: Project, scaler: Scaler) -> bool:
             if known is not None and known.open and not _is_documented(project, module, item):
                 return False
     return True
+
+
+def may_be_on(project: Project, scaler: Scaler) -> bool:
+    """Whether nothing that the project states leaves the scaler off in each of its runs."""
+    return all(
+        is_given(project, module, conditions_in(project, module).given(test, holds))
+        for module, test, holds in conditions_of(project, scaler)
+    )
+
+
+def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> bool:
+    """Whether no value that the project states keeps these conditions from holding together."""
+    return not any(is_ruled_out(project, module, item) and not _is_documented(project, module, item) for item in asked)
 
 
 def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:

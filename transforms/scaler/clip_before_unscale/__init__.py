@@ -24,7 +24,7 @@ norms that are taken too early, and a clip behind the step, which has no effect.
 
 ## Not flagged
 
-`unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
+Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
 functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by `get_scale()`;
 norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is
 flagged where a stated run computes in float16); a scaler that only ever runs under bfloat16 (see
@@ -43,6 +43,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from ..given_runs import may_be_on
 from .accelerated import clips_past_accelerator
 from .clipping_hooks import clipping_hooks
 from .scaled_norms import norms_of
@@ -60,11 +61,12 @@ def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if scaler.switched_off or scaler.kind == "wrapper" or regime_of(project, scaler).serves_bf16_alone:
             continue
-        for step in steps_of(scaler):
-            yield from _in_function(project, scaler, step)
+        found = [item for step in steps_of(scaler) for item in _in_function(project, scaler, step)]
         for module, hook in clipping_hooks(scaler):
             places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
-            yield rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places)
+            found.append(rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places))
+        if found and may_be_on(project, scaler):
+            yield from found
     yield from (rule.found(*draft) for draft in clips_past_accelerator(project))
 
 
