@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from os.path import commonprefix
 
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
@@ -51,8 +51,10 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
     if not path.endswith(".py") or len(name) < 2:
         return ()
     spellings = (f"import {name}", f".{name}", f"{name} import", f", {name}")
-    others = (names_of(project, item) for item in islice(project.python_documents(spellings), MAX_SEARCHED))
-    return tuple(other for other in others if other is not module and path in project.memo(_imported_paths, other))
+    near = sorted(project.python_documents(spellings), key=lambda item: -len(commonprefix((item.path, path))))
+    others = (names_of(project, item) for item in near[:MAX_SEARCHED])
+    found = (other for other in others if other is not module and path in project.memo(_imported_paths, other))
+    return tuple(sorted(found, key=lambda other: other.path))
 
 
 def _imported_paths(project: Project, module: ModuleNames) -> frozenset[str | None]:
