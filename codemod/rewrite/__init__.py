@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections.abc import Sequence
 

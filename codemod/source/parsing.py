@@ -58,8 +58,11 @@ def parse_python(text: str) -> ast.Module:
 
 
 def tree_of(text: str) -> ast.Module:
-    """What `ast.parse` gives for ``text``. Quotes and backslashes within fields of f-strings, which Python 3.12 brought,
-    are read as others of the same length where an older Python stops at them."""
+    """What `ast.parse` gives for ``text``.
+
+    Quotes and backslashes within fields of f-strings, which Python 3.12 brought, are read as others of the same length
+    where an older Python stops at them.
+    """
     for _ in range(_MAX_OLDER):
         try:
             return ast.parse(text)

@@ -19,13 +19,13 @@ by hand, and so must checkpoints that hold `amp.state_dict()`.
 
 ## Off by default
 
-`extend-select = ["PF307"]` switches it on. Of the projects in which readers met it, most stand still on the releases that
-apex was built for, or have torch's own AMP behind the next setting: nobody will port them.
+`extend-select = ["PF307"]` switches it on. Of the projects in which readers met it, most stand still on the releases
+that apex was built for, or have torch's own AMP behind the next setting: nobody will port them.
 
 ## Not flagged
 
-`apex.optimizers`, `apex.normalization`, `apex.parallel`; a package of the project that is called apex; a name that another
-import takes over. One finding for each project.
+`apex.optimizers`, `apex.normalization`, `apex.parallel`; a package of the project that is called apex; a name that
+another import takes over. One finding for each project.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _finding(uses: Sequence[Use]) -> Finding:
     told = next((use for use in here if use.name == "apex.amp.initialize"), here[0])
     others = [use for use in uses if use is not told]
     evidence = [use.module.place(use.node, f"{use.name} is used here") for use in others[:MAX_EVIDENCE]]
-    message = f"{told.name} comes from apex, whose amp is no longer maintained: autocast and GradScaler of torch.amp replace it"
+    message = f"{told.name} comes from apex, whose amp is no longer maintained: torch.amp has autocast and GradScaler"
     return rule.at(told.module, told.node, message, evidence)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ...codemod.purpose.decided import decided, is_ruled_out
+from ...codemod.purpose.decided import decided
+from ...codemod.purpose.given import is_documented
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
@@ -16,7 +17,6 @@ from ...codemod.python.names import FunctionNode, ModuleNames, names_of, paramet
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Given
 from ...codemod.torch.scalers import Scaler
-from ...codemod.trainers.reading.shown_flags import shown_values
 
 MAX_CALLERS = 4
 MAX_FILES = 20
@@ -38,22 +38,9 @@ def is_on(project: Project, scaler: Scaler) -> bool:
         if is_unknown and speaks_of_precision(project, module, test):
             return False
         for item, known in zip(asked, found, strict=True):
-            if known is not None and known.open and not _is_documented(project, module, item):
+            if known is not None and known.open and not is_documented(project, module, item):
                 return False
     return True
-
-
-def may_be_on(project: Project, scaler: Scaler) -> bool:
-    """Whether nothing that the project states leaves the scaler off in each of its runs."""
-    return all(
-        is_given(project, module, conditions_in(project, module).given(test, holds))
-        for module, test, holds in conditions_of(project, scaler)
-    )
-
-
-def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> bool:
-    """Whether no value that the project states keeps these conditions from holding together."""
-    return not any(is_ruled_out(project, module, item) and not _is_documented(project, module, item) for item in asked)
 
 
 def is_reached(project: Project, module: ModuleNames, node: ast.AST) -> bool:
@@ -109,19 +96,13 @@ def _is_made(item: Given) -> bool:
 
 def _hold(project: Project, module: ModuleNames, asked: Sequence[Given]) -> bool:
     return all(
-        _holds(project, module, item) or _is_made(item) or _is_documented(project, module, item) for item in asked
+        _holds(project, module, item) or _is_made(item) or is_documented(project, module, item) for item in asked
     )
 
 
 def _holds(project: Project, module: ModuleNames, item: Given) -> bool:
     found = decided(project, module, [item])
     return found is not None and not found.open
-
-
-def _is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
-    """Whether a launch line in a read-me, or the head of the file, shows the option that the test asks for."""
-    name = item.text.rpartition(".")[2]
-    return name.isidentifier() and next(shown_values(project, module, name), None) is not None
 
 
 def _calls(

@@ -3,10 +3,10 @@
 ## What goes wrong
 
 No error. After `scaler.scale(loss).backward()` a plain `optimizer.step()` takes gradients that are 65536 times too
-large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step with inf or NaN is not skipped. The other
-way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536 times too
-small. A plain step behind `scaler.step` of the same optimizer steps a second time with the same gradients, also where
-the scaler skipped them for inf or NaN.
+large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step with inf or NaN is not skipped. The
+other way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536
+times too small. A plain step behind `scaler.step` of the same optimizer steps a second time with the same gradients,
+also where the scaler skipped them for inf or NaN.
 
 ## Why
 
@@ -20,8 +20,8 @@ None is written: whether the scaling or the step is the mistake has to be decide
 ## Not flagged
 
 The branch of a switch that the scaler shares; gradients that are unscaled before, or scaled by hand (`get_scale`);
-optimizers whose last backward pass was a plain one; backward passes in functions that are called; a scaler that is passed
-to other code, kept by a wrapper, or that no given run switches on; optimizers of the project's own classes.
+optimizers whose last backward pass was a plain one; backward passes in functions that are called; a scaler that is
+passed to other code, kept by a wrapper, or that no given run switches on; optimizers of the project's own classes.
 """
 
 from __future__ import annotations
@@ -187,7 +187,8 @@ def _same_pass(each: ScalerStep, call: ast.Call, step: ast.Call) -> bool:
     module = each.module
     facts = guard_facts(module, call) ^ guard_facts(module, step)
     tests = [guard for item in (call, step) for guard in guards(module, item) if set(guard.facts) & facts]
-    return loops(module, call) == loops(module, step) and not any(name_parts(item.test) & SWITCH_WORDS for item in tests)
+    asks_precision = any(name_parts(item.test) & SWITCH_WORDS for item in tests)
+    return loops(module, call) == loops(module, step) and not asks_precision
 
 
 rule = Rule.of("PF108", check)

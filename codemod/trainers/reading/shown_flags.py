@@ -17,8 +17,7 @@ _MARKS = str.maketrans("=`'\"", "    ")
 
 
 def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[str]:
-    """What stands behind ``--name``, or ``name=``, wherever a program of ``module`` is started with it; "" where nothing
-    does."""
+    """What stands behind ``--name`` or ``name=`` wherever a program of ``module`` is started so; "" for nothing."""
     flags = {f"--{name}", f"--{name.replace('_', '-')}"}
     yield from _behind(ast.get_docstring(module.tree) or "", flags)
     programs = programs_of(project, module)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Edit, Fix, Span
+from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import bases_of, called_function, class_of
@@ -27,7 +28,7 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
     for scaler in scalers(project):
         if not _is_plain(scaler) or any(item.mentions("shardedgradscaler") for item in scaler.modules):
             continue
-        wrap = _wrap(project, scaler)
+        wrap = _wrap(project, scaler) if may_be_on(project, scaler) else None
         if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":
             yield Draft.at(
                 scaler.module,
@@ -41,7 +42,7 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
 
 def _is_plain(scaler: Scaler) -> bool:
     plain = scaler.kind == "direct" and scaler.api.rpartition(".")[2] in PLAIN
-    return plain and not scaler.switched_off and scaler.is_used
+    return plain and scaler.arguments is not None and not scaler.switched_off and scaler.is_used
 
 
 def _wrap(project: Project, scaler: Scaler) -> ast.Call | None:

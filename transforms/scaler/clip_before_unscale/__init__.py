@@ -24,11 +24,11 @@ norms that are taken too early, and a clip behind the step, which has no effect.
 
 ## Not flagged
 
-Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
-functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by `get_scale()`;
-norms of which only inf and NaN are tested; clipping by Fabric, Lightning or DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is
-flagged where a stated run computes in float16); a scaler that only ever runs under bfloat16 (see
-grad-scaler-under-bf16).
+Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper; a clip in a
+branch that excludes the scaled backward; functions that also run an unscaled `backward()` beside the scaled one;
+thresholds multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or
+DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run
+computes in float16); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
-from ..given_runs import may_be_on
 from .accelerated import clips_past_accelerator
 from .clipping_hooks import clipping_hooks
 from .scaled_norms import norms_of
@@ -51,9 +51,7 @@ from .unscale_insertion import unscale_before
 
 SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
 """Parts of a test that may decide whether this very pass is scaled."""
-SCALED = (
-    "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
-)
+SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
 NORM = "the norm is of gradients that are still multiplied by the loss scale (65536 at the start)"
 
 

@@ -1,4 +1,4 @@
-"""Clips of torch behind ``accelerator.backward``, which scales the loss in float16 and unscales only in its own clip."""
+"""Clips of torch behind ``accelerator.backward``, which scales the loss in float16; only its own clip unscales."""
 
 from __future__ import annotations
 

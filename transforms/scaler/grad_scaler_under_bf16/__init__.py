@@ -53,6 +53,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import bf16_givens
 from ....codemod.python.seen import raised
@@ -62,7 +63,6 @@ from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.weights import WeightChoice, weight_choice_of
-from ..given_runs import is_given, may_be_on
 from . import bf16_weights, follow_weights
 
 LOST = "each step passes over all gradients once more and waits for the GPU, for nothing"

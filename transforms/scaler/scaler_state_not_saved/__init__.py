@@ -40,8 +40,8 @@ from ....codemod.python.paths import exclusive, function_of, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
-from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
 from ..given_runs import is_on, is_reached
+from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
 from .made_anew import made_each_call, made_each_epoch, outlived, own_function, takes_one_step
 from .save_scaler_state import fix, loading_fix
 
