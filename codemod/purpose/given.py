@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from ..python.conditions import conditions_in
@@ -19,6 +20,7 @@ def may_be_on(project: Project, scaler: Scaler) -> bool:
     return all(
         is_given(project, module, conditions_in(project, module).given(test, holds))
         for module, test, holds in conditions_of(project, scaler)
+        if not is_check(module, test)
     )
 
 
@@ -31,3 +33,11 @@ def is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether a launch line in a read-me, or the head of the file, shows the option that the test asks for."""
     name = item.text.rpartition(".")[2]
     return name.isidentifier() and next(shown_values(project, module, name), None) is not None
+
+
+def is_check(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a test above refuses what it is given: ``if len(size) != 2: raise``. Runs that are given pass it."""
+    statement = module.statement_of(node) if node in module.parents else None
+    if not isinstance(statement, ast.If) or node not in ast.walk(statement.test):
+        return isinstance(statement, ast.Assert)
+    return any(isinstance(last, ast.Raise) for last in (statement.body[-1], *statement.orelse[-1:]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ...codemod.purpose.decided import decided
-from ...codemod.purpose.given import is_documented
+from ...codemod.purpose.given import is_check, is_documented
 from ...codemod.purpose.regimes import conditions_of, speaks_of_precision
 from ...codemod.purpose.steps import function_scope
 from ...codemod.python.callers import CallSite, callers_of
@@ -30,7 +30,7 @@ def is_on(project: Project, scaler: Scaler) -> bool:
     Where they say nothing it is, unless its condition asks for a precision: that is hardly the default then.
     """
     for module, test, holds in conditions_of(project, scaler):
-        if _is_check(module, test):
+        if is_check(module, test):
             continue
         asked = conditions_in(project, module).given(test, holds)
         found = [decided(project, module, [item]) for item in asked]
@@ -52,7 +52,7 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, passed: Se
     """``passed`` is what has to hold besides, said in the words of the function that ``node`` stands in."""
     scope = function_scope(module, node)
     asked = [*passed, *conditions_in(project, module).path_given(node, scope)]
-    asked = [item for item in asked if not _is_met(item) and not _is_check(module, item.node)]
+    asked = [item for item in asked if not _is_met(item) and not is_check(module, item.node)]
     if not isinstance(scope.node, FunctionNode) or not callers:
         return _hold(project, module, asked)
     names = {parameter.arg for parameter in parameters_of(scope.node)}
@@ -79,13 +79,6 @@ def _passed(site: CallSite, item: Given) -> Given | None:
 def _is_met(item: Given) -> bool:
     """Whether a program that is started, on its machine and after an earlier run, meets the test."""
     return item.text == "__name__" or (item.equal and any(word in item.text for word in MET))
-
-
-def _is_check(module: ModuleNames, node: ast.AST) -> bool:
-    """Whether a test above refuses what it is given: ``if len(size) != 2: raise``. Runs that are given pass it."""
-    statement = module.statement_of(node) if node in module.parents else None
-    raises = isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise)
-    return raises and isinstance(statement, ast.If) and node in ast.walk(statement.test)
 
 
 def _is_made(item: Given) -> bool:

@@ -42,10 +42,11 @@ scaler holds an empty scaler state, which an enabled scaler refuses to load.
 ## Not flagged
 
 Runs that nothing chooses: an option, launch line or file that states another dtype, or that leaves the scaler off;
-scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
-float16); quantized or float16 paths; a switch for the scaler alone (`cfg.use_grad_scaler`); bf16 and fp16 regions in
-one step; a scaler that nothing uses; a scaler whose regime cannot be determined from the source; bfloat16 weights under
-float16 autocast where a profile says that the machine's PyTorch unscales bfloat16 gradients.
+benchmarks and tests; scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()`
+without a dtype on CUDA is float16); quantized or float16 paths; a switch for the scaler alone
+(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a scaler that nothing uses; a scaler whose regime cannot
+be determined from the source; bfloat16 weights under float16 autocast where a profile says that the machine's PyTorch
+unscales bfloat16 gradients.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import bf16_givens
@@ -80,7 +82,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _read(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.switched_off or not scaler.is_used:
+        if scaler.switched_off or not scaler.is_used or purpose_of(scaler.module.path).is_left_alone:
             continue
         regime = regime_of(project, scaler)
         if regime.verdict in ("always-bf16", "run-time") and regime.active:
