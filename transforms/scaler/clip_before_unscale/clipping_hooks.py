@@ -21,6 +21,7 @@ def clipping_hooks(scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.Call]]:
 
 
 def _clamps(module: ModuleNames, hook: ast.expr) -> bool:
+    function: ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | None
     if isinstance(hook, ast.Name):
         functions = [item.node for item in module.scope_of(hook).lookup(hook.id) if isinstance(item.node, FunctionNode)]
         last = functions[0].body[-1] if len(functions) == 1 else None
