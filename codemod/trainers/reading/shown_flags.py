@@ -24,8 +24,9 @@ def shown_values(project: Project, module: ModuleNames, name: str) -> Iterator[s
     for document in (item for kind in KINDS for item in project.documents(kind, {*flags, f"{name}="})):
         for line in document.text.replace("\\\n", " ").splitlines():
             words = line.translate(_MARKS).split()
-            set_to = [word.partition("=")[2] for word in line.split() if word.rpartition(".")[2].startswith(f"{name}=")]
-            shown = [*_behind(line, flags), *set_to]
+            pairs = [word.partition("=") for word in line.split()]
+            given = [value for key, sign, value in pairs if sign and key.rpartition(".")[2] == name]
+            shown = [*_behind(line, flags), *given]
             if shown and any(_starts(project, document.path, word, programs) for word in words):
                 yield from shown
 
