@@ -13,7 +13,7 @@ from .source.project import Project
 
 OBSERVED = "PF901"
 """The rule that tells what no other one explains."""
-OF_DTYPES = ("PF2", "PF304")
+OF_DTYPES = ("PF2",)
 """How the codes of rules begin that say where a dtype comes from."""
 OF_RANGE = ("PF209", "PF210")
 """Of these, what is too large or too small for 16 bits."""

@@ -32,7 +32,7 @@ LAYERS = (
     ("torch.weights", "torch.half_models", "torch.scaler_edits", "flow"),
     ("trainers.parsers",),
     ("trainers.reading",),
-    ("purpose.runs", "purpose.decided", "purpose.lightning", "purpose.entered"),
+    ("purpose.runs", "purpose.decided", "purpose.given", "purpose.lightning", "purpose.entered"),
     ("half",),
     ("trainers.writing",),
     ("rewrite",),

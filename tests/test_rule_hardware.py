@@ -1,4 +1,4 @@
-"""PF601, PF602, PF603 beyond their fixtures: what the profile changes, and more look-alikes."""
+"""PF601 and PF602 beyond their fixtures: what the profile changes, and more look-alikes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from .rule_runs import findings, migrated, rule_of, written
 
 BF16 = rule_of("hardware.bf16_without_native_support")
 EMULATED = rule_of("hardware.emulated_bf16_counts_as_supported")
-HALF = rule_of("hardware.half_on_cpu")
 AUTOCAST = "import torch\nwith torch.autocast({device!r}, dtype=torch.bfloat16):\n    pass\n"
 ASKS = "import torch\nuse_bf16 = torch.cuda.is_bf16_supported()\n"
 
@@ -165,51 +164,3 @@ def test_other_spellings_are_found(tmp_path: Path, source: str) -> None:
 )
 def test_what_is_no_choice_is_silent(tmp_path: Path, source: str) -> None:
     assert findings(EMULATED, written(tmp_path, {"a.py": source}).with_profile(profile_named("t4"))) == ()
-
-
-# --- PF603 ------------------------------------------------------------------------------------------------------------
-
-DEVICE = "import torch\ndevice = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
-
-
-@pytest.mark.parametrize(
-    ("rest", "fixes"),
-    [
-        ("m = X.from_pretrained('x', torch_dtype=torch.float16).to(device)\n", 1),
-        ("m = X.from_pretrained('x', dtype=torch.half).to(device=device)\n", 1),
-        ("unet = Net().half().to(device)\n", None),
-        ("my_model.half().to(device)\n", 0),
-        ("model.to(device, torch.float16)\n", 1),
-        ("with torch.autocast(device, dtype=torch.float16):\n    pass\n", 0),
-    ],
-)
-def test_half_that_reaches_the_cpu_is_found(tmp_path: Path, rest: str, fixes: int | None) -> None:
-    found = findings(HALF, written(tmp_path, {"a.py": DEVICE + rest}))
-    assert [len(finding.fixes) for finding in found] == ([] if fixes is None else [fixes])
-    _, texts = migrated([HALF], written(tmp_path, {"a.py": DEVICE + rest}), unsafe=True)
-    assert bool(texts) == bool(fixes)
-    assert all("if torch.cuda.is_available() else torch.float32" in text for text in texts.values())
-
-
-@pytest.mark.parametrize(
-    "rest",
-    [
-        "m = X.from_pretrained('x', torch_dtype=torch.float16, device_map='auto').to(device)\n",
-        "m = X.from_pretrained('x', torch_dtype=torch.bfloat16).to(device)\n",
-        "m = X.from_pretrained('x', torch_dtype=torch.float16).to('cuda')\n",
-        "batch = batch.half().to(device)\n",
-        "model.half().to('cpu')\n",
-        "assert device == 'cuda'\nmodel.half().to(device)\n",
-        "if device != 'cpu':\n    model.half()\nmodel.half().to(device)\n",
-        "def f(device):\n    model.half().to(device)\ndevice = args.device\n",
-        "with torch.autocast(device, dtype=torch.float16, enabled=args.amp):\n    pass\n",
-    ],
-)
-def test_half_that_is_right_or_unclear_is_silent(tmp_path: Path, rest: str) -> None:
-    assert findings(HALF, written(tmp_path, {"a.py": DEVICE + rest})) == ()
-
-
-def test_a_profile_with_native_half_is_silent(tmp_path: Path) -> None:
-    project = written(tmp_path, {"a.py": DEVICE + "model.half().to(device)\n"})
-    assert findings(HALF, project.with_profile(profile_named("t4"))) == ()
-    assert len(findings(HALF, project.with_profile(profile_named("cpu")))) == 1

@@ -71,12 +71,16 @@ def decided(project: Project, module: ModuleNames, givens: Sequence[Given], know
 
 def is_switched_off(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether a test around a place does not hold with any value that the project states."""
-    for item in conditions_in(project, module).path_given(node, module.scope_of(node)):
-        is_setting = isinstance(item.node, ast.Attribute | ast.Subscript) and None not in item.values
-        found = _values(project, module, item) if is_setting else None
-        if found and not any(_fits(source.value, item) for source in found):
-            return True
-    return False
+    return any(
+        isinstance(item.node, ast.Attribute | ast.Subscript) and is_ruled_out(project, module, item)
+        for item in conditions_in(project, module).path_given(node, module.scope_of(node))
+    )
+
+
+def is_ruled_out(project: Project, module: ModuleNames, item: Given) -> bool:
+    """Whether the project states values for a setting, and a condition holds with none of them; tests of None aside."""
+    found = _values(project, module, item) if None not in item.values else None
+    return bool(found) and not any(_fits(source.value, item) for source in found or ())
 
 
 def of_machine(project: Project, module: ModuleNames, item: Given) -> bool | None:

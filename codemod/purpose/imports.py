@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
@@ -51,8 +50,11 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
     if not path.endswith(".py") or len(name) < 2:
         return ()
     spellings = (f"import {name}", f".{name}", f"{name} import", f", {name}")
-    others = (names_of(project, item) for item in islice(project.python_documents(spellings), MAX_SEARCHED))
-    return tuple(other for other in others if other is not module and path in project.memo(_imported_paths, other))
+    folders = path.split("/")[:-1]
+    near = sorted(project.python_documents(spellings), key=lambda item: item.path.split("/")[:-1] != folders)
+    others = (names_of(project, item) for item in near[:MAX_SEARCHED])
+    found = (other for other in others if other is not module and path in project.memo(_imported_paths, other))
+    return tuple(sorted(found, key=lambda other: other.path))
 
 
 def _imported_paths(project: Project, module: ModuleNames) -> frozenset[str | None]:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import ast
 import warnings
 from collections.abc import Sequence
 
 import libcst as cst
 
 from ..model import AddImport, DropImport, EditRefused, PythonOperation
+from ..source.parsing import tree_of
 from .editor import Editor
 from .imports import add_imports, bindings_of
 from .locate import Source
@@ -64,7 +64,7 @@ def _transformed(source: Source, operations: Sequence[PythonOperation]) -> str:
 
 def _verified(before: str, after: str) -> str:
     try:
-        ast.parse(after)
+        tree_of(after)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EditRefused(f"the edited file would not be valid Python: {error}") from error
     if after != before and not _compiles(after) and _compiles(before):

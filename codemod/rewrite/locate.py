@@ -16,6 +16,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..model import EditRefused, Span
+from ..source.parsing import tree_of
 
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 Suite = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
@@ -233,7 +234,7 @@ def _key(span: Span) -> _Key:
 
 def _parse_ast(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return tree_of(text)
     except SyntaxError as error:
         raise EditRefused(f"the file is not Python: {error.msg} (row {error.lineno})") from error
     except (ValueError, RecursionError, MemoryError) as error:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..model import EditRefused
+from ..source.parsing import tree_of
 
 
 def used_names(text: str) -> set[str]:
@@ -58,6 +59,6 @@ def _is_all(node: ast.AST) -> bool:
 def parse_edited(text: str) -> ast.Module:
     """The tree of a text that precfix has written; raises `EditRefused` when it is not Python."""
     try:
-        return ast.parse(text)
+        return tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise EditRefused(f"the edited file would not be valid Python: {error}") from error

@@ -23,6 +23,8 @@ _PLACED = frozenset(of_both(dict.fromkeys((*ast.stmt.__subclasses__(), *ast.expr
 
 _HARMLESS = 200_000
 """Characters in which no chain of operators is long enough to overflow the stack of Python 3.10."""
+_MAX_OLDER = 200
+"""Lines with f-strings of Python 3.12 that an older one is helped over."""
 _WITH_PARAMETERS = ("def", "class", "async")
 """The words whose names may be followed by type parameters since Python 3.12."""
 
@@ -43,7 +45,7 @@ def parse_python(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
+            tree = tree_of(text)
     except SyntaxError as error:
         raise Unparsable(error.lineno or 0, (error.msg or "invalid syntax") + _newer_python(error)) from None
     except (RecursionError, MemoryError):
@@ -53,6 +55,43 @@ def parse_python(text: str) -> ast.Module:
     if slimmed(tree) >= MAX_DEPTH and _is_too_deep(tree):
         raise Unparsable(0, f"nested more than {MAX_DEPTH} levels deep")
     return tree
+
+
+def tree_of(text: str) -> ast.Module:
+    """What `ast.parse` gives for ``text``.
+
+    Quotes and backslashes within fields of f-strings, which Python 3.12 brought, are read as others of the same length
+    where an older Python stops at them.
+    """
+    for _ in range(_MAX_OLDER):
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            lines = text.splitlines(keepends=True)
+            row = (error.lineno or 0) - 1
+            older = _older_fields(lines[row]) if 0 <= row < len(lines) else ""
+            if sys.version_info >= (3, 12) or older in ("", *lines[row : row + 1]):
+                raise
+            text = "".join((*lines[:row], older, *lines[row + 1 :]))
+    return ast.parse(text)
+
+
+def _older_fields(line: str) -> str:
+    """A line whose f-strings hold the other kind of quote in their fields, and no backslash."""
+    found, outer, depth, inner = list(line), "", 0, False
+    for place, char in enumerate(line):
+        if not outer:
+            is_start = char in "'\"" and place > 0 and line[place - 1] in "fF" and line[place : place + 3] != char * 3
+            outer, depth = (char if is_start else ""), 0
+        elif char in "{}" and not inner:
+            depth = max(depth + (1 if char == "{" else -1), 0)
+        elif char == outer and depth:
+            found[place], inner = ("'" if outer == '"' else '"'), not inner
+        elif char == "\\" and depth:
+            found[place] = "_"
+        elif char == outer:
+            outer = ""
+    return "".join(found)
 
 
 def _newer_python(error: SyntaxError) -> str:

@@ -18,8 +18,6 @@ have a method ``autocast``."""
 
 LOADERS = ("from_pretrained", "from_config", "from_single_file")
 """Class methods that make a model in the dtype they are asked for (transformers, diffusers)."""
-LOADED_BASES = ("PreTrainedModel", "ModelMixin")
-"""The last names of library classes whose subclasses have these class methods (transformers, diffusers)."""
 LOAD_KEYS = ("torch_dtype", "dtype")
 """The argument that asks for it: ``dtype`` since transformers 4.56, ``torch_dtype`` before and in diffusers."""
 QUANTIZED_KEYS = ("load_in_8bit", "load_in_4bit", "quantization_config")

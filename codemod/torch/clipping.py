@@ -25,6 +25,7 @@ CLIPS = (
 )
 METHODS = ("clip_grad_norm_", "clip_grad_value_")
 """Methods of models (FSDP has ``clip_grad_norm_``)."""
+CLIP_NAMES = tuple(dict.fromkeys((*METHODS, *(name.rpartition(".")[2] for name in CLIPS))))
 IN_PLACE = ("clamp_", "clip_")
 """``p.grad.clamp_(...)``, also through ``.data``."""
 OTHER_OWNERS = ("accelerator", "fabric", "engine", "trainer", "strategy", "plugin", "optim", "scaler")
@@ -67,7 +68,7 @@ def clips_itself(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     if not isinstance(call.func, ast.Attribute):
         return False
     if call.func.attr in IN_PLACE:
-        return _is_gradient(call.func.value)
+        return is_gradient(call.func.value)
     chain = attribute_chain(call.func)
     if chain is None or call.func.attr not in METHODS or module.qualified(call.func) is not None:
         return False
@@ -75,7 +76,7 @@ def clips_itself(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     return owner != "self" and not any(word in owner for word in OTHER_OWNERS)
 
 
-def _is_gradient(node: ast.expr) -> bool:
+def is_gradient(node: ast.expr) -> bool:
     if isinstance(node, ast.Attribute) and node.attr == "data":
         node = node.value
     return isinstance(node, ast.Attribute) and node.attr == "grad"

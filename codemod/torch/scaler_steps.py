@@ -46,13 +46,17 @@ class ScalerStep:
 
 def steps_of(scaler: Scaler) -> Iterator[ScalerStep]:
     """The functions that call ``scaler.step``, with all their uses of it."""
+    return (item for item in passes_of(scaler) if item.of("step"))
+
+
+def passes_of(scaler: Scaler) -> Iterator[ScalerStep]:
+    """The functions that use ``scaler``, with all their uses of it."""
     groups: dict[ast.AST, list[Use]] = {}
     for use in scaler.uses:
         groups.setdefault(function_of(use.module, use.node), []).append(use)
     for function, uses in groups.items():
-        if any(use.kind == "step" and use.call is not None for use in uses):
-            ordered = sorted(uses, key=lambda use: position(use.node))
-            yield ScalerStep(scaler, ordered[0].module, function, tuple(ordered))
+        ordered = sorted(uses, key=lambda use: position(use.node))
+        yield ScalerStep(scaler, ordered[0].module, function, tuple(ordered))
 
 
 def may_unscale(project: Project, step: ScalerStep, start: tuple[int, int], before: ast.AST) -> bool:

@@ -17,12 +17,15 @@ None is written. `O1` with one loss becomes `torch.autocast("cuda")` around forw
 keep the model itself in float16, and several losses have a scaler each (`num_losses`, `loss_id`): these must be ported
 by hand, and so must checkpoints that hold `amp.state_dict()`.
 
+## Off by default
+
+`extend-select = ["PF307"]` switches it on. Of the projects in which readers met it, most stand still on the releases
+that apex was built for, or have torch's own AMP behind the next setting: nobody will port them.
+
 ## Not flagged
 
-`apex.optimizers`, `apex.normalization`, `apex.parallel`; a package of the project that is called apex; apex as one
-choice that may be missing (`except ImportError`), in a project that has torch's own autocast or GradScaler as well;
-apex behind a setting, in a file that takes torch's own AMP where that setting says otherwise. One finding for each
-project.
+`apex.optimizers`, `apex.normalization`, `apex.parallel`; a package of the project that is called apex; a name that
+another import takes over. One finding for each project.
 """
 
 from __future__ import annotations
@@ -34,10 +37,7 @@ from dataclasses import dataclass
 from ...codemod.model import Finding, Rule
 from ...codemod.purpose.runs import project_folder
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
-from ...codemod.python.paths import guard_facts
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import autocasts, autocasts_in
-from ...codemod.torch.scalers import scalers
 
 WORDS = ("apex",)
 PREFIXES = ("apex.amp.", "apex.fp16_utils.")
@@ -61,11 +61,10 @@ def check(project: Project) -> Iterator[Finding]:
     found: dict[str, list[Use]] = {}
     for document in project.checked_documents(containing=WORDS):
         module = names_of(project, document)
-        uses = [use for use in _uses(module) if not _is_one_choice(project, use)]
-        found.setdefault(project_folder(project, document.path), []).extend(uses)
+        found.setdefault(project_folder(project, document.path), []).extend(_uses(module))
     for folder in sorted(found):
         uses = sorted(found[folder], key=lambda use: (use.module.path, use.node.lineno, use.node.col_offset))
-        if uses and not any(_stands_beside(project, use) for use in uses):
+        if uses:
             yield _finding(uses)
 
 
@@ -86,66 +85,14 @@ def _is_imported_again(module: ModuleNames, node: ast.Name | ast.Attribute) -> b
     return any(not (item.qualified or "").startswith("apex") for item in imports)
 
 
-def _is_one_choice(project: Project, use: Use) -> bool:
-    """Whether apex may be missing (its import is allowed to fail) and the project has torch's own AMP as well."""
-    chain = attribute_chain(use.node) or [""]
-    bindings = use.module.scope_of(use.node).lookup(chain[0])
-    imports = [binding.node for binding in bindings if binding.kind == "import"]
-    optional = bool(imports) and all(_may_fail(use.module, statement) for statement in imports)
-    return optional and bool(autocasts(project) or any(item.api for item in scalers(project)))
-
-
-def _stands_beside(project: Project, use: Use) -> bool:
-    """Whether the file has torch's own AMP where what asks for apex does not hold: a setting picks one of the two."""
-    asked = guard_facts(use.module, use.node)
-    ours: list[ast.AST] = [item.node for item in autocasts_in(project, use.module)]
-    ours += [item.call for item in scalers(project) if item.api and item.module is use.module]
-    return bool(asked) and any(not asked <= guard_facts(use.module, node) for node in ours)
-
-
-def _may_fail(module: ModuleNames, statement: ast.AST) -> bool:
-    child = statement
-    for parent in module.ancestors(statement):
-        if isinstance(parent, ast.Try) and child in parent.body:
-            return not any(isinstance(item, ast.Raise) for handler in parent.handlers for item in ast.walk(handler))
-        if isinstance(parent, ast.If) and any("apex" in name for name in _names(parent.test)):
-            return True
-        child = parent
-    return False
-
-
-def _names(test: ast.expr) -> Iterator[str]:
-    for node in ast.walk(test):
-        if isinstance(node, ast.Name | ast.Attribute):
-            yield (node.id if isinstance(node, ast.Name) else node.attr).lower()
-
-
 def _finding(uses: Sequence[Use]) -> Finding:
     """One port for all of a project: told where its first file, by path, sets apex up."""
     here = [use for use in uses if use.module is uses[0].module]
     told = next((use for use in here if use.name == "apex.amp.initialize"), here[0])
     others = [use for use in uses if use is not told]
     evidence = [use.module.place(use.node, f"{use.name} is used here") for use in others[:MAX_EVIDENCE]]
-    return rule.at(told.module, told.node, _message(told.module, told.name, told.node), evidence)
-
-
-def _message(module: ModuleNames, name: str, node: ast.expr) -> str:
-    advice = "torch.amp (autocast and GradScaler) replaces it"
-    hard = _hard_to_port(module.parents[node])
-    if hard:
-        advice += f"; {hard} must be ported by hand"
-    return f"{name} comes from apex, whose amp is no longer maintained: {advice}"
-
-
-def _hard_to_port(call: ast.AST) -> str:
-    """What of an ``amp.initialize`` call has no simple counterpart."""
-    if not isinstance(call, ast.Call):
-        return "O2 and several losses"
-    given = {item.arg: item.value for item in call.keywords}
-    level = given.get("opt_level")
-    text = level.value if isinstance(level, ast.Constant) and isinstance(level.value, str) else None
-    parts = [] if text in ("O0", "O1") else [f"opt_level {text}" if text else "an opt_level of O2"]
-    return " and ".join([*parts, *(["several losses"] if "num_losses" in given or text is None else [])])
+    message = f"{told.name} comes from apex, whose amp is no longer maintained: torch.amp has autocast and GradScaler"
+    return rule.at(told.module, told.node, message, evidence)
 
 
 rule = Rule.of("PF307", check)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from ...proof.needs import Known, Need, SameResult
 from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames, names_of
-from ...python.paths import calls_of, exclusive, guard_facts, position
+from ...python.paths import calls_of, exclusive, function_of, guard_facts, position
 from ...source.project import Project
-from ..clipping import Clip, clips_of
+from ..clipping import CLIP_NAMES, Clip, clips_itself, clips_of
 from ..scaler_steps import ScalerStep, steps_of
 from ..scalers import Scaler
 
@@ -22,7 +22,7 @@ SHARDED = ("FullyShardedDataParallel", "fully_shard")
 
 def needs_of_disabling(project: Project, scaler: Scaler) -> tuple[Need, ...]:
     """That no clip works on scaled gradients today (without the scaler its limit would begin to hold), and no FSDP."""
-    clip = next(_scaled_clips(project, scaler), None)
+    clip = next(scaled_clips(project, scaler), None)
     found = [_WHY, *_unsharded(project, scaler)]
     if clip is not None:
         words = f"{clip.words} ({_place(clip.module, clip.call)}) may clip scaled gradients today"
@@ -32,7 +32,8 @@ def needs_of_disabling(project: Project, scaler: Scaler) -> tuple[Need, ...]:
 
 def no_longer_skipped(project: Project, scaler: Scaler) -> str:
     """What a fix's message says of steps that the scaler keeps from the optimizer, and of clips that see them then."""
-    clips = (clip for step in steps_of(scaler) for clip in clips_of(project, step.module, step.function))
+    beside = (clip for step in steps_of(scaler) for clip in clips_of(project, step.module, step.function))
+    clips = (*beside, *_clips_elsewhere(project, scaler))
     clip = next((item for item in clips if not _raises(item.call)), None)
     said = "steps with inf or NaN gradients are no longer skipped"
     if clip is None:
@@ -63,11 +64,23 @@ def _place(module: ModuleNames, call: ast.Call) -> str:
     return f"{module.path}:{call.lineno}"
 
 
-def _scaled_clips(project: Project, scaler: Scaler) -> Iterator[Clip]:
+def scaled_clips(project: Project, scaler: Scaler) -> Iterator[Clip]:
+    """The clips that may work on scaled gradients: beside the step, or elsewhere where nothing unscales at all."""
     for step in steps_of(scaler):
         for clip in clips_of(project, step.module, step.function):
             if clip.call not in step.of("step") and not _is_unscaled(step, clip):
                 yield clip
+    if not scaler.uses_of("unscale_", "private", "bound-method", "called"):
+        yield from _clips_elsewhere(project, scaler)
+
+
+def _clips_elsewhere(project: Project, scaler: Scaler) -> Iterator[Clip]:
+    """The clips in other functions of the files that step with the scaler."""
+    stepping = [(step.module, step.function) for step in steps_of(scaler)]
+    for module in dict.fromkeys(module for module, _ in stepping):
+        for call in (item for name in CLIP_NAMES for item in module.calls_by_name.get(name, ())):
+            if (module, function_of(module, call)) not in stepping and clips_itself(project, module, call):
+                yield Clip(module, call, None)
 
 
 def _is_unscaled(step: ScalerStep, clip: Clip) -> bool:

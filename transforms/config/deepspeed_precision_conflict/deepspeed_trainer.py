@@ -13,8 +13,6 @@ from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.scopes import Scope
 
-FILLING = "hf_trainer"
-"""The trainer that fills in what a DeepSpeed file leaves to it."""
 TYPES = {Compute.BF16: "bf16", Compute.FP16: "fp16"}
 
 

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft, Edit, Fix, Span
+from ....codemod.purpose.given import may_be_on
+from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import bases_of, called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain
@@ -26,7 +28,7 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
     for scaler in scalers(project):
         if not _is_plain(scaler) or any(item.mentions("shardedgradscaler") for item in scaler.modules):
             continue
-        wrap = _wrap(project, scaler)
+        wrap = _wrap(project, scaler) if may_be_on(project, scaler) else None
         if wrap is not None and regime_of(project, scaler).verdict != "always-bf16":
             yield Draft.at(
                 scaler.module,
@@ -40,15 +42,18 @@ def scaler_clashes(project: Project) -> Iterator[Draft]:
 
 def _is_plain(scaler: Scaler) -> bool:
     plain = scaler.kind == "direct" and scaler.api.rpartition(".")[2] in PLAIN
-    return plain and not scaler.switched_off and scaler.is_used
+    return plain and scaler.arguments is not None and not scaler.switched_off and scaler.is_used
 
 
 def _wrap(project: Project, scaler: Scaler) -> ast.Call | None:
-    """The call that shards the model in the scaler's function (or at module level), itself or one call further."""
+    """The call that shards the model in the scaler's function, itself or one call further, or in its class."""
     module, home = scaler.module, function_of(scaler.module, scaler.call)
-    for call in calls_of(module, home):
+    owner = module.scope_of(scaler.call).enclosing_class
+    methods = getattr(owner.node, "body", ()) if owner is not None else ()
+    for call in (item for each in dict.fromkeys((home, *methods)) for item in calls_of(module, each)):
         shards = _shards(project, module, call) or _leads_to_sharding(project, module, call)
-        if shards and not exclusive(module, call, scaler.call):
+        apart = function_of(module, call) is home and exclusive(module, call, scaler.call)
+        if shards and not apart and is_reached(project, module, call):
             return call
     return None
 
@@ -86,7 +91,9 @@ def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) ->
 def _fix(scaler: Scaler, wrap: ast.Call) -> Fix | None:
     """Only where the model is sharded whenever the scaler is made: it asks all processes at each step."""
     module, document = scaler.module, scaler.module.document
-    if not guard_facts(module, wrap) <= guard_facts(module, scaler.call) or scaler.arguments is None:
+    certain = function_of(module, wrap) is function_of(module, scaler.call)
+    certain = certain and guard_facts(module, wrap) <= guard_facts(module, scaler.call)
+    if not certain or scaler.arguments is None:
         return None
     kept = {name: value for name, value in scaler.arguments.items() if name in KEPT}
     dropped = [value for name, value in scaler.arguments.items() if name not in KEPT]

@@ -1,4 +1,4 @@
-"""Gradients are clipped while they are still multiplied by the loss scale.
+"""Gradients are clipped, or measured, while they are still multiplied by the loss scale.
 
 ## What goes wrong
 
@@ -19,14 +19,16 @@ examples, "Working with Unscaled Gradients"); `step` notices and does not divide
 Clipping then works in true units: updates become larger, and a threshold tuned against scaled gradients has to be
 retuned. An `unscale_` that comes too late moves up. Written only where the function steps exactly one optimizer
 with this scaler and each clip is followed by a step; a clip that also runs on micro-batches without a step is
-reported without a fix.
+reported without a fix, and so are hooks of parameters that clamp (a backward pass calls them with scaled gradients),
+norms that are taken too early, and a clip behind the step, which has no effect.
 
 ## Not flagged
 
-`unscale_` anywhere earlier on the path, also inside a helper; a clip in a branch that excludes the scaled backward;
-functions that also run an unscaled `backward()` beside the scaled one; thresholds multiplied by `get_scale()`;
-clipping by accelerate, Fabric, Lightning or DeepSpeed; a scaler that only ever runs under bfloat16 (see
-grad-scaler-under-bf16).
+Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path, also inside a helper; a clip in a
+branch that excludes the scaled backward; functions that also run an unscaled `backward()` beside the scaled one;
+thresholds multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or
+DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run
+computes in float16); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
 """
 
 from __future__ import annotations
@@ -35,33 +37,53 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Edit, Finding, Fix, Rule
+from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.regimes import regime_of
-from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, name_parts, position
+from ....codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.source.project import Project
 from ....codemod.torch.clipping import Clip, clips_of
 from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from .accelerated import clips_past_accelerator
+from .clipping_hooks import clipping_hooks
+from .scaled_norms import norms_of
 from .unscale_insertion import unscale_before
 
 SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
 """Parts of a test that may decide whether this very pass is scaled."""
+SCALED = "the threshold is compared with gradients that are still multiplied by the loss scale (65536 at the start)"
+NORM = "the norm is of gradients that are still multiplied by the loss scale (65536 at the start)"
 
 
 def check(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
         if scaler.switched_off or scaler.kind == "wrapper" or regime_of(project, scaler).serves_bf16_alone:
             continue
-        for step in steps_of(scaler):
-            yield from _in_function(project, scaler, step)
+        found = [item for step in steps_of(scaler) for item in _in_function(project, scaler, step)]
+        for module, hook in clipping_hooks(scaler):
+            places = [use.module.place(use.node, "the loss is scaled here") for use in scaler.uses_of("scale")[:1]]
+            found.append(rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places))
+        if found and may_be_on(project, scaler):
+            yield from found
+    yield from (rule.found(*draft) for draft in clips_past_accelerator(project))
 
 
 def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:
     clips = [clip for clip in clips_of(project, step.module, step.function) if clip.call not in step.of("step")]
-    if not clips or _has_plain_backward(step):
+    norms = [*norms_of(project, step)]
+    if not (clips or norms) or _has_plain_backward(step):
         return
     scaled = [clip for clip in clips if _scaled_by(project, step, clip) is not None]
+    late = [clip for clip in clips if _is_too_late(step, clip)]
+    read = [clip for clip in norms if _scaled_by(project, step, clip) is not None]
     if scaled:
         yield _finding(scaler, step, scaled)
+    elif late and len(late) == len(clips):
+        place = step.module.place(step.of("step")[-1], "the scaler steps here")
+        yield rule.at(step.module, late[0].call, "gradients are clipped behind the step, which has no effect", (place,))
+    elif read and not step.of("get_scale"):
+        place = step.module.place(step.of("step")[0], "gradients are unscaled only here")
+        yield rule.at(step.module, read[0].call, NORM, (place,))
 
 
 def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | None:
@@ -78,6 +100,16 @@ def _scaled_by(project: Project, step: ScalerStep, clip: Clip) -> ast.Call | Non
         return None
     start = position(scales[-1]) if scales else (0, 0)
     return None if may_unscale(project, step, start, call) else after[0]
+
+
+def _is_too_late(step: ScalerStep, clip: Clip) -> bool:
+    """Whether gradients are clipped behind each step of the pass, and zeroed before the next one."""
+    module, call = step.module, clip.call
+    steps = [item for item in step.of("step") if not exclusive(module, item, call)]
+    if not steps or position(call) < position(steps[-1]) or not module.calls_inside.get((step.function, "zero_grad")):
+        return False
+    again = any(position(steps[-1]) < position(item) for item in step.of("scale"))
+    return loops(module, call) == loops(module, steps[-1]) and not again
 
 
 def _is_never_unscaled(scaler: Scaler) -> bool:
@@ -150,12 +182,7 @@ def _finding(scaler: Scaler, step: ScalerStep, clips: list[Clip]) -> Finding:
     evidence += [step.module.place(clip.call, "clipped here too") for clip in clips[1:3]]
     evidence.append(scaler.module.place(scaler.call, "the scaler is created here"))
     return rule.at(
-        step.module,
-        first.call,
-        "gradients are clipped before they are unscaled: the threshold is compared with gradients that are still "
-        "multiplied by the loss scale (65536 at the start)",
-        evidence,
-        fixes,
+        step.module, first.call, f"gradients are clipped before they are unscaled: {SCALED}", evidence, fixes
     )
 
 

@@ -4,8 +4,9 @@
 
 With bfloat16 weights the step dies on CUDA:
 `"_amp_foreach_non_finite_check_and_unscale_cuda" not implemented for 'BFloat16'` (a `NotImplementedError`, in older
-releases a `RuntimeError`). With float32 weights under bfloat16 autocast it runs, but for nothing: an extra pass over
-all gradients each step, steps skipped after a growth of the scale, and a scaler state that no bf16 run needs.
+releases a `RuntimeError`). With float32 weights under bfloat16 autocast it runs, but for nothing: each step passes over
+all gradients once more and waits for the GPU to know whether they hold inf, a growth of the scale may cost a step, and
+a clip without `unscale_` works on gradients that are 65536 times too large.
 
 ## Why
 
@@ -40,10 +41,12 @@ scaler holds an empty scaler state, which an enabled scaler refuses to load.
 
 ## Not flagged
 
-Scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()` without a dtype on CUDA is
-float16); quantized or float16 paths; a switch for the scaler alone (`cfg.use_grad_scaler`); bf16 and fp16 regions in
-one step; a scaler that nothing uses; a scaler whose regime cannot be determined from the source; bfloat16 weights under
-float16 autocast where a profile says that the machine's PyTorch unscales bfloat16 gradients.
+Runs that nothing chooses: an option, launch line or file that states another dtype, or that leaves the scaler off;
+benchmarks and tests; scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()`
+without a dtype on CUDA is float16); quantized or float16 paths; a switch for the scaler alone
+(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a scaler that nothing uses; a scaler whose regime cannot
+be determined from the source; bfloat16 weights under float16 autocast where a profile says that the machine's PyTorch
+unscales bfloat16 gradients.
 """
 
 from __future__ import annotations
@@ -51,14 +54,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
+from ....codemod.purpose.regions import bf16_givens
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
+from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.torch.weights import WeightChoice, weight_choice_of
 from . import bf16_weights, follow_weights
+
+LOST = "each step passes over all gradients once more and waits for the GPU, for nothing"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -73,13 +82,23 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _read(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if scaler.switched_off or not scaler.is_used:
+        if scaler.switched_off or not scaler.is_used or purpose_of(scaler.module.path).is_left_alone:
             continue
         regime = regime_of(project, scaler)
         if regime.verdict in ("always-bf16", "run-time") and regime.active:
-            yield _under_autocast(project, scaler, regime)
+            if _is_chosen(project, scaler, regime):
+                yield _under_autocast(project, scaler, regime)
         elif regime.active is None:
             yield from _with_weights(project, scaler, regime)
+
+
+def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
+    """Whether what the project states lets some run compute in bfloat16 with the scaler on."""
+    return may_be_on(project, scaler) and any(
+        scenario.value == BF16 and is_given(project, region.autocast.module, bf16_givens(project, region, scenario))
+        for region in regime.regions
+        for scenario in region.scenarios
+    )
 
 
 def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:
@@ -116,10 +135,12 @@ def _under_autocast(project: Project, scaler: Scaler, regime: Regime) -> Finding
         message = "GradScaler is active although the training step always computes in bfloat16"
     else:
         message = "GradScaler stays active when the run chooses bfloat16"
+    clip = next(scaled_clips(project, scaler), None)
+    lost = f"{clip.words} ({clip.module.path}:{clip.call.lineno}) may clip scaled gradients" if clip else LOST
     return rule.at(
         scaler.module,
         scaler.call,
-        message,
+        f"{message}: {lost}",
         (*_evidence(regime), *_use_places(scaler)),
         _fixes(project, scaler, regime),
     )

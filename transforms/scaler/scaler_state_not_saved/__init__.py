@@ -16,9 +16,9 @@ documentation saves model, optimizer and scaler together). A new GradScaler does
 `save` [unsafe]: where the checkpoint is a dictionary written and read beside the scaler, it gets `"scaler":
 scaler.state_dict()`, and after the optimizer's `load_state_dict` the state is loaded back if the checkpoint has one
 (older checkpoints have none, and an empty state of a disabled scaler cannot be loaded into an enabled one). `load`
-[unsafe]: a state that is saved and never read back is loaded in the same way. `hoist` [unsafe]: a scaler made in the
-body of the epoch loop is made before it. Everything else is reported, also a scaler that a function creates for the
-one step or epoch that it trains, where a loop calls it with an optimizer that lives on.
+[unsafe]: a state that is saved and never read back is loaded in the same way. Everything else is reported, also a
+scaler that is made in the body of the epoch loop, or by a function for the one step or epoch that it trains, where a
+loop calls it with an optimizer that lives on.
 
 ## Not flagged
 
@@ -40,8 +40,8 @@ from ....codemod.python.paths import exclusive, function_of, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
+from ..given_runs import is_on, is_reached
 from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
-from .given_runs import is_on, is_reached
 from .made_anew import made_each_call, made_each_epoch, outlived, own_function, takes_one_step
 from .save_scaler_state import fix, loading_fix
 

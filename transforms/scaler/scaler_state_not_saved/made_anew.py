@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ....codemod.model import Draft, Fix
-from ....codemod.python.bound import is_bound_at
+from ....codemod.model import Draft
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import FunctionNode, attribute_chain
 from ....codemod.python.paths import LoopNode, function_of, loop_names, loops
-from ....codemod.source.documents import Document
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
@@ -86,14 +84,7 @@ def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
         for call in step.of("step"):
             if step.module is not module or _is_made_in(loop, step.optimizer(call)):
                 return
-    added = _hoisted(scaler, loop)
-    yield Draft.at(
-        module,
-        scaler.call,
-        MADE_EACH_EPOCH,
-        (module.place(loop, "the epochs"),),
-        [added],
-    )
+    yield Draft.at(module, scaler.call, MADE_EACH_EPOCH, (module.place(loop, "the epochs"),))
 
 
 def _is_made_in(body: LoopNode | FunctionNode, optimizer: ast.expr | None) -> bool:
@@ -105,35 +96,3 @@ def _is_made_in(body: LoopNode | FunctionNode, optimizer: ast.expr | None) -> bo
         isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node) in names
         for node in ast.walk(body)
     )
-
-
-def _hoisted(scaler: Scaler, loop: LoopNode) -> Fix | None:
-    module, document = scaler.module, scaler.module.document
-    statement = module.statement_of(scaler.call)
-    direct = isinstance(statement, ast.Assign) and statement.value is scaler.call and statement in loop.body
-    names = {node.id for node in ast.walk(scaler.call) if isinstance(node, ast.Name)}
-    stored = {node.id for node in ast.walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    alone = document.line(document.span(statement).end_row)[document.span(statement).end_column - 1 :].strip()
-    if alone and not alone.startswith("#"):
-        return None
-    bound = all(is_bound_at(module, name, loop) for name in names)
-    if not bound or names & stored:
-        return None
-    if not direct or statement.end_lineno != statement.lineno or "shared-name" in scaler.routes:
-        return None
-    edits = (
-        scaler.module.insert(loop, _with_comments(document, statement)),
-        scaler.module.remove(statement),
-    )
-    return Fix.unsafe("hoist", "create the scaler once, before the epochs", *edits)
-
-
-def _with_comments(document: Document, statement: ast.stmt) -> str:
-    """The line of a statement to its end, and the comment lines right above it; nothing indented."""
-    span = document.span(statement)
-    lines = [document.line(span.row)[span.column - 1 :].rstrip()]
-    row = span.row - 1
-    while document.line(row).strip().startswith("#"):
-        lines.insert(0, document.line(row).strip())
-        row -= 1
-    return "\n".join(lines)

@@ -61,7 +61,9 @@ def _is_wanted(option: Option) -> bool:
 
 def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:
     """The modules that may read what the parser gives: those that run with it; none where that is not clear."""
-    starts = [module, *importers_of(project, module)]
+    starts = [module]
+    for item in starts:  # a parser that one file begins may be finished in another, for programs in a third
+        starts += [other for other in importers_of(project, item) if other not in starts and len(starts) < MAX_MODULES]
     found = reached_from(project, starts, MAX_MODULES)
     is_parsed = any(other.calls_by_name.get(name) for other in found for name in PARSING)
     return found if is_parsed and len(found) < MAX_MODULES and not module.star_imports else ()

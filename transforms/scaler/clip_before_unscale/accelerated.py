@@ -1,0 +1,63 @@
+"""Clips of torch behind ``accelerator.backward``, which scales the loss in float16; only its own clip unscales."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ....codemod.model import Draft
+from ....codemod.purpose.decided import WRITTEN
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.creations import known_creations
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.paths import calls_of, exclusive, function_of, position
+from ....codemod.source.project import Project
+from ....codemod.torch.api import ACCELERATOR
+from ....codemod.torch.clipping import clips_of
+from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.source import Source
+
+MESSAGE = (
+    "gradients are clipped past the Accelerator: in float16 they are still multiplied by the loss scale (65536 at the "
+    "start); accelerator.clip_grad_norm_ unscales them first"
+)
+
+
+def clips_past_accelerator(project: Project) -> Iterator[Draft]:
+    """Where a stated run computes in float16."""
+    for document in project.checked_documents(("ccelerat",), ("mixed_precision",), ("clip_grad",)):
+        module = names_of(project, document)
+        for backward in module.calls_by_name.get("backward", []):
+            stated = _float16(project, module, backward)
+            if stated is None:
+                continue
+            for clip in clips_of(project, module, function_of(module, backward)):
+                if _sees_scaled(module, backward, clip.call) and is_reached(project, module, clip.call):
+                    places = (module.place(backward, "the loss is scaled here"), stated.place("float16 is chosen here"))
+                    yield Draft.at(module, clip.call, MESSAGE, places)
+                    break
+
+
+def _float16(project: Project, module: ModuleNames, backward: ast.Call) -> Source | None:
+    """What makes the Accelerator of ``accelerator.backward(loss)`` compute in float16."""
+    if not isinstance(backward.func, ast.Attribute) or not backward.args:
+        return None
+    for made in known_creations(project, module, backward.func.value):
+        node = next((item.value for item in made.call.keywords if item.arg == "mixed_precision"), None)
+        if node is not None and made.module.qualified(made.call.func) in ACCELERATOR:
+            found = [item for item in sources(project, made.module, node) if not item.is_guessed]
+            given = [item for item in found if item.kind in WRITTEN] or found
+            return next((item for item in given if item.value == "fp16"), None)
+    return None
+
+
+def _sees_scaled(module: ModuleNames, backward: ast.Call, clip: ast.Call) -> bool:
+    """Whether the clip runs behind the backward pass, before the step, and nothing unscales between."""
+    names = ("unscale_gradients", "step", "zero_grad")
+    between = [
+        call
+        for call in calls_of(module, function_of(module, backward))
+        if position(backward) < position(call) < position(clip) and isinstance(call.func, ast.Attribute)
+    ]
+    ends = any(call.func.attr in names for call in between if isinstance(call.func, ast.Attribute))
+    return position(backward) < position(clip) and not ends and not exclusive(module, backward, clip)

@@ -1,0 +1,194 @@
+"""The loss is scaled and the step is not the scaler's, or the other way round.
+
+## What goes wrong
+
+No error. After `scaler.scale(loss).backward()` a plain `optimizer.step()` takes gradients that are 65536 times too
+large: SGD diverges, Adam hides it until its `eps` or a clip counts, and a step with inf or NaN is not skipped. The
+other way round, `scaler.step(optimizer)` divides gradients of a plain `loss.backward()` by the scale: they are 65536
+times too small. A plain step behind `scaler.step` of the same optimizer steps a second time with the same gradients,
+also where the scaler skipped them for inf or NaN.
+
+## Why
+
+Only `scaler.step` and `scaler.unscale_` divide by the scale, and they divide whatever they find
+(`torch/amp/grad_scaler.py`, PyTorch 2.13). What one backward pass scales, the step of that optimizer has to unscale.
+
+## Fix
+
+None is written: whether the scaling or the step is the mistake has to be decided.
+
+## Not flagged
+
+The branch of a switch that the scaler shares; gradients that are unscaled before, or scaled by hand (`get_scale`);
+optimizers whose last backward pass was a plain one; backward passes in functions that are called; a scaler that is
+passed to other code, kept by a wrapper, or that no given run switches on; optimizers of the project's own classes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ...codemod.model import Finding, Rule
+from ...codemod.purpose.proved_reach import is_reached
+from ...codemod.python.creations import known_creations
+from ...codemod.python.functions import called_function, class_of
+from ...codemod.python.names import attribute_chain
+from ...codemod.python.paths import calls_of, exclusive, guard_facts, guards, loops, name_parts, position
+from ...codemod.source.project import Project
+from ...codemod.torch.clipping import calls_within
+from ...codemod.torch.scaler_steps import ScalerStep, passes_of
+from ...codemod.torch.scalers import scalers
+from .given_runs import is_on
+
+SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
+"""Parts of a test that may decide whether this very pass is scaled."""
+HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "unscale_", "argument", "called")
+"""Uses of a scaler in a function behind which somebody else may unscale or step."""
+
+
+def check(project: Project) -> Iterator[Finding]:
+    for scaler in scalers(project):
+        if scaler.kind == "wrapper" or scaler.switched_off or not scaler.uses_of("scale", "step"):
+            continue
+        found = [item for each in passes_of(scaler) for item in _in_function(project, each)]
+        if found and is_on(project, scaler):
+            yield from found
+
+
+def _in_function(project: Project, each: ScalerStep) -> Iterator[Finding]:
+    if any(use.kind in HIDING for use in each.uses) or _leads_to_backward(project, each):
+        return
+    for call in _calls_of(each, "step"):
+        if call not in each.of("step") and not call.args and _is_optimizer(project, each, call):
+            yield from _plain_step(project, each, call)
+    for call in each.of("step"):
+        yield from _plain_backward(project, each, call)
+
+
+def _calls_of(each: ScalerStep, name: str) -> list[ast.Call]:
+    calls = each.module.calls_inside.get((each.function, name), [])
+    return [call for call in calls if isinstance(call.func, ast.Attribute)]
+
+
+def _owner(call: ast.Call) -> str:
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _leads_to_backward(project: Project, each: ScalerStep) -> bool:
+    """Whether a function that is called here may run a backward pass, or unscale, itself."""
+    for call in calls_of(each.module, each.function):
+        name = (attribute_chain(call.func) or [""])[-1].lower()
+        if ("backward" in name and (name != "backward" or call.args)) or "unscale" in name:
+            return True
+        target = called_function(project, each.module, call)
+        inner = calls_within(project, target) if target is not None else ()
+        if any(isinstance(item.func, ast.Attribute) and item.func.attr == "backward" for _, item in inner):
+            return True
+    return False
+
+
+def _is_optimizer(project: Project, each: ScalerStep, call: ast.Call) -> bool:
+    """Whether a plain optimizer steps: called so, and made by no class of the project."""
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    chain = attribute_chain(receiver) or [""]
+    made = known_creations(project, each.module, receiver)
+    own = any(class_of(project, item.module, item.call.func) is not None or item.through for item in made)
+    return "opt" in chain[-1].lower() and not own
+
+
+def _plain_step(project: Project, each: ScalerStep, call: ast.Call) -> Iterator[Finding]:
+    module = each.module
+    scales = [item for item in each.of("scale") if _leads_to(each, item, call)]
+    backwards = [item for item in _plain_backwards(each) if position(item) < position(call)]
+    if not scales or any(not exclusive(module, item, call) for item in backwards) or _shares_no_switch(each, call):
+        return
+    mine = [item for item in each.of("step") if each.text_of_optimizer(item) == _owner(call)]
+    before = [item for item in mine if _leads_to(each, item, call) and position(item) > position(scales[-1])]
+    if mine and not before:
+        return
+    if not is_reached(project, module, call):
+        return
+    if before:
+        message = "the optimizer steps a second time, past the scaler: also with gradients that the scaler skipped"
+        evidence = module.place(before[-1], "the scaler steps it here")
+    else:
+        message = "the optimizer steps past the scaler: its gradients are still multiplied by the loss scale"
+        evidence = module.place(scales[-1], "the loss is scaled here")
+    yield rule.at(module, call, message, (evidence, each.scaler.module.place(each.scaler.call, "the scaler")))
+
+
+def _leads_to(each: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
+    """Whether ``first`` runs before ``second`` in the same pass."""
+    module = each.module
+    return position(first) < position(second) and not exclusive(module, first, second)
+
+
+def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:
+    """Whether the call waits for a test of precision that does not hold wherever the loss is scaled."""
+    shared = set.intersection(*(guard_facts(each.module, item) for item in (*each.of("scale"), *each.of("step"))))
+    return any(
+        not set(guard.facts) <= shared and name_parts(guard.test) & SWITCH_WORDS for guard in guards(each.module, call)
+    )
+
+
+# --- backward passes that nothing scales ------------------------------------------------------------------------------
+
+
+def _plain_backwards(each: ScalerStep) -> list[ast.Call]:
+    """The backward passes of what is not scaled here, nor called scaled."""
+    scales = each.of("scale")
+    named = {
+        ast.unparse(target)
+        for scale in scales
+        if isinstance(statement := each.module.statement_of(scale), ast.Assign)
+        for target in statement.targets
+    }
+    return [
+        call
+        for call in _calls_of(each, "backward")
+        if set(scales).isdisjoint(ast.walk(call.func)) and _owner(call) not in named
+    ]
+
+
+def _plain_backward(project: Project, each: ScalerStep, step: ast.Call) -> Iterator[Finding]:
+    """``loss.backward()`` between ``zero_grad`` of an optimizer and the scaler's step of it, and no scaled one."""
+    module, optimizer = each.module, each.text_of_optimizer(step)
+    zeros = [call for call in _calls_of(each, "zero_grad") if _owner(call) == optimizer]
+    start = _last_before(each, zeros, step)
+    if start is None:
+        return
+    between = [call for call in _plain_backwards(each) if position(start) < position(call) < position(step)]
+    scaled = [call for call in each.of("scale") if position(start) < position(call) < position(step)]
+    if not between or scaled or any("scal" in _owner(call).lower() for call in between):
+        return
+    if all(_leads_to(each, call, step) and _same_pass(each, call, step) for call in between) and is_reached(
+        project, module, step
+    ):
+        yield rule.at(
+            module,
+            between[-1],
+            "the loss is not scaled, and the scaler divides its gradients by the loss scale: they are 65536 times too "
+            "small at the start",
+            (
+                module.place(step, "the scaler steps the optimizer here"),
+                each.scaler.module.place(each.scaler.call, "the scaler"),
+            ),
+        )
+
+
+def _last_before(each: ScalerStep, calls: Sequence[ast.Call], step: ast.Call) -> ast.Call | None:
+    found = [call for call in calls if _leads_to(each, call, step) and _same_pass(each, call, step)]
+    return found[-1] if found else None
+
+
+def _same_pass(each: ScalerStep, call: ast.Call, step: ast.Call) -> bool:
+    """Whether both run equally often: in the same loops, and with no test of precision around one alone."""
+    module = each.module
+    facts = guard_facts(module, call) ^ guard_facts(module, step)
+    tests = [guard for item in (call, step) for guard in guards(module, item) if set(guard.facts) & facts]
+    asks_precision = any(name_parts(item.test) & SWITCH_WORDS for item in tests)
+    return loops(module, call) == loops(module, step) and not asks_precision
+
+
+rule = Rule.of("PF108", check)
