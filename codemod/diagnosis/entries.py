@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 KINDS = ("error", "warning", "symptom")
 """What stops a run, what it says on the way, what it shows without a message of its own: in this order they count."""
-OWNERS = ("user", "library", "torch")
 
 
 @dataclass(frozen=True, slots=True)
