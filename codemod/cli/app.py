@@ -13,15 +13,14 @@ from .commands import AuditRequest, CheckRequest, MigrateRequest
 from .for_typer import for_typer, taking
 from .options import (
     COLOR,
-    EXPLAIN_FORMAT,
     EXPLAIN_PROJECT,
     EXPLAINED,
     OUTPUT,
-    RULES_FORMAT,
+    PAGE_FORMATS,
     Argument,
     Color,
-    ExplainFormat,
-    RulesFormat,
+    Format,
+    format_option,
     path_named,
 )
 from .probe import probe
@@ -80,7 +79,7 @@ def clean() -> None:
 
 @app.command()
 def rules(
-    output_format: Annotated[RulesFormat, for_typer(RULES_FORMAT)] = RulesFormat.TEXT,
+    output_format: Annotated[Format, for_typer(format_option((Format.TEXT, Format.JSON), "list"))] = Format.TEXT,
     color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,
 ) -> None:
     """List the rules, also those of other packages that are installed."""
@@ -93,7 +92,7 @@ def rules(
 def explain(
     what: Annotated[str, for_typer(EXPLAINED)],
     project: Annotated[Path | None, for_typer(EXPLAIN_PROJECT)] = None,
-    output_format: Annotated[ExplainFormat, for_typer(EXPLAIN_FORMAT)] = ExplainFormat.TEXT,
+    output_format: Annotated[Format, for_typer(format_option(PAGE_FORMATS, "answer"))] = Format.TEXT,
     output: Annotated[Path | None, for_typer(OUTPUT)] = None,
     color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,
 ) -> None:

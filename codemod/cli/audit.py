@@ -12,7 +12,7 @@ from ..outcome import Report, RunMove
 from ..screening.selection import Selection
 from .answering import looked_at
 from .commands import AuditRequest
-from .options import AuditFormat, Regime
+from .options import Format, Regime
 from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
 from .request import Opened, open_request, options_of
 
@@ -40,11 +40,11 @@ def run_audit(request: AuditRequest) -> int:
     looked_at(opened, request, report)
     ledger = ledger_of(project, report.findings)
     locate = locate_in(project)
-    if request.output_format is AuditFormat.JSON:
+    if request.output_format is Format.JSON:
         write_bytes(
             json_of(report, project, ledger.declarations, ledger.runs, ledger.elsewhere).encode(), request.output
         )
-    elif request.output_format is AuditFormat.MARKDOWN:
+    elif request.output_format is Format.MARKDOWN:
         write_bytes(markdown_audit(ledger.runs, ledger.elsewhere, report, locate).encode(), request.output)
     else:
         show_lines(show_audit(ledger.runs, ledger.elsewhere, report, locate), request.output, request.color.wanted)

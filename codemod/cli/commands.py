@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Annotated
 
 from .options import (
+    CHECK_FORMATS,
+    MIGRATE_FORMATS,
+    PAGE_FORMATS,
     AllowDirty,
-    AuditFormat,
-    AuditFormatOption,
     BaselineOption,
-    CheckFormat,
-    CheckFormatOption,
     Color,
     ColorOption,
     DiffBase,
     Exclude,
     Flag,
     FoldersOrHere,
+    Format,
     Ignore,
     Isolated,
     Jobs,
-    MigrateFormat,
-    MigrateFormatOption,
     NoCache,
     ObservedOption,
     Output,
@@ -43,6 +41,7 @@ from .options import (
     current_folder,
     file,
     flag,
+    format_option,
     path_named,
 )
 
@@ -110,7 +109,7 @@ class CheckRequest(Request):
     ] = None
     isolated: Isolated = False
     no_cache: NoCache = False
-    output_format: CheckFormatOption = CheckFormat.TEXT
+    output_format: Annotated[Format, format_option(CHECK_FORMATS)] = Format.TEXT
     output: Output = None
     reports: Reports = None
     jobs: Jobs = None
@@ -162,7 +161,9 @@ class MigrateRequest(Request):
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
     no_cache: NoCache = False
-    output_format: MigrateFormatOption = None
+    output_format: Annotated[
+        Format | None, format_option(MIGRATE_FORMATS, default="  [default: diff with --dry-run, else text]")
+    ] = None
     output: Output = None
     reports: Reports = None
     jobs: Jobs = None
@@ -178,10 +179,10 @@ class MigrateRequest(Request):
         return self.dry_run or self.patch is not None
 
     @property
-    def chosen_format(self) -> MigrateFormat:
+    def chosen_format(self) -> Format:
         """The format asked for, else the diff of a dry run, else text."""
         shows_diff = self.dry_run and self.patch is None
-        return self.output_format or (MigrateFormat.DIFF if shows_diff else MigrateFormat.TEXT)
+        return self.output_format or (Format.DIFF if shows_diff else Format.TEXT)
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class AuditRequest(Request):
     profile: ProfileOption = None
     isolated: Isolated = False
     no_cache: NoCache = False
-    output_format: AuditFormatOption = AuditFormat.TEXT
+    output_format: Annotated[Format, format_option(PAGE_FORMATS)] = Format.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO
 

@@ -6,7 +6,7 @@ typed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -14,21 +14,8 @@ from typing import Annotated, NamedTuple, TypeVar
 Word = TypeVar("Word", bound=Enum)
 
 
-class CheckFormat(str, Enum):
-    """How ``check`` writes its result."""
-
-    TEXT = "text"
-    JSON = "json"
-    JSON_LINES = "json-lines"
-    SARIF = "sarif"
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    JUNIT = "junit"
-    MARKDOWN = "markdown"
-
-
-class MigrateFormat(str, Enum):
-    """How ``migrate`` writes its result."""
+class Format(str, Enum):
+    """How a command writes its result."""
 
     TEXT = "text"
     DIFF = "diff"
@@ -41,27 +28,10 @@ class MigrateFormat(str, Enum):
     MARKDOWN = "markdown"
 
 
-class AuditFormat(str, Enum):
-    """How ``audit`` writes its result."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
-class RulesFormat(str, Enum):
-    """How ``rules`` writes its list."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class ExplainFormat(str, Enum):
-    """How ``explain`` writes its answer."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
+MIGRATE_FORMATS = tuple(Format)
+CHECK_FORMATS = tuple(each for each in Format if each is not Format.DIFF)
+PAGE_FORMATS = (Format.TEXT, Format.JSON, Format.MARKDOWN)
+"""Of what is read as a page: ``audit``, ``explain``."""
 
 
 class Regime(str, Enum):
@@ -136,24 +106,23 @@ def number_named(text: str) -> int:
     return int(text)
 
 
-def word_of(kind: type[Word]) -> Callable[[str], Word]:
-    """Reads a word of ``kind``; a wrong one is answered with the closest."""
+def word_of(kind: Sequence[Word]) -> Callable[[str], Word]:
+    """Reads one of some words; a wrong one is answered with the closest."""
 
     def read(text: str) -> Word:
         words = [str(each.value) for each in kind]
         if text in words:
-            return kind(text)
+            return kind[words.index(text)]
         from difflib import get_close_matches
 
         close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
         hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
         raise ValueError(f"{text!r} is not known; {hint}")
 
-    read.__name__ = kind.__name__
     return read
 
 
-def _completion(kind: type[Enum]) -> Callable[[str], list[str]]:
+def _completion(kind: Sequence[Enum]) -> Callable[[str], list[str]]:
     """What a shell offers while the word is typed."""
 
     def complete(incomplete: str) -> list[str]:
@@ -169,8 +138,8 @@ def _complete_rule(incomplete: str) -> list[str]:
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
-def _choice(kind: type[Enum], help: str, *names: str) -> Value:
-    """An option that takes one of the words of ``kind``."""
+def _choice(kind: Sequence[Enum], help: str, *names: str) -> Value:
+    """An option that takes one of some words."""
     words = "|".join(str(each.value) for each in kind)
     return Value(help, names, f"[{words}]", word_of(kind), _completion(kind))
 
@@ -195,17 +164,15 @@ def current_folder() -> list[Path]:
     return [Path(".")]
 
 
-CheckFormatOption = Annotated[CheckFormat, _choice(CheckFormat, "How to write the result.", "--output-format")]
-MigrateFormatOption = Annotated[
-    MigrateFormat | None,
-    _choice(MigrateFormat, "How to write the result.  [default: diff with --dry-run, else text]", "--output-format"),
-]
-AuditFormatOption = Annotated[AuditFormat, _choice(AuditFormat, "How to write the result.", "--output-format")]
-RULES_FORMAT = _choice(RulesFormat, "How to write the list.", "--output-format")
+def format_option(formats: Sequence[Format], what: str = "result", default: str = "") -> Value:
+    """The option ``--output-format``."""
+    return _choice(formats, f"How to write the {what}.{default}", "--output-format")
+
+
 RegimeOption = Annotated[
     Regime,
     _choice(
-        Regime,
+        tuple(Regime),
         "Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what the "
         "project itself declares.",
     ),
@@ -215,7 +182,6 @@ EXPLAINED = Argument(
     "CODE|FILE|-|TEXT",
     complete=_complete_rule,
 )
-EXPLAIN_FORMAT = _choice(ExplainFormat, "How to write the answer.", "--output-format")
 EXPLAIN_PROJECT = Value(
     "The project that wrote the log: names the line, and shows the fix.", ("--project",), "FOLDER", path_named
 )
@@ -263,5 +229,5 @@ Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[
     bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")
 ]
-COLOR = _choice(Color, "When to use color.")
+COLOR = _choice(tuple(Color), "When to use color.")
 ColorOption = Annotated[Color, COLOR]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..model import Fix, UsageError
 from ..outcome import Declaration, Report, RunReport
 from .answering import wrote
+from .options import Format
 
 if TYPE_CHECKING:
     from ..report import EditsOf, Locate, TextEdit
@@ -76,13 +77,13 @@ def json_of(
     return to_json(report, locate_in(project), edits, declarations=declarations, runs=runs, elsewhere=elsewhere)
 
 
-Written = tuple[str, Path]
+Written = tuple[Format, Path]
 """A format and the file that gets the result in it."""
 
 
-def reports_of(items: Sequence[str] | None, known: Iterable[str]) -> tuple[Written, ...]:
+def reports_of(items: Sequence[str] | None, known: Sequence[Format]) -> tuple[Written, ...]:
     """``--report FORMAT=FILE`` as formats and files; raises UsageError."""
-    formats = [*known]
+    formats = {each.value: each for each in known}
     found = []
     for item in items or ():
         chosen, equals, name = item.partition("=")
@@ -90,7 +91,7 @@ def reports_of(items: Sequence[str] | None, known: Iterable[str]) -> tuple[Writt
             raise UsageError(f"--report {item!r}: write FORMAT=FILE, for example sarif=precfix.sarif")
         if chosen not in formats:
             raise UsageError(f"--report {item!r}: the format must be one of {', '.join(formats)}")
-        found.append((chosen, Path(name)))
+        found.append((formats[chosen], Path(name)))
     return tuple(found)
 
 
