@@ -113,14 +113,6 @@ class RemoveArgument:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveParameter:
-    """Remove parameter ``name`` of the function defined at ``span`` (its calls are edited by RemoveArgument)."""
-
-    span: Span
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class AddDecorator:
     """Decorate the function defined at ``span`` with ``text`` (no ``@``), below the decorators it already has."""
 
@@ -179,7 +171,6 @@ PythonOperation: TypeAlias = (
     | ReplaceExpression
     | SetArgument
     | RemoveArgument
-    | RemoveParameter
     | AddDecorator
     | InsertStatement
     | WrapStatements

@@ -9,7 +9,7 @@ import libcst as cst
 from ..model import EditRefused
 from .expressions import bracketed, comments_of, composed, level, parsed, required, seated
 from .lines import comment_lines, deepened
-from .listing import call_listing, call_with, without_names, without_parameter
+from .listing import call_listing, call_with, without_names
 from .locate import Source, Suite
 from .plan import CallPlan, Plan
 from .statements import BlockWriter, Line, leading_lines, unwrapped
@@ -116,14 +116,6 @@ class Editor(cst.CSTTransformer):
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def _function(self, original: cst.CSTNode, function: cst.FunctionDef) -> cst.FunctionDef:
-        names = self.plan.parameters.get(original, [])
-        if names and _has_signature_comment(function):
-            raise EditRefused(f"{function.name.value} has its types in a comment")
-        for name in names:
-            smaller = without_parameter(function, name)
-            if smaller is None:
-                raise EditRefused(f"{function.name.value} has no parameter {name}")
-            function = smaller
         texts = self.plan.decorators.get(original, [])
         added = [cst.Decorator(parsed(text, self.source.module)) for text in texts]
         return function.with_changes(decorators=[*function.decorators, *added]) if added else function
@@ -202,11 +194,3 @@ def _one_line(suite: cst.SimpleStatementSuite, body: list[Line]) -> cst.BaseSuit
     if len(body) == 1 and isinstance(only, cst.SimpleStatementLine) and not only.leading_lines:
         return suite.with_changes(body=only.body, trailing_whitespace=only.trailing_whitespace)
     return cst.IndentedBlock(body=body)
-
-
-def _has_signature_comment(function: cst.FunctionDef) -> bool:
-    body = function.body
-    if not isinstance(body, cst.IndentedBlock):
-        return False
-    comments = comments_of(body.header) + [each for line in leading_lines(body.body[0]) for each in comments_of(line)]
-    return any(each.value.replace(" ", "").startswith("#type:(") for each in comments)

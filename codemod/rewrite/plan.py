@@ -16,7 +16,6 @@ from ..model import (
     InsertStatement,
     PythonOperation,
     RemoveArgument,
-    RemoveParameter,
     RemoveStatement,
     ReplaceExpression,
     SetArgument,
@@ -68,7 +67,6 @@ class Plan:
     """By the block that holds the statements."""
     replaced: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
     calls: dict[cst.CSTNode, CallPlan] = field(default_factory=dict)
-    parameters: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     decorators: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     imports: dict[cst.CSTNode, set[str]] = field(default_factory=dict)
     touched: set[cst.CSTNode] = field(default_factory=set)
@@ -177,8 +175,8 @@ class _Planner:
             self._add_replacement(operation)
         elif isinstance(operation, SetArgument | RemoveArgument):
             self._add_call(operation)
-        elif isinstance(operation, RemoveParameter | AddDecorator):
-            self._add_to_function(operation)
+        elif isinstance(operation, AddDecorator):
+            self._add_decorator(operation)
         elif isinstance(operation, DropImport):
             self._add_dropped_import(operation)
 
@@ -278,15 +276,12 @@ class _Planner:
             if target is not None and any(value.contains(target) for value in values):
                 raise EditRefused(f"two edits of {operation.name} in the call at {where(operation.span)}")
 
-    def _add_to_function(self, operation: RemoveParameter | AddDecorator) -> None:
+    def _add_decorator(self, operation: AddDecorator) -> None:
         node = self.source.statement(operation.span)
         if not isinstance(node, cst.FunctionDef):
             raise EditRefused(f"there is no function at {where(operation.span)}")
         self._touch(node)
-        if isinstance(operation, RemoveParameter):
-            self.plan.parameters.setdefault(node, []).append(operation.name)
-        else:
-            self.plan.decorators.setdefault(node, []).append(operation.text)
+        self.plan.decorators.setdefault(node, []).append(operation.text)
 
     def _add_dropped_import(self, operation: DropImport) -> None:
         node = self.source.statement(operation.span)
