@@ -80,11 +80,9 @@ class RemoveStatement:
 
 @dataclass(frozen=True, slots=True)
 class UnwrapBlock:
-    """Replace a ``with`` or ``if`` statement by the statements of its body, or of its ``else`` branch."""
+    """Replace a ``with`` or ``if`` statement (no ``elif``) by the statements of its body."""
 
     span: Span
-    branch: Literal["body", "orelse"] = "body"
-    """For ``orelse`` an ``elif`` chain becomes the ``if``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,9 +116,8 @@ class Oracle:
         middle: Body = [node]
         if self._of(node, RemoveStatement):
             middle = []
-        elif unwrap := self._of(node, UnwrapBlock):
-            assert isinstance(unwrap[0], UnwrapBlock)
-            middle = self._body(getattr(node, unwrap[0].branch))
+        elif self._of(node, UnwrapBlock):
+            middle = self._body(node.body)  # type: ignore[attr-defined]
         elif isinstance(node, ast.Import | ast.ImportFrom):
             middle = self._change_import(node)
         else:
@@ -257,8 +256,7 @@ class Chooser:
         if not self.blocks:
             return None
         node = self.random.choice(self.blocks)
-        branch = self.random.choice(("body", "orelse")) if isinstance(node, ast.If) else "body"
-        return UnwrapBlock(span_of(self.text, node), branch)
+        return UnwrapBlock(span_of(self.text, node))
 
     def insert(self) -> PythonOperation:
         text = self.random.choice(("inserted()", "if inserted:\n    # inside\n    a()\n\n    b()\nc()\n"))

@@ -81,9 +81,9 @@ class Editable:
         """Delete a statement with the comments that belong to it."""
         return self._edit(RemoveStatement(self.span(statement)))
 
-    def unwrap(self, block: Where, branch: Literal["body", "orelse"] = "body") -> Edit:
-        """Replace a ``with`` or ``if`` statement by the statements of one of its branches."""
-        return self._edit(UnwrapBlock(self.span(block), branch))
+    def unwrap(self, block: Where) -> Edit:
+        """Replace a ``with`` or ``if`` statement by the statements of its body."""
+        return self._edit(UnwrapBlock(self.span(block)))
 
     def insert(self, statement: Where, text: str, where: Literal["before", "after"] = "before") -> Edit:
         """Insert ``text`` (complete lines, not indented) before or after a statement."""

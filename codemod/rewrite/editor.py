@@ -12,7 +12,7 @@ from .lines import comment_lines, deepened
 from .listing import call_listing, call_with, without_names
 from .locate import Source, Suite
 from .plan import CallPlan, Plan
-from .statements import BlockWriter, Line, leading_lines, unwrapped
+from .statements import BlockWriter, Line, leading_lines
 
 _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
 
@@ -121,19 +121,8 @@ class Editor(cst.CSTTransformer):
         return function.with_changes(decorators=[*function.decorators, *added]) if added else function
 
     def _elif(self, original: cst.If, updated: cst.If) -> cst.If:
-        child, now = original.orelse, updated.orelse
-        if not isinstance(child, cst.If) or not isinstance(now, cst.If):
-            return updated
-        if child in self.plan.removed:
-            return updated.with_changes(orelse=None)
-        branch = self.plan.unwrapped.get(child)
-        if branch == "orelse":
-            return updated.with_changes(orelse=now.orelse)
-        if branch is None:
-            return updated
-        statements, _ = unwrapped(child, now, branch, self.emptied)
-        orelse = cst.Else(body=now.body, leading_lines=now.leading_lines) if statements else None
-        return updated.with_changes(orelse=orelse)
+        is_gone = isinstance(original.orelse, cst.If) and original.orelse in self.plan.removed
+        return updated.with_changes(orelse=None) if is_gone else updated
 
     def _module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
         if not self._is_concerned(original):

@@ -60,7 +60,7 @@ class Plan:
     """What to do with which node of one file."""
 
     removed: set[cst.CSTNode] = field(default_factory=set)
-    unwrapped: dict[cst.CSTNode, str] = field(default_factory=dict)
+    unwrapped: set[cst.CSTNode] = field(default_factory=set)
     before: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     after: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     wraps: dict[cst.CSTNode, list[Wrap]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class _Planner:
     # --- what swallows what -------------------------------------------------------------------------------------------
 
     def is_absorbed(self, operation: PythonOperation) -> bool:
-        """Whether the target goes away with a statement, a branch or an argument that is removed."""
+        """Whether the target goes away with a statement, an else or an argument that is removed."""
         target = target_of(operation)
         return target is not None and any(
             whole.contains(target)
@@ -120,7 +120,7 @@ class _Planner:
             if isinstance(operation, RemoveStatement):
                 yield operation, self._with_decorators(operation.span), ()
             elif isinstance(operation, UnwrapBlock):
-                yield operation, operation.span, self._branch(operation)
+                yield operation, operation.span, self._body(operation)
             elif isinstance(operation, RemoveArgument):
                 yield operation, self._argument(operation), ()
 
@@ -130,16 +130,11 @@ class _Planner:
         start = self.source.span_of(decorators[0]) if decorators else span
         return Span(start.row, start.column, span.end_row, span.end_column)
 
-    def _branch(self, operation: UnwrapBlock) -> tuple[Span, ...]:
+    def _body(self, operation: UnwrapBlock) -> tuple[Span, ...]:
         node = self.source.ast_statement(operation.span)
-        if operation.branch not in ("body", "orelse") or not isinstance(node, ast.With | ast.AsyncWith | ast.If):
-            raise EditRefused(f"only the body of a with, or a branch of an if, can be kept ({where(operation.span)})")
-        if operation.branch == "orelse" and not isinstance(node, ast.If):
-            raise EditRefused(f"a with statement has no else ({where(operation.span)})")
-        statements = node.orelse if isinstance(node, ast.If) and operation.branch == "orelse" else node.body
-        if not statements:
-            return ()
-        first, last = self._with_decorators(self.source.span_of(statements[0])), self.source.span_of(statements[-1])
+        if not isinstance(node, ast.With | ast.AsyncWith | ast.If):
+            raise EditRefused(f"only the body of a with or an if can be kept ({where(operation.span)})")
+        first, last = self._with_decorators(self.source.span_of(node.body[0])), self.source.span_of(node.body[-1])
         return (Span(first.row, first.column, last.end_row, last.end_column),)
 
     def _argument(self, operation: RemoveArgument) -> Span:
@@ -192,8 +187,9 @@ class _Planner:
         self._touch(node)
         if isinstance(operation, RemoveStatement):
             self.plan.removed.add(node)
-        elif self.plan.unwrapped.setdefault(node, operation.branch) != operation.branch:
-            raise EditRefused(f"both branches of the if at {where(operation.span)} cannot be kept")
+        else:
+            self.source.suite_of(node)  # of an elif there is none
+            self.plan.unwrapped.add(node)
         if node in self.plan.removed and node in self.plan.unwrapped:
             raise EditRefused(f"the statement at {where(operation.span)} is to be removed and kept")
 

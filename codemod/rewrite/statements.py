@@ -203,7 +203,7 @@ class BlockWriter:
             self._leading = [*self._leading, *lines]
 
     def _unwrap(self, entry: Entry, lines: Lines) -> None:
-        statements, tail = unwrapped(entry.original, entry.updated, self.plan.unwrapped[entry.original], self.emptied)
+        statements, tail = unwrapped(entry.original, entry.updated, self.emptied)
         if not statements:
             self._pending = joined(self._pending, lines)
         for number, statement in enumerate(statements):
@@ -237,27 +237,19 @@ class BlockWriter:
 
 
 def unwrapped(
-    original: cst.CSTNode, updated: cst.CSTNode, branch: str, emptied: set[cst.CSTNode]
+    original: cst.CSTNode, updated: cst.CSTNode, emptied: set[cst.CSTNode]
 ) -> tuple[list[Line], list[cst.EmptyLine]]:
-    """(the statements of a branch, the comments after the last one); no statements when the branch is empty."""
+    """(the statements of a body, the comments after the last one); no statements when it is empty."""
     if not isinstance(original, cst.With | cst.If) or not isinstance(updated, cst.With | cst.If):
         raise EditRefused("only the block of a with or an if can be unwrapped")
-    old, new, above = original.body, updated.body, list[cst.EmptyLine]()
-    if branch == "orelse" and isinstance(original, cst.If) and isinstance(updated, cst.If):
-        if isinstance(updated.orelse, cst.If):
-            return [updated.orelse], []
-        if updated.orelse is None or not isinstance(original.orelse, cst.Else):
-            return [], []
-        old, new = original.orelse.body, updated.orelse.body
-        above = list(without_leading_blanks(updated.orelse.leading_lines))
-    if isinstance(new, cst.SimpleStatementSuite):
-        line = cst.SimpleStatementLine(new.body, above, new.trailing_whitespace)
-        return ([], comment_lines([])) if old in emptied else ([line], [])
-    block = new
+    block, is_empty = updated.body, original.body in emptied
+    if isinstance(block, cst.SimpleStatementSuite):
+        line = cst.SimpleStatementLine(block.body, trailing_whitespace=block.trailing_whitespace)
+        return ([] if is_empty else [line]), []
     assert isinstance(block, cst.IndentedBlock)
     statements = [each for each in block.body if isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
-    above += comment_lines([block.header.comment])
-    if old in emptied:
+    above = comment_lines([block.header.comment])
+    if is_empty:
         return [], joined([*above, *leading_lines(statements[0])], block.footer)
     lines = [*above, *without_leading_blanks(leading_lines(statements[0]))]
     return [statements[0].with_changes(leading_lines=lines), *statements[1:]], list(block.footer)
