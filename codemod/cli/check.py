@@ -86,7 +86,7 @@ def _write(report: Report, opened: Opened, request: CheckRequest) -> None:
 
     chosen = request.output_format
     if chosen is not Format.TEXT:
-        text = for_machines(chosen.value, report, opened.project, _advice(opened))
+        text = for_machines(chosen, report, opened.project, _advice(opened))
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
         return
     view = view_of(opened.project, request.quiet, request.verbose, opened.settings.root.unsafe_fixes)

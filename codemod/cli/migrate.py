@@ -194,7 +194,7 @@ def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof
             undo=f"precfix undo {_root(opened)}".strip(),
             asked=request.interactive,
         )
-        text = for_machines(chosen.value, report, opened.project, advice)
+        text = for_machines(chosen, report, opened.project, advice)
         text = with_proof(text, proof) if proof is not None and chosen is Format.JSON else text
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..model import UsageError
+from .output import check_folder
 
 if TYPE_CHECKING:
     from ..profiles.profile import Profile
@@ -54,7 +55,7 @@ def probe(
     wanted = _requirements(require or [])
     if DEVICE.fullmatch(device) is None:
         raise UsageError(f"--device {device!r}: write all, cpu, mps, cuda:0 or xpu:0")
-    _check_writable(save)
+    check_folder(save)
     if distributed:
         found = _cluster(ranks, device, quick, timeout)
         if found is None:  # the first rank speaks for all
@@ -78,15 +79,6 @@ def _requirements(given: list[str]) -> list[str]:
     if given and not wanted:
         raise UsageError("--require needs a value: " + ", ".join(REQUIREMENTS))
     return list(dict.fromkeys(wanted))
-
-
-def _check_writable(file: Path | None) -> None:
-    """Before the probe takes its time."""
-    if file is None:
-        return
-    if file.is_dir() or not file.parent.is_dir():
-        reason = "it is a folder" if file.is_dir() else f"there is no folder {str(file.parent)!r}"
-        raise UsageError(f"{str(file)!r} cannot be written: {reason}")
 
 
 def _probed(device: str, quick: bool, timeout: float) -> Profile:

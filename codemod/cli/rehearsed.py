@@ -12,6 +12,7 @@ from ..model import Finding
 from ..observed.observed_file import parse_observation
 from ..outcome import Report
 from .commands import CheckRequest
+from .options import Format
 from .output import for_machines, show_lines, view_of, write_bytes
 from .request import Opened, open_request, options_of
 
@@ -26,26 +27,17 @@ OF_REPORT = ("diagnostics", "skipped", "failed_rules", "summary")
 """What JSON has of the report of `check`, beside the record."""
 
 
-def report_rehearsal(
-    record: str,
-    *,
-    root: Path,
-    output_format: str = "text",
-    output: Path | None = None,
-    quiet: bool = False,
-    color: bool | None = None,
-) -> None:
+def report_rehearsal(record: str, root: Path, chosen: Format) -> None:
     """Write the report of a record, as text, JSON or SARIF. Raises UsageError for one that cannot be read."""
     observation = parse_observation(record, "the record")
     opened = _opened(root, observation)
     report = _of_failures(opened, observation)
-    if output_format == "text":
-        view = view_of(opened.project, quiet, False, False)
-        show_lines(_lines(report, observation, view), output, color)
+    if chosen is Format.TEXT:
+        show_lines(_lines(report, observation, view_of(opened.project, False, False, False)), None, None)
     else:
-        text = for_machines(output_format, report, opened.project)
-        text = _with_findings(record, text) if output_format == "json" else text
-        write_bytes(text.encode("utf-8", "backslashreplace"), output)
+        text = for_machines(chosen, report, opened.project)
+        text = _with_findings(record, text) if chosen is Format.JSON else text
+        write_bytes(text.encode("utf-8", "backslashreplace"), None)
 
 
 def _opened(root: Path, observation: Observation) -> Opened:

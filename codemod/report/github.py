@@ -27,9 +27,9 @@ def to_github(report: Report, places: Places) -> str:
     notebooks they are the file's own, without columns, and the message names the cell.
     """
     every = outcomes(report)
-    lines = [_failure(each) for each in sorted(report.failed_rules, key=lambda each: (each.path, each.reason))]
+    lines = [_failure(each) for each in sorted(report.failed_rules)]
     lines += [_annotation(each, places) for each in _by_weight(every)]
-    lines += [_skipped(each, places) for each in sorted(report.skipped, key=lambda each: (each.path, each.reason))]
+    lines += [_skipped(each, places) for each in sorted(report.skipped)]
     return "".join(line + "\n" for line in [*lines, _summary(report, every)])
 
 

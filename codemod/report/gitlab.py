@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from ..outcome import Report
-from . import SourceOf
 from .fingerprints import unique_fingerprints
 from .json_report import Json
 from .outcomes import Outcome, State, outcomes
@@ -16,7 +15,7 @@ SEVERITY = "major"
 """The one severity that is written: rules do not grade their findings."""
 
 
-def to_gitlab(report: Report, source_of: SourceOf, places: Places) -> str:
+def to_gitlab(report: Report, places: Places) -> str:
     """A Code Quality report (a JSON array), ASCII only, with a final newline.
 
     ``check`` writes every finding, ``migrate`` those that are left, so that the widget shows repaired ones as resolved.
@@ -24,7 +23,7 @@ def to_gitlab(report: Report, source_of: SourceOf, places: Places) -> str:
     cell. The format has no place for skipped files, failed rules and silenced findings: they are not written.
     """
     every = outcomes(report)
-    prints = unique_fingerprints([each.finding for each in every], source_of)
+    prints = unique_fingerprints([each.finding for each in every], places.source_of)
     issues = [_issue(each, prints[each.finding], places) for each in every if each.state is not State.REPAIRED]
     return json.dumps(issues, indent=2) + "\n"
 

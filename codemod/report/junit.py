@@ -47,14 +47,10 @@ def _cases(report: Report, places: Places) -> Iterator[Element]:
     for rule in rules_of(report):
         if rule.code not in silent:
             yield _case("precfix", f"{rule.code} {rule.name}")
-    for trouble in sorted(report.failed_rules, key=_key):
+    for trouble in sorted(report.failed_rules):
         yield _trouble("error", "precfix", trouble)
-    for trouble in sorted(report.skipped, key=_key):
+    for trouble in sorted(report.skipped):
         yield _trouble("skipped", trouble.path, trouble)
-
-
-def _key(each: Skipped) -> tuple[str, str]:
-    return each.path, each.reason
 
 
 def _case(group: str, name: str) -> Element:

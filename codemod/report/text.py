@@ -182,7 +182,7 @@ def why_left(fixes: Sequence[Fix], unsafe_fixes: bool, asked: bool = False) -> s
 
 def trouble_lines(report: Report, view: View) -> Iterator[OutputLine]:
     """Skipped files (not when quiet) and failed rules (always)."""
-    skipped = sorted(report.skipped, key=lambda each: (each.path, each.reason))
+    skipped = sorted(report.skipped)
     if skipped and view.level > Level.QUIET:
         shown = skipped if view.level == Level.VERBOSE else skipped[:SHOWN_SKIPPED]
         yield ((f"Skipped ({len(skipped)}):", "place"),)
