@@ -20,9 +20,10 @@ from pathlib import Path
 from types import FrameType
 
 from ..codemod.model import UsageError
-from ..codemod.profiles.profile import Check, Device, Profile, Recommendation, Status, Support
+from ..codemod.profiles.profile import Check, Device, Profile, Status
 from ..codemod.profiles.profile_file import load, save
 from .ranks import Place
+from .recommending import common_regime, ranks_told
 
 FAKED = "PRECFIX_TEST_FAKED_RANK"
 """For tests: ``1=t4.json`` gives rank 1 the profile in that file instead of a probe."""
@@ -33,8 +34,7 @@ GRACE_SECONDS = 15.0
 STALE_SECONDS = 3600.0
 """A rank's file that is so much older than the first rank's start is of an earlier run."""
 POLL = 0.1
-REGIMES = (("bf16-mixed", "bf16"), ("fp16-mixed", "fp16"))
-"""Regimes from best to worst, each with the dtype it needs natively; float32 needs none."""
+DTYPES = ("bf16", "fp16", "tf32", "fp8")
 
 
 class _Terminated(Exception):
@@ -213,10 +213,8 @@ def missing_ranks(profile: Profile) -> tuple[Check, ...]:
 def differences(profiles: Sequence[Profile]) -> Iterator[str]:
     """One sentence for each thing that is not the same on all ranks."""
     yield from _differing("devices", profiles, lambda device, _: device.label)
-    yield from _differing("bf16", profiles, lambda device, _: device.support("bf16").value)
-    yield from _differing("fp16", profiles, lambda device, _: device.support("fp16").value)
-    yield from _differing("tf32", profiles, lambda device, _: device.support("tf32").value)
-    yield from _differing("fp8", profiles, lambda device, _: device.support("fp8").value)
+    for dtype in DTYPES:
+        yield from _differing(dtype, profiles, lambda device, _, dtype=dtype: device.support(dtype).value)  # type: ignore[misc]
     yield from _differing("memory", profiles, lambda device, _: _gib(device.memory_bytes))
     yield from _differing("torch", profiles, lambda _, profile: profile.torch.version)
     yield from _differing("CUDA", profiles, lambda _, profile: profile.torch.cuda)
@@ -229,47 +227,8 @@ def _differing(what: str, profiles: Sequence[Profile], value_of: Callable[[Devic
         for device in profile.devices:
             ranks.setdefault(value_of(device, profile), []).append(device.rank or 0)
     if len(ranks) > 1:
-        parts = (f"{value or 'unknown'} on {_ranks(found)}" for value, found in ranks.items())
+        parts = (f"{value or 'unknown'} on {ranks_told(found)}" for value, found in ranks.items())
         yield f"The ranks differ in {what}: {', '.join(parts)}."
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    """``ranks 0-3, 7``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    text = ", ".join("-".join(map(str, run)) for run in runs)
-    return f"rank {text}" if len(runs) == 1 and len(runs[0]) == 1 else f"ranks {text}"
-
-
-def common_regime(devices: Sequence[Device]) -> Recommendation:
-    """The best regime that all devices have natively and none of them advises against."""
-    advised = [device.recommended.regime for device in devices if device.recommended.regime]
-    if not advised:
-        return Recommendation()
-    if len(set(advised)) == 1:
-        return next(device.recommended for device in devices if device.recommended.regime)
-    order = [regime for regime, _ in REGIMES]
-    best = max(order.index(regime) if regime in order else (0 if "bf16" in regime else 2) for regime in advised)
-    for regime, dtype in REGIMES[best:]:
-        if all(device.support(dtype) is Support.NATIVE for device in devices):
-            return Recommendation(regime, f"{dtype} is native on every rank{_in_the_way(devices, order, regime)}")
-    return Recommendation("fp32", f"no 16-bit type is native on every rank{_in_the_way(devices, order, 'fp32')}")
-
-
-def _in_the_way(devices: Sequence[Device], order: Sequence[str], regime: str) -> str:
-    """Which devices a better regime fails on."""
-    better = [name for name, _ in REGIMES][: order.index(regime) if regime in order else len(order)]
-    wanted = dict(REGIMES)
-    for name in better:
-        lacking = [device for device in devices if device.support(wanted[name]) is not Support.NATIVE]
-        if lacking:
-            where = _ranks([device.rank or 0 for device in lacking])
-            return f"; {wanted[name]} is {lacking[0].support(wanted[name]).value} on {where} ({lacking[0].name})"
-    return ""
 
 
 def _gib(size: int | None) -> str:
@@ -284,10 +243,7 @@ COLUMNS: Mapping[str, Callable[[Device], str]] = {
     "device": lambda device: device.device,
     "name": lambda device: device.name,
     "memory": lambda device: _gib(device.memory_bytes),
-    "bf16": lambda device: device.support("bf16").value,
-    "fp16": lambda device: device.support("fp16").value,
-    "tf32": lambda device: device.support("tf32").value,
-    "fp8": lambda device: device.support("fp8").value,
+    **{dtype: lambda device, dtype=dtype: device.support(dtype).value for dtype in DTYPES},  # type: ignore[misc]
     "recommended": lambda device: device.recommended.regime,
 }
 

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ..codemod.profiles.profile import Check, Device, Profile, Status
 from .checks import known_failures, op_matrix
 from .devices import Found, environment_checks, found_devices, machine_of, missing_device, torch_of
-from .recommending import recommend, recommend_together
+from .recommending import common_regime, recommend
 from .runner import TIMING, Limits, Run, run_check
 from .step import Task
 from .verdicts import verdicts
@@ -76,7 +76,7 @@ def probe(request: Request) -> Profile:
         torch=torch_of(run),
         devices=tuple(devices),
         checks=checks,
-        recommended=recommend_together(devices),
+        recommended=common_regime(devices),
     )
 
 

@@ -25,12 +25,12 @@ from precfix.probes.cluster import (
     STALE_SECONDS,
     cluster_lines,
     cluster_profile,
-    common_regime,
     differences,
     missing_ranks,
     probe_rank,
 )
 from precfix.probes.ranks import Place, device_of, folder_name, place_in
+from precfix.probes.recommending import common_regime
 
 from .fixture_cases import FIXTURES
 

@@ -10,7 +10,7 @@ from precfix.codemod.profiles.profile import Check, Device, Profile, Recommendat
 from precfix.codemod.report.text import STYLES, plain
 from precfix.probes.checks import matmul_error, op_matrix, throughput, train50
 from precfix.probes.devices import Found
-from precfix.probes.recommending import recommend, recommend_together, unmet
+from precfix.probes.recommending import common_regime, recommend, unmet
 from precfix.probes.screen import verdict_lines
 from precfix.probes.step import Failure, StepResult, Task
 from precfix.probes.verdicts import verdicts
@@ -176,11 +176,11 @@ def test_devices_that_differ_get_what_all_of_them_do() -> None:
     a100 = device("cuda:0", "bf16-mixed", bf16=Support.NATIVE, fp16=Support.NATIVE)
     t4 = device("cuda:1", "fp16-mixed", bf16=Support.EMULATED, fp16=Support.NATIVE)
     cpu = device("cpu", "fp32", "cpu", bf16=Support.EMULATED, fp16=Support.EMULATED)
-    assert recommend_together([a100, t4, cpu]).regime == "fp16-mixed"
-    assert "differ" in recommend_together([a100, t4, cpu]).reason
-    assert recommend_together([a100, cpu]).regime == "bf16-mixed"
-    assert recommend_together([cpu]).regime == "fp32"
-    assert recommend_together([]).regime == ""
+    assert common_regime([a100, t4, cpu]).regime == "fp16-mixed"
+    assert common_regime([a100, t4, cpu]).reason == "fp16 is native on every device; bf16 is emulated on cuda:1 (a GPU)"
+    assert common_regime([a100, cpu]).regime == "bf16-mixed"
+    assert common_regime([cpu]).regime == "fp32"
+    assert common_regime([]).regime == ""
 
 
 def test_requirements_hold_for_every_training_device_and_not_for_the_cpu_beside_them() -> None:

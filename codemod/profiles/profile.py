@@ -35,6 +35,9 @@ class Support(str, Enum):
     """The probe could not tell."""
 
 
+_WEAKEST_FIRST = (Support.ABSENT, Support.EMULATED, Support.UNKNOWN, Support.NATIVE)
+
+
 class Status(str, Enum):
     """How a check ended."""
 
@@ -217,11 +220,18 @@ class Profile:
 
     def support(self, dtype: str) -> Support:
         """What *every* training device can do with ``dtype``: the weakest of them."""
-        found = {device.support(dtype) for device in self.training_devices}
-        order = (Support.ABSENT, Support.EMULATED, Support.UNKNOWN, Support.NATIVE)
-        return next((support for support in order if support in found), Support.UNKNOWN)
+        device = self.weakest(dtype)
+        return device.support(dtype) if device is not None else Support.UNKNOWN
 
-    def weakest(self, dtype: str) -> Device | None:
-        """A training device whose support of ``dtype`` is `support`; None without devices."""
-        wanted = self.support(dtype)
-        return next((device for device in self.training_devices if device.support(dtype) is wanted), None)
+    def weakest(self, dtype: str, device_type: str | None = None) -> Device | None:
+        """The device of a torch device type that does least with ``dtype``; without a type of those that train."""
+        return min(
+            self.meant(device_type), key=lambda device: _WEAKEST_FIRST.index(device.support(dtype)), default=None
+        )
+
+    def meant(self, device_type: str | None) -> Sequence[Device]:
+        """The devices of a torch device type (``cuda``); without one, those that a training run uses."""
+        if device_type is None:
+            return self.training_devices
+        backends = ("cuda", "rocm") if device_type == "cuda" else (device_type,)
+        return [device for device in self.devices if device.backend in backends]
