@@ -20,9 +20,9 @@ from pathlib import Path
 from types import FrameType
 
 from ..codemod.model import UsageError
-from ..codemod.profiles.profile import Check, Device, Profile, Status
+from ..codemod.profiles.profile import CheckResult, Device, Profile, Status
 from ..codemod.profiles.profile_file import load, save
-from .ranks import Place
+from .ranks import RankPlace
 from .recommending import common_regime, ranks_told
 
 FAKED = "PRECFIX_TEST_FAKED_RANK"
@@ -42,7 +42,7 @@ class _Terminated(Exception):
 
 
 def probe_rank(
-    place: Place, probe: Callable[[], Profile], folder: Path, wait: float = GATHER_SECONDS
+    place: RankPlace, probe: Callable[[], Profile], folder: Path, wait: float = GATHER_SECONDS
 ) -> tuple[Profile | None, ...] | None:
     """Probe this rank's device and write its profile; on the first rank, the profiles of all ranks, by rank.
 
@@ -70,7 +70,7 @@ def probe_rank(
     return tuple(_read(place, folder, started)) if place.is_first else None
 
 
-def _faked(place: Place) -> Profile | None:
+def _faked(place: RankPlace) -> Profile | None:
     rank, _, file = os.environ.get(FAKED, "").partition("=")
     return load(Path(file)) if rank == str(place.rank) and file else None
 
@@ -127,7 +127,7 @@ def _told_by_launcher(is_first: bool) -> Iterator[_Order]:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _gather(place: Place, folder: Path, wait: float) -> None:
+def _gather(place: RankPlace, folder: Path, wait: float) -> None:
     """Exchange the ranks' files over gloo; whatever goes wrong, the files on disk stay the answer."""
     if place.size < 2 or not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT"):
         return
@@ -156,7 +156,7 @@ def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:
         time.sleep(POLL)
 
 
-def _wait_for_files(place: Place, folder: Path, wait: float, started: float) -> None:
+def _wait_for_files(place: RankPlace, folder: Path, wait: float, started: float) -> None:
     end = time.monotonic() + wait
     while time.monotonic() < end and not all(_is_there(folder, rank, started) for rank in range(place.size)):
         time.sleep(POLL)
@@ -169,7 +169,7 @@ def _is_there(folder: Path, rank: int, started: float) -> bool:
         return False
 
 
-def _read(place: Place, folder: Path, started: float) -> Iterator[Profile | None]:
+def _read(place: RankPlace, folder: Path, started: float) -> Iterator[Profile | None]:
     for rank in range(place.size):
         if not _is_there(folder, rank, started):
             yield None
@@ -191,21 +191,21 @@ def cluster_profile(answers: Sequence[Profile | None]) -> Profile:
     lost = [_lost(rank, answer) for rank, answer in enumerate(answers) if answer is None or not answer.devices]
     alike = "All ranks that answered are alike." if lost else "All ranks are alike."
     checks += lost
-    checks += [Check("cluster", Status.OK, sentence=said) for said in tuple(differences(profiles)) or (alike,)]
+    checks += [CheckResult("cluster", Status.OK, sentence=said) for said in tuple(differences(profiles)) or (alike,)]
     first = next((profile for profile in profiles if profile.devices), Profile())
     note = f"{len(answers) - len(lost)} of {len(answers)} ranks"
     return replace(first, devices=devices, checks=tuple(checks), recommended=common_regime(devices), note=note)
 
 
-def _lost(rank: int, answer: Profile | None) -> Check:
+def _lost(rank: int, answer: Profile | None) -> CheckResult:
     if answer is None:
         sentence = f"Rank {rank} has left no profile: it died or hung; look at its own output."
-        return Check(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
+        return CheckResult(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
     why = next((check.sentence for check in answer.checks if check.status is not Status.OK), "there is none to see")
-    return Check(f"rank {rank}", Status.FAILED, "rank-missing", f"Rank {rank} has no device: {why}")
+    return CheckResult(f"rank {rank}", Status.FAILED, "rank-missing", f"Rank {rank} has no device: {why}")
 
 
-def missing_ranks(profile: Profile) -> tuple[Check, ...]:
+def missing_ranks(profile: Profile) -> tuple[CheckResult, ...]:
     """The checks of a cluster's profile that stand for ranks without an answer, or without a device."""
     return tuple(check for check in profile.checks if check.failure == "rank-missing")
 

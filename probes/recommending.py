@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..codemod.profiles.profile import Check, Device, Json, Profile, Recommendation, Status, Support, Verdict
+from ..codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Json, Profile, Recommendation, Status, Support
 from .checks import train50
-from .step import Failure, StepResult
+from .step import StepFailure, StepResult
 
 Steps = Mapping[str, StepResult]
 NEEDS = {"bf16-mixed": "bf16", "bf16-true": "bf16", "fp16-mixed": "fp16"}
@@ -15,13 +15,13 @@ MIXED = ("bf16-mixed", "fp16-mixed")
 """From best to worst; float32 needs nothing."""
 
 
-def works(regime: str, verdicts: Mapping[str, Verdict], smoke: Steps | None, training: Steps | None) -> str:
+def works(regime: str, verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, training: Steps | None) -> str:
     """An empty text when a regime can be used here, else why not.
 
     None for a check that was not asked for counts as passed; a step that is missing from one that ran does not.
     """
     dtype = NEEDS.get(regime, "fp32")
-    verdict = verdicts.get(dtype, Verdict(Support.NATIVE))
+    verdict = verdicts.get(dtype, DtypeVerdict(Support.NATIVE))
     if verdict.support is not Support.NATIVE:
         speed = f" ({verdict.speed_vs_fp32:.2g}x of fp32)" if verdict.speed_vs_fp32 is not None else ""
         return f"{dtype} is {verdict.support.value}{speed}"
@@ -48,7 +48,7 @@ def _training_fails(trained: StepResult | None) -> str:
     return "" if train50.learns(trained) else "it does not learn"
 
 
-def recommend(verdicts: Mapping[str, Verdict], smoke: Steps | None, training: Steps | None) -> Recommendation:
+def recommend(verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, training: Steps | None) -> Recommendation:
     """bf16-mixed where it is native and works, else fp16-mixed, else fp32; with the reason."""
     bf16, fp16 = (works(regime, verdicts, smoke, training) for regime in ("bf16-mixed", "fp16-mixed"))
     proof = "autocast works" + (" and training converges" if training else "")
@@ -131,7 +131,7 @@ def _computes_nothing(fp32: StepResult | None) -> bool:
     return fp32 is None or fp32.failure is not None
 
 
-def _steps(check: Check) -> Steps:
+def _steps(check: CheckResult) -> Steps:
     """The steps of a check, read back from its numbers."""
     return {name: _step(each) for name, each in check.numbers.items() if isinstance(each, Mapping)}
 
@@ -140,9 +140,9 @@ def _step(numbers: Mapping[str, Json]) -> StepResult:
     if "class" not in numbers:
         return StepResult(numbers)
     message = str(numbers.get("message") or numbers["class"])
-    return StepResult({}, Failure(str(numbers["class"]), message, message))
+    return StepResult({}, StepFailure(str(numbers["class"]), message, message))
 
 
-def _speed(verdicts: Mapping[str, Verdict], dtype: str) -> str:
-    speed = verdicts.get(dtype, Verdict()).speed_vs_fp32
+def _speed(verdicts: Mapping[str, DtypeVerdict], dtype: str) -> str:
+    speed = verdicts.get(dtype, DtypeVerdict()).speed_vs_fp32
     return f" ({speed:.2g}x of fp32)" if speed is not None else ""

@@ -9,13 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from precfix.codemod.profiles.profile import Device, Machine, Profile, Recommendation, Support, Verdict
+from precfix.codemod.profiles.profile import Device, DtypeVerdict, Machine, Profile, Recommendation, Support
 from precfix.probes.cluster import cluster_lines, cluster_profile, probe_rank
 from precfix.probes.ranks import place_in
 
 
 def a_profile() -> Profile:
-    verdicts = {"bf16": Verdict(Support.NATIVE), "fp16": Verdict(Support.NATIVE)}
+    verdicts = {"bf16": DtypeVerdict(Support.NATIVE), "fp16": DtypeVerdict(Support.NATIVE)}
     best = Recommendation("bf16-mixed", "bfloat16 is native")
     device = Device("cuda:0", "cuda", "NVIDIA A100", "8.0", 80 << 30, verdicts, best)
     return Profile(machine=Machine(host="node"), devices=(device,), recommended=best)

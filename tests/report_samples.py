@@ -8,7 +8,7 @@ from pathlib import Path
 
 from precfix.codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, RemoveStatement, Rule, Span
 from precfix.codemod.outcome import FileChange, Report, Silence, Silenced, Skipped, Target
-from precfix.codemod.report import Source, TextEdit
+from precfix.codemod.report import SourceText, TextEdit
 from precfix.codemod.report.places import Places
 
 TARGET = Target("bf16-mixed", "the flag --to")
@@ -76,7 +76,7 @@ class Text:
         return column
 
 
-def source_of(path: str) -> Source | None:
+def source_of(path: str) -> SourceText | None:
     return None if path.startswith("missing") else Text()
 
 

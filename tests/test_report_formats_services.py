@@ -20,7 +20,7 @@ from precfix.codemod.report.gitlab import to_gitlab
 from precfix.codemod.report.json_lines import to_json_lines
 from precfix.codemod.report.json_report import to_json
 from precfix.codemod.report.junit import to_junit
-from precfix.codemod.report.outcomes import State, outcomes
+from precfix.codemod.report.outcomes import FindingState, outcomes
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.printable import printable
 from precfix.codemod.source.project import Project
@@ -74,7 +74,7 @@ def test_equal_findings_are_told_apart_by_number() -> None:
     some = Report(TARGET, (one, two, three), (finding(1), finding(2)), change, ((one, DROP),))
     assert [state for _, state in states(some)] == ["repaired", "left", "left"]
     more = replace(some, remaining=(finding(1), finding(2), finding(5)))
-    assert [(each.state, each.finding.span.row) for each in outcomes(more)][3:] == [(State.LATER, 5)]
+    assert [(each.state, each.finding.span.row) for each in outcomes(more)][3:] == [(FindingState.LATER, 5)]
     less = replace(some, remaining=(finding(1),))
     assert [state for _, state in states(less)] == ["repaired", "left", "repaired"]
 
@@ -374,7 +374,7 @@ def test_formats_of_a_real_project(tmp_path: Path) -> None:
     project = Project.open([write_project(tmp_path)])
     places = places_in(project)
     for report in (engine.check(project, load(), TARGET), engine.migrate(project, load(), TARGET)):
-        here = [each for each in outcomes(report) if each.state is not State.REPAIRED]
+        here = [each for each in outcomes(report) if each.state is not FindingState.REPAIRED]
         assert len(here) == len(report.remaining)
         found, _ = commands(to_github(report, places))
         assert sum(level == "warning" for level, _, _ in found) == len(here)

@@ -12,7 +12,7 @@ from ..outcome import Report, RunMove
 from ..screening.selection import Selection
 from .answering import looked_at
 from .commands import AuditRequest
-from .options import Format, Regime
+from .options import Format, TargetChoice
 from .output import exit_code, places_in, progress, show_lines, write_bytes
 from .request import Opened, open_request, options_of
 
@@ -53,7 +53,7 @@ def run_audit(request: AuditRequest) -> int:
 
 
 def _check_combination(request: AuditRequest) -> None:
-    if not request.plan and (request.to is not Regime.AUTO or request.unsafe_fixes is not None):
+    if not request.plan and (request.to is not TargetChoice.AUTO or request.unsafe_fixes is not None):
         raise UsageError("--to and --unsafe-fixes require --plan")
 
 

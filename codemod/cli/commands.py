@@ -17,7 +17,7 @@ from .options import (
     ColorOption,
     DiffBase,
     Exclude,
-    Flag,
+    FlagOption,
     FoldersOrHere,
     Format,
     Ignore,
@@ -30,13 +30,13 @@ from .options import (
     PathsOrHere,
     ProfileOption,
     Quiet,
-    Regime,
     RegimeOption,
     Reports,
     Select,
     Statistics,
     StdinFilename,
-    Value,
+    TargetChoice,
+    ValueOption,
     Verbose,
     current_folder,
     file,
@@ -56,7 +56,7 @@ class Request:
     profile: Path | None = None
     observed: Path | None = None
     probe: bool = False
-    to: Regime = Regime.AUTO
+    to: TargetChoice = TargetChoice.AUTO
     select: str | None = None
     ignore: str = ""
     baseline: Path | None = None
@@ -96,12 +96,12 @@ class CheckRequest(Request):
     add_ignore: Annotated[
         bool, flag("Write a `# precfix: ignore[CODE]` comment for every finding.", "--add-ignore")
     ] = False
-    reason: Annotated[str, Value("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
+    reason: Annotated[str, ValueOption("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
     project: Annotated[
         Path | None,
-        Value(
+        ValueOption(
             "The project that the PATHs belong to: what it says elsewhere counts, mistakes elsewhere do not.",
             metavar="FOLDER",
             read=path_named,
@@ -127,28 +127,28 @@ class MigrateRequest(Request):
 
     paths: Paths
     dry_run: Annotated[bool, flag("Change nothing; print the diff.", "--dry-run")] = False
-    to: RegimeOption = Regime.AUTO
+    to: RegimeOption = TargetChoice.AUTO
     unsafe_fixes: Annotated[
         bool | None,
-        Flag(
+        FlagOption(
             "Also apply fixes that may change numerics, memory or speed.  [default: the settings, else no]",
             ("--unsafe-fixes",),
             "--no-unsafe-fixes",
         ),
     ] = None
-    fix: Annotated[list[str] | None, Value("Use this alternative.", metavar="CODE=NAME", several=True)] = None
+    fix: Annotated[list[str] | None, ValueOption("Use this alternative.", metavar="CODE=NAME", several=True)] = None
     interactive: Annotated[bool, flag("Ask before each fix.", "--interactive", "-i")] = False
     patch: Annotated[
-        Path | None, Value("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
+        Path | None, ValueOption("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
     ] = None
     prove: Annotated[
         str | None,
-        Value(
+        ValueOption(
             "Rehearse this command on a copy before and after the fixes; leave out those that make it worse.",
             metavar="-- COMMAND",
         ),
     ] = None
-    steps: Annotated[int, Value("With --prove: optimizer steps of each rehearsal.", metavar="N", read=int)] = 3
+    steps: Annotated[int, ValueOption("With --prove: optimizer steps of each rehearsal.", metavar="N", read=int)] = 3
     allow_dirty: AllowDirty = False
     select: Select = None
     ignore: Ignore = ""
@@ -190,13 +190,13 @@ class AuditRequest(Request):
     """``precfix audit``."""
 
     paths: FoldersOrHere = field(default_factory=current_folder)
-    to: RegimeOption = Regime.AUTO
+    to: RegimeOption = TargetChoice.AUTO
     plan: Annotated[
         bool, flag("Show what `migrate` with the same options would do to each run; nothing is written.", "--plan")
     ] = False
     unsafe_fixes: Annotated[
         bool | None,
-        Flag(
+        FlagOption(
             "With --plan: as with `migrate`.  [default: the settings, else no]",
             ("--unsafe-fixes",),
             "--no-unsafe-fixes",
@@ -224,4 +224,4 @@ def words_of(request: Request, names: Sequence[str]) -> list[str]:
 
 
 def _typed(item: object) -> str:
-    return str(item.value if isinstance(item, Regime) else item)
+    return str(item.value if isinstance(item, TargetChoice) else item)

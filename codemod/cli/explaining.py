@@ -15,7 +15,7 @@ from .options import Color, Format
 from .output import FOUND, show_lines, show_markdown, write_bytes
 
 if TYPE_CHECKING:
-    from ..diagnosis.answer import Answers, ProjectView
+    from ..diagnosis.answer import Explanations, ProjectView
     from ..source.project import Project
     from .request import Opened
 
@@ -48,7 +48,7 @@ def _write_manual(what: str, chosen: Format, output: Path | None, color: Color) 
         write_bytes(manual_named(what).encode(), output)
 
 
-def _write(answers: Answers, project: Project | None, chosen: Format, output: Path | None, color: Color) -> None:
+def _write(answers: Explanations, project: Project | None, chosen: Format, output: Path | None, color: Color) -> None:
     from ..diagnosis.data import to_json, to_markdown
     from ..diagnosis.text import answer_lines
 

@@ -34,7 +34,7 @@ PAGE_FORMATS = (Format.TEXT, Format.JSON, Format.MARKDOWN)
 """Of what is read as a page: ``audit``, ``explain``."""
 
 
-class Regime(str, Enum):
+class TargetChoice(str, Enum):
     """What ``migrate --to`` takes."""
 
     BF16_MIXED = "bf16-mixed"
@@ -58,7 +58,7 @@ class Color(str, Enum):
         return {"auto": None, "always": True, "never": False}[self.value]
 
 
-class Flag(NamedTuple):
+class FlagOption(NamedTuple):
     """A switch that is off unless it is given."""
 
     help: str
@@ -67,7 +67,7 @@ class Flag(NamedTuple):
     """The name that switches it off, where neither is the default."""
 
 
-class Value(NamedTuple):
+class ValueOption(NamedTuple):
     """An option with a value, or several."""
 
     help: str
@@ -138,20 +138,20 @@ def _complete_rule(incomplete: str) -> list[str]:
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
-def _choice(kind: Sequence[Enum], help: str, *names: str) -> Value:
+def _choice(kind: Sequence[Enum], help: str, *names: str) -> ValueOption:
     """An option that takes one of some words."""
     words = "|".join(str(each.value) for each in kind)
-    return Value(help, names, f"[{words}]", word_of(kind), _completion(kind))
+    return ValueOption(help, names, f"[{words}]", word_of(kind), _completion(kind))
 
 
-def flag(help: str, *names: str) -> Flag:
+def flag(help: str, *names: str) -> FlagOption:
     """A switch that is off unless it is given."""
-    return Flag(help, names)
+    return FlagOption(help, names)
 
 
-def file(help: str, *names: str) -> Value:
+def file(help: str, *names: str) -> ValueOption:
     """An option that takes a file."""
-    return Value(help, names, "FILE", path_named)
+    return ValueOption(help, names, "FILE", path_named)
 
 
 def path_argument(help: str) -> Argument:
@@ -164,15 +164,15 @@ def current_folder() -> list[Path]:
     return [Path(".")]
 
 
-def format_option(formats: Sequence[Format], what: str = "result", default: str = "") -> Value:
+def format_option(formats: Sequence[Format], what: str = "result", default: str = "") -> ValueOption:
     """The option ``--output-format``."""
     return _choice(formats, f"How to write the {what}.{default}", "--output-format")
 
 
 RegimeOption = Annotated[
-    Regime,
+    TargetChoice,
     _choice(
-        tuple(Regime),
+        tuple(TargetChoice),
         "Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what the "
         "project itself declares.",
     ),
@@ -182,7 +182,7 @@ EXPLAINED = Argument(
     "CODE|FILE|-|TEXT",
     complete=_complete_rule,
 )
-EXPLAIN_PROJECT = Value(
+EXPLAIN_PROJECT = ValueOption(
     "The project that wrote the log: names the line, and shows the fix.", ("--project",), "FOLDER", path_named
 )
 Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
@@ -192,10 +192,12 @@ PathsOrHere = Annotated[
 ]
 FoldersOrHere = Annotated[list[Path], path_argument("Project folders or files.  [default: the current folder]")]
 Select = Annotated[
-    str | None, Value("Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES")
+    str | None, ValueOption("Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES")
 ]
-Ignore = Annotated[str, Value("Comma-separated rules to disable.", metavar="CODES")]
-Exclude = Annotated[list[str] | None, Value("Skip these paths too (gitignore pattern).", metavar="GLOB", several=True)]
+Ignore = Annotated[str, ValueOption("Comma-separated rules to disable.", metavar="CODES")]
+Exclude = Annotated[
+    list[str] | None, ValueOption("Skip these paths too (gitignore pattern).", metavar="GLOB", several=True)
+]
 ProfileOption = Annotated[
     Path | None,
     file("The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]"),
@@ -205,25 +207,25 @@ ObservedOption = Annotated[
     file("What `precfix rehearse --save` saw of the project.  [default: precfix-observed.json in the project]"),
 ]
 DiffBase = Annotated[
-    str | None, Value("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
+    str | None, ValueOption("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
 ]
 BaselineOption = Annotated[Path | None, file("Leave out the findings that this file lists.")]
 StdinFilename = Annotated[
-    Path | None, Value("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
+    Path | None, ValueOption("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
 ]
 Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
 NoCache = Annotated[bool, flag("Read and write nothing in the cache folder.", "--no-cache")]
 AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
-OUTPUT = Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)
+OUTPUT = ValueOption("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)
 Output = Annotated[Path | None, OUTPUT]
 Reports = Annotated[
     list[str] | None,
-    Value("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
+    ValueOption("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
 ]
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
 Jobs = Annotated[
     int | None,
-    Value("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
+    ValueOption("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
 ]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[

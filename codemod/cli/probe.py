@@ -82,10 +82,10 @@ def _requirements(given: list[str]) -> list[str]:
 
 
 def _probed(device: str, quick: bool, timeout: float) -> Profile:
-    from ...probes.probing import Request, probe
+    from ...probes.probing import ProbeRequest, probe
 
     with _spinner() as watch:
-        return probe(Request(device, quick, timeout, watch))
+        return probe(ProbeRequest(device, quick, timeout, watch))
 
 
 def _cluster(folder: Path | None, device: str, quick: bool, timeout: float) -> Profile | None:

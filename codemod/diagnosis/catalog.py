@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .entries import Cause, Condition, Entry, Fault
+from .entries import Cause, Fault, KnownMessage, Sign
 
 FOLDER = Path(__file__).parent / "messages"
 USUAL_WEIGHT = 5.0
@@ -21,12 +21,12 @@ _MACROS = {f"{{{name}}}": f"(?P<{name}>{DTYPE})" for name in ("first", "second")
 
 
 @cache
-def load_catalog() -> tuple[Entry, ...]:
+def load_catalog() -> tuple[KnownMessage, ...]:
     """All entries, file by file."""
     return tuple(entry for path in sorted(FOLDER.glob("*.yaml")) for entry in read_entries(path.read_text("utf-8")))
 
 
-def read_entries(text: str) -> list[Entry]:
+def read_entries(text: str) -> list[KnownMessage]:
     """The entries of one file."""
     import yaml
 
@@ -34,7 +34,7 @@ def read_entries(text: str) -> list[Entry]:
     return [_entry(given) for given in yaml.load(text, Loader=loader)]
 
 
-def _entry(given: dict[str, Any]) -> Entry:
+def _entry(given: dict[str, Any]) -> KnownMessage:
     patterns = tuple(_pattern(text) for text in given["patterns"])
     read = {
         "question": "" if given["question"] == "none" else given["question"],
@@ -43,7 +43,7 @@ def _entry(given: dict[str, Any]) -> Entry:
         "faults": tuple(Fault(**{**fault, "when": _conditions(fault, "when")}) for fault in given.get("faults", ())),
         "after": tuple(given.get("after", ())),
     }
-    return Entry(**{"kind": "error", **given, **read, "patterns": patterns})
+    return KnownMessage(**{"kind": "error", **given, **read, "patterns": patterns})
 
 
 def _cause(given: dict[str, Any]) -> Cause:
@@ -52,19 +52,19 @@ def _cause(given: dict[str, Any]) -> Cause:
     return Cause(**{**given, **conditions, "rules": tuple(given.get("rules", ()))}, seen=int(seen), of=int(of))
 
 
-def _conditions(given: Mapping[str, Any], name: str) -> tuple[Condition, ...]:
+def _conditions(given: Mapping[str, Any], name: str) -> tuple[Sign, ...]:
     return tuple(map(_condition, given.get(name, ())))
 
 
-def _condition(given: dict[str, Any]) -> Condition:
+def _condition(given: dict[str, Any]) -> Sign:
     """What is asked, and its weight; ``first`` and ``second`` together ask for an order of dtypes."""
     fields = {name: value if isinstance(value, list) else str(value).split() for name, value in given.items()}
     weight = float(given.get("weight", USUAL_WEIGHT))
     fields.pop("weight", None)
     if len(fields) > 1:
-        return Condition("order", tuple(f"{a}>{b}" for a in fields["first"] for b in fields["second"]), weight)
+        return Sign("order", tuple(f"{a}>{b}" for a in fields["first"] for b in fields["second"]), weight)
     ((about, values),) = fields.items()
-    return Condition(about, tuple(value.lower() for value in values), weight)
+    return Sign(about, tuple(value.lower() for value in values), weight)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -73,6 +73,6 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-def words_of(entries: Iterable[Entry]) -> tuple[str, ...]:
+def words_of(entries: Iterable[KnownMessage]) -> tuple[str, ...]:
     """Every word that some entry asks for."""
     return tuple(dict.fromkeys(word for entry in entries for word in entry.words))

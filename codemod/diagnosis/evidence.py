@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from .entries import Condition
+from .entries import Sign
 from .installed import with_sources
 from .log import Log
 from .matching import Match
-from .tracebacks import Frame
+from .tracebacks import StackFrame
 
 LAST_FRAMES = 4
 _LISTED = re.compile(
@@ -35,7 +35,7 @@ class Evidence:
     """What the project's runs compute in; empty without a project."""
 
     @cached_property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[StackFrame, ...]:
         failure = self.match.statement.failure
         if failure is not None and failure.frames:
             return with_sources(failure.frames)
@@ -43,7 +43,7 @@ class Evidence:
         return () if others or self.match.entry.kind == "warning" else with_sources(self.log.broken_off)
 
     @cached_property
-    def owned(self) -> list[tuple[Frame, str]]:
+    def owned(self) -> list[tuple[StackFrame, str]]:
         """Each frame with its owner."""
         return [(frame, owner_of(frame)) for frame in self.frames]
 
@@ -53,12 +53,12 @@ class Evidence:
         return next((owner for _, owner in reversed(self.owned) if owner != "torch"), "torch" if self.frames else "")
 
     @cached_property
-    def user_frame(self) -> Frame | None:
+    def user_frame(self) -> StackFrame | None:
         """The innermost frame of code that is not installed."""
         return next((frame for frame, owner in reversed(self.owned) if owner == "user"), None)
 
     @cached_property
-    def library_frame(self) -> Frame | None:
+    def library_frame(self) -> StackFrame | None:
         """The innermost frame of a library, where it is below all code that is not installed."""
         if self.owner != "library":
             return None
@@ -73,7 +73,7 @@ class Evidence:
     def _paths(self) -> list[str]:
         return [frame.posix.lower() for frame in self.frames]
 
-    def shows(self, condition: Condition) -> str:
+    def shows(self, condition: Sign) -> str:
         """What is seen of a condition, as a phrase for people; empty for nothing."""
         asked = getattr(self, f"_{condition.about}")
         found: str = asked(condition.values)
@@ -139,7 +139,7 @@ class Evidence:
         )
 
 
-def owner_of(frame: Frame) -> str:
+def owner_of(frame: StackFrame) -> str:
     """``torch``, ``library`` (installed) or ``user`` (everything else)."""
     path = frame.posix.lower()
     installed = any(mark in path for mark in INSTALLED)

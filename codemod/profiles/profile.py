@@ -14,7 +14,7 @@ from typing import TypeAlias
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
-class Source(str, Enum):
+class ProfileSource(str, Enum):
     """Where a profile comes from."""
 
     MEASURED = "measured"
@@ -51,7 +51,7 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DtypeVerdict:
     """Whether a device has a number format, and what says so, strongest first."""
 
     support: Support = Support.UNKNOWN
@@ -62,7 +62,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The result of one check."""
 
     name: str = ""
@@ -129,10 +129,10 @@ class Device:
     capability: str = ""
     """``7.5`` on CUDA, ``gfx90a`` on ROCm, the generation (``M2``) on MPS, empty elsewhere."""
     memory_bytes: int | None = None
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, DtypeVerdict] = field(default_factory=dict)
     """By short name: ``bf16``, ``fp16``, ``tf32``, ``fp8``."""
     recommended: Recommendation = field(default_factory=Recommendation)
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     ops: tuple[OpSupport, ...] = ()
     facts: tuple[Fact, ...] = ()
     rank: int | None = None
@@ -190,7 +190,7 @@ class Torch:
 class Profile:
     """What one machine, or a cluster of them, can do."""
 
-    source: Source = Source.MEASURED
+    source: ProfileSource = ProfileSource.MEASURED
     created: str = ""
     """ISO 8601, UTC."""
     precfix: str = ""
@@ -202,7 +202,7 @@ class Profile:
     machine: Machine = field(default_factory=Machine)
     torch: Torch = field(default_factory=Torch)
     devices: tuple[Device, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     """Checks of the machine as a whole; those of a device stand with the device."""
     recommended: Recommendation = field(default_factory=Recommendation)
     extra: Mapping[str, Json] = field(default_factory=dict)
@@ -210,7 +210,7 @@ class Profile:
     @property
     def real(self) -> bool:
         """Whether it was measured, not written by hand."""
-        return self.source is Source.MEASURED
+        return self.source is ProfileSource.MEASURED
 
     @property
     def training_devices(self) -> tuple[Device, ...]:

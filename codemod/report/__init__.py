@@ -22,7 +22,7 @@ class TextEdit:
     content: str
 
 
-class Source(Protocol):
+class SourceText(Protocol):
     """The part of a document that reports need."""
 
     def line(self, row: int) -> str:
@@ -42,7 +42,7 @@ class Source(Protocol):
         ...
 
 
-SourceOf: TypeAlias = Callable[[str], Source | None]
+SourceOf: TypeAlias = Callable[[str], SourceText | None]
 """The document at a path, or None when it cannot be shown."""
 EditsOf: TypeAlias = Callable[[Fix], tuple[TextEdit, ...]]
 """The characters a fix would change if it were the only one; raises EditRefused when it cannot be carried out."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ..model import Applicability, Finding
 from ..outcome import Report, Skipped
-from .outcomes import Outcome, State, outcomes
+from .outcomes import FindingState, Outcome, outcomes
 from .places import Places
 from .printable import printable, printable_char
 from .tally import counted
@@ -37,7 +37,7 @@ def _by_weight(every: list[Outcome]) -> list[Outcome]:
     seen: Counter[tuple[str, bool]] = Counter()
     ranked = []
     for number, each in enumerate(every):
-        repaired = each.state is State.REPAIRED
+        repaired = each.state is FindingState.REPAIRED
         seen[each.finding.code, repaired] += 1
         ranked.append((repaired, seen[each.finding.code, repaired], _trust(each.finding), number))
     return [every[number] for _, _, _, number in sorted(ranked)]
@@ -51,7 +51,7 @@ def _annotation(each: Outcome, places: Places) -> str:
     finding = each.finding
     title = f"{finding.code} {finding.name}"
     how = "repaired" if each.fix is not None else "gone with the other changes"
-    level, title = ("notice", f"{title} ({how})") if each.state is State.REPAIRED else ("warning", title)
+    level, title = ("notice", f"{title} ({how})") if each.state is FindingState.REPAIRED else ("warning", title)
     values = {"file": places.path(finding.path), **_region(finding, places), "title": printable(title)}
     return _command(level, values, "\n".join(map(printable, _message(each, places))))
 
@@ -74,9 +74,9 @@ def _message(each: Outcome, places: Places) -> Iterator[str]:
     yield f"{cell}: {finding.message}" if cell else finding.message
     for seen in finding.evidence:
         yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
-    if each.state is State.LATER:
+    if each.state is FindingState.LATER:
         yield "It is found once the fixes are carried out."
-    fixes = () if each.state is State.REPAIRED else finding.fixes
+    fixes = () if each.state is FindingState.REPAIRED else finding.fixes
     for fix in [each.fix] if each.fix is not None else fixes:
         yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
@@ -105,7 +105,7 @@ def _property(text: str) -> str:
 
 
 def _summary(report: Report, every: list[Outcome]) -> str:
-    counts = Counter(each.state is State.REPAIRED for each in every)
+    counts = Counter(each.state is FindingState.REPAIRED for each in every)
     parts = [f"{counts[False]} found"]
     parts += [f"{counts[True]} repaired"] if report.changes else []
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []

@@ -7,7 +7,7 @@ import json
 from ..outcome import Report
 from .fingerprints import unique_fingerprints
 from .json_report import Json
-from .outcomes import Outcome, State, outcomes
+from .outcomes import FindingState, Outcome, outcomes
 from .places import Places
 from .printable import printable
 
@@ -24,7 +24,7 @@ def to_gitlab(report: Report, places: Places) -> str:
     """
     every = outcomes(report)
     prints = unique_fingerprints([each.finding for each in every], places.source_of)
-    issues = [_issue(each, prints[each.finding], places) for each in every if each.state is not State.REPAIRED]
+    issues = [_issue(each, prints[each.finding], places) for each in every if each.state is not FindingState.REPAIRED]
     return json.dumps(issues, indent=2) + "\n"
 
 
@@ -32,7 +32,7 @@ def _issue(each: Outcome, fingerprint: str, places: Places) -> Json:
     finding = each.finding
     first, last = places.rows(finding.path, finding.span) or (1, 1)
     said = [f"{finding.code} {finding.name}", places.in_cell(finding.path, finding.span), finding.message]
-    if each.state is State.LATER:
+    if each.state is FindingState.LATER:
         said.append("found once the fixes are carried out")
     return {
         "type": "issue",

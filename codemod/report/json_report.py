@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ..model import EditRefused, Finding, Fix, Place, Span
 from ..outcome import Declaration, Report, RunMove, RunReport
 from . import TextEdit
-from .outcomes import State, outcomes
+from .outcomes import FindingState, outcomes
 from .places import Places
 from .tally import in_order, settled, tally
 
@@ -73,7 +73,7 @@ def diagnostics(report: Report, places: Places) -> Iterator[dict[str, Json]]:
     """Each finding as it stands in ``diagnostics``, in order."""
     chosen = dict(settled(report))
     urls = {rule.code: rule.url for rule in report.rules}
-    left = {each.finding for each in outcomes(report) if each.state is State.LEFT}
+    left = {each.finding for each in outcomes(report) if each.state is FindingState.LEFT}
     for finding in in_order(report.findings):
         out = _diagnostic(finding, chosen.get(finding), urls.get(finding.code, ""), places)
         yield out | {"remaining": finding in left}

@@ -12,7 +12,7 @@ from ..outcome import Report, Silence, Silenced
 from .tally import in_order, likeness, settled
 
 
-class State(str, Enum):
+class FindingState(str, Enum):
     """What a run did to a finding."""
 
     LEFT = "left"
@@ -28,7 +28,7 @@ class Outcome:
     """A finding and what became of it; ``fix`` is the one that was carried out for it."""
 
     finding: Finding
-    state: State
+    state: FindingState
     fix: Fix | None = None
 
 
@@ -46,8 +46,8 @@ def outcomes(report: Report) -> list[Outcome]:
         fix = carried_out.get(finding)
         stays = fix is None and left[likeness(finding)] > 0
         left[likeness(finding)] -= stays
-        out.append(Outcome(finding, State.LEFT if stays else State.REPAIRED, fix))
-    return out + [Outcome(finding, State.LATER) for finding in in_order(_unmatched(report, left))]
+        out.append(Outcome(finding, FindingState.LEFT if stays else FindingState.REPAIRED, fix))
+    return out + [Outcome(finding, FindingState.LATER) for finding in in_order(_unmatched(report, left))]
 
 
 def _unmatched(report: Report, left: Counter[tuple[str, str, str]]) -> Iterator[Finding]:

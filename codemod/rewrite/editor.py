@@ -10,8 +10,8 @@ from ..model import EditRefused
 from .expressions import bracketed, comments_of, composed, level, parsed, required, seated
 from .lines import comment_lines, deepened
 from .listing import call_listing, call_with, without_names
-from .locate import Source, Suite
-from .plan import CallPlan, Plan
+from .locate import ParsedText, Suite
+from .plan import CallPlan, EditPlan
 from .statements import BlockWriter, Line, leading_lines
 
 _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
@@ -20,7 +20,7 @@ _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
 class Editor(cst.CSTTransformer):
     """Carries out a plan."""
 
-    def __init__(self, source: Source, plan: Plan) -> None:
+    def __init__(self, source: ParsedText, plan: EditPlan) -> None:
         super().__init__()
         self.source = source
         self.plan = plan

@@ -24,7 +24,7 @@ from ..model import (
     WrapStatements,
 )
 from .listing import bound_name
-from .locate import Source, Statement, where
+from .locate import ParsedText, Statement, where
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Wrap:
 
 
 @dataclass
-class Plan:
+class EditPlan:
     """What to do with which node of one file."""
 
     removed: set[cst.CSTNode] = field(default_factory=set)
@@ -73,7 +73,7 @@ class Plan:
     """The nodes to be edited and all around them: nothing else is visited."""
 
 
-def make_plan(source: Source, operations: Sequence[PythonOperation]) -> Plan:
+def make_plan(source: ParsedText, operations: Sequence[PythonOperation]) -> EditPlan:
     """Look up the target of every operation; raises `EditRefused` when one is missing or two contradict."""
     planner = _Planner(source, tuple(dict.fromkeys(operations)))
     for operation in planner.operations:
@@ -96,10 +96,10 @@ _ON_EXPRESSIONS = (ReplaceExpression, SetArgument, RemoveArgument)
 
 
 class _Planner:
-    def __init__(self, source: Source, operations: tuple[PythonOperation, ...]) -> None:
+    def __init__(self, source: ParsedText, operations: tuple[PythonOperation, ...]) -> None:
         self.source = source
         self.operations = operations
-        self.plan = Plan()
+        self.plan = EditPlan()
         self._gone = list(self._gone_spans())
         self._refuse_lost_edits()
 

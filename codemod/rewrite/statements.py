@@ -20,14 +20,14 @@ from .lines import (
     without_trailing_blanks,
 )
 from .locate import Suite
-from .plan import Plan, Wrap
+from .plan import EditPlan, Wrap
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Lines: TypeAlias = Sequence[cst.EmptyLine]
 
 
 @dataclass(frozen=True)
-class Entry:
+class BlockStatement:
     """One statement of a block: as it was, as its inside has become, and where on its line it stands."""
 
     original: cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -47,19 +47,19 @@ class Block:
     footer: list[cst.EmptyLine]
 
 
-def entries_of(original: Suite, updated: Suite) -> list[Entry]:
+def entries_of(original: Suite, updated: Suite) -> list[BlockStatement]:
     """The statements of a block, those sharing a line told apart."""
-    entries: list[Entry] = []
+    entries: list[BlockStatement] = []
     if isinstance(original, cst.SimpleStatementSuite) and isinstance(updated, cst.SimpleStatementSuite):
         pairs = zip(original.body, updated.body, strict=True)
-        return [Entry(old, new, (), updated.trailing_whitespace, 0) for old, new in pairs]
+        return [BlockStatement(old, new, (), updated.trailing_whitespace, 0) for old, new in pairs]
     for number, (old, new) in enumerate(zip(original.body, updated.body, strict=True)):
         if isinstance(old, cst.SimpleStatementLine) and isinstance(new, cst.SimpleStatementLine):
             for index, (small, now) in enumerate(zip(old.body, new.body, strict=True)):
                 leading = new.leading_lines if index == 0 else ()
-                entries.append(Entry(small, now, leading, new.trailing_whitespace, number))
+                entries.append(BlockStatement(small, now, leading, new.trailing_whitespace, number))
         elif isinstance(old, cst.BaseCompoundStatement) and isinstance(new, cst.BaseCompoundStatement):
-            entries.append(Entry(old, new, leading_lines(new), new_line(), number))
+            entries.append(BlockStatement(old, new, leading_lines(new), new_line(), number))
     return entries
 
 
@@ -78,7 +78,7 @@ class BlockWriter:
     """Writes the statements of one block anew, following the plan."""
 
     def __init__(
-        self, plan: Plan, parse: Callable[[str], list[Line]], emptied: set[cst.CSTNode], suite: tuple[Suite, Suite]
+        self, plan: EditPlan, parse: Callable[[str], list[Line]], emptied: set[cst.CSTNode], suite: tuple[Suite, Suite]
     ) -> None:
         self.plan = plan
         self.parse = parse
@@ -89,7 +89,7 @@ class BlockWriter:
         self._body: list[Line] = []
         self._pending: list[cst.EmptyLine] = []
         self._open: list[cst.BaseSmallStatement] = []
-        self._open_entry: Entry | None = None
+        self._open_entry: BlockStatement | None = None
         self._leading: Lines = ()
 
     def write(self, wraps: Sequence[Wrap], above: Lines, footer: Lines) -> Block:
@@ -154,11 +154,11 @@ class BlockWriter:
             self._pending = joined(self._pending, inner._pending)
         self._inserted(self.plan.after.get(last, ()), ())
 
-    def _inner_plan(self, first: cst.CSTNode, last: cst.CSTNode) -> Plan:
+    def _inner_plan(self, first: cst.CSTNode, last: cst.CSTNode) -> EditPlan:
         """The plan less what is inserted at the edges of the wrapped statements: that stays outside."""
         before = {node: texts for node, texts in self.plan.before.items() if node is not first}
         after = {node: texts for node, texts in self.plan.after.items() if node is not last}
-        return Plan(removed=self.plan.removed, unwrapped=self.plan.unwrapped, before=before, after=after)
+        return EditPlan(removed=self.plan.removed, unwrapped=self.plan.unwrapped, before=before, after=after)
 
     def _under(self, header: str, inner: BlockWriter) -> Line:
         parsed = self.parse(f"{header}\n    pass\n")
@@ -169,7 +169,7 @@ class BlockWriter:
 
     # --- one statement ------------------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry) -> None:
+    def _entry(self, entry: BlockStatement) -> None:
         node, lines = entry.original, entry.leading
         if self._open_entry is not None and self._open_entry.line != entry.line:
             self._flush()
@@ -196,13 +196,13 @@ class BlockWriter:
             self._flush()
             self._inserted(after, ())
 
-    def _remove(self, entry: Entry, lines: Lines) -> None:
+    def _remove(self, entry: BlockStatement, lines: Lines) -> None:
         if entry.line in self._gone_lines:
             self._pending = joined(self._pending, lines)
         else:
             self._leading = [*self._leading, *lines]
 
-    def _unwrap(self, entry: Entry, lines: Lines) -> None:
+    def _unwrap(self, entry: BlockStatement, lines: Lines) -> None:
         statements, tail = unwrapped(entry.original, entry.updated, self.emptied)
         if not statements:
             self._pending = joined(self._pending, lines)
