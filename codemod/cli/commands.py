@@ -102,7 +102,7 @@ class CheckRequest(Request):
     project: Annotated[
         Path | None,
         ValueOption(
-            "The project that the PATHs belong to: what it says elsewhere counts, mistakes elsewhere do not.",
+            "The project that the PATHs belong to: all of it is read, but only mistakes in the PATHs are reported.",
             metavar="FOLDER",
             read=path_named,
         ),
@@ -136,7 +136,10 @@ class MigrateRequest(Request):
             "--no-unsafe-fixes",
         ),
     ] = None
-    fix: Annotated[list[str] | None, ValueOption("Use this alternative.", metavar="CODE=NAME", several=True)] = None
+    fix: Annotated[
+        list[str] | None,
+        ValueOption("Use this alternative fix of a rule, such as PF101=disable.", metavar="CODE=NAME", several=True),
+    ] = None
     interactive: Annotated[bool, flag("Ask before each fix.", "--interactive", "-i")] = False
     patch: Annotated[
         Path | None, ValueOption("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)

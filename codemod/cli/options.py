@@ -178,12 +178,15 @@ RegimeOption = Annotated[
     ),
 ]
 EXPLAINED = Argument(
-    "A rule's code or name (PF101), the id in a finding's brackets; or a log: a file, - for standard input, its text.",
+    "A rule (PF101, or its name), the id in a finding's brackets, or a log: a file, - for standard input, or its text.",
     "CODE|FILE|-|TEXT",
     complete=_complete_rule,
 )
 EXPLAIN_PROJECT = ValueOption(
-    "The project that wrote the log: names the line, and shows the fix.", ("--project",), "FOLDER", path_named
+    "The project that the log is from: the answer names its line and shows the fix.",
+    ("--project",),
+    "FOLDER",
+    path_named,
 )
 Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
 PathsOrHere = Annotated[

@@ -34,14 +34,15 @@ def probe(
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile, for programs.")] = False,
     save: Annotated[
         Path | None,
-        typer.Option(help=f"Write the profile to this file ({SAVED_NAME} is found by itself).", metavar="FILE"),
+        typer.Option(help=f"Write the profile to this file (precfix finds {SAVED_NAME} by itself).", metavar="FILE"),
     ] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(help=f"Exit with 1 unless the machine has it: {', '.join(REQUIREMENTS)}.", metavar="WHAT"),
+        typer.Option(help=f"Exit with 1 unless the machine supports this: {', '.join(REQUIREMENTS)}.", metavar="WHAT"),
     ] = None,
     distributed: Annotated[
-        bool, typer.Option("--distributed", help="Be one rank of torchrun, SLURM or MPI: probe the whole cluster.")
+        bool,
+        typer.Option("--distributed", help="Run as one rank of torchrun, SLURM or MPI, and probe the whole cluster."),
     ] = False,
     ranks: Annotated[
         Path | None,
