@@ -17,8 +17,7 @@ from precfix.codemod.model import Finding, Span
 from precfix.codemod.outcome import FileChange, Report, Skipped
 from precfix.codemod.report.github import SHOWN, to_github
 from precfix.codemod.report.gitlab import to_gitlab
-from precfix.codemod.report.json_lines import to_json_lines
-from precfix.codemod.report.json_report import to_json
+from precfix.codemod.report.json_report import to_json, to_json_lines
 from precfix.codemod.report.junit import to_junit
 from precfix.codemod.report.outcomes import FindingState, outcomes
 from precfix.codemod.report.places import Places

@@ -30,7 +30,6 @@ from .output import (
     view_of,
     write_bytes,
 )
-from .proof_shown import show_proof, with_proof
 from .request import Opened, check_chosen, open_request, options_of, target_line
 
 DECIDING = (
@@ -80,6 +79,8 @@ def run_migrate(request: MigrateRequest) -> int:
         _write(report, opened, replace(request, output_format=chosen, output=file), proof)
     _write(report, opened, request, proof)
     if proof is not None and request.chosen_format is not Format.JSON:
+        from .proving import show_proof
+
         show_proof(proof, to_stdout=request.output is None and request.chosen_format is Format.TEXT)
     if request.quiet or request.output is not None or request.chosen_format is not Format.TEXT:
         tell_of_unread(report, opened.named)
@@ -195,7 +196,10 @@ def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof
             asked=request.interactive,
         )
         text = for_machines(chosen, report, opened.project, advice)
-        text = with_proof(text, proof) if proof is not None and chosen is Format.JSON else text
+        if proof is not None and chosen is Format.JSON:
+            from .proving import with_proof
+
+            text = with_proof(text, proof)
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
 
 

@@ -87,14 +87,14 @@ def for_machines(chosen: Format, report: Report, project: Project, advice: Advic
     Paths in ``json`` and ``json-lines`` are relative to the project; services know files by their place in the
     repository, so in the other formats they are relative to the top of the git work tree that holds the project.
     """
-    from ..report import github, gitlab, json_lines, json_report, junit, markdown_report, sarif
+    from ..report import github, gitlab, json_report, junit, markdown_report, sarif
 
     places = places_in(project)
     if chosen is Format.MARKDOWN:
         return markdown_report.to_markdown(report, places, advice)
     writers: dict[Format, Callable[[Report, Places], str]] = {
         Format.JSON: json_report.to_json,
-        Format.JSON_LINES: json_lines.to_json_lines,
+        Format.JSON_LINES: json_report.to_json_lines,
         Format.SARIF: sarif.to_sarif,
         Format.GITHUB: github.to_github,
         Format.GITLAB: gitlab.to_gitlab,

@@ -69,10 +69,9 @@ def rehearse(
     Exit code 0: nothing raised, 1: something would raise, 2: bad usage, 3: the program died of something else.
     """
     from ...probes.rehearsal.running import Gpu, Rehearsal
-    from .comparing_devices import compared
+    from .rehearsed import compared, page_of
     from .rehearsed_command import root_of
     from .rehearsed_device import device_of
-    from .shadowed import page_of
 
     check_folder(save)
     check_folder(shadow_page)
@@ -141,8 +140,7 @@ def _not_executable(word: str) -> str:
 def _shown(root: Path, record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
     from ...probes.rehearsal.verdict import UNSEEN, closing, exit_code, tail
     from ..report.printable import printable
-    from .rehearsed import report_rehearsal
-    from .shadowed import losses_told, shadow_lines
+    from .rehearsed import losses_told, report_rehearsal, shadow_lines
 
     code = exit_code(record) or (FOUND if losses_told(record) else 0)
     if verbose:

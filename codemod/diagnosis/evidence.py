@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ..source.reading import FileRefused, read_regular_file
 from .entries import Sign
-from .installed import with_sources
 from .log import Log
 from .matching import Match
 from .tracebacks import StackFrame
@@ -23,6 +23,10 @@ INSTALLED = ("site-packages/", "dist-packages/", "/lib/python", "\\lib\\", "lib/
 TORCH = ("/torch/", "torch/nn/", "torch/_", "torch/autograd/", "torch/amp/", "torch/cuda/", "torch/utils/")
 RUNNERS = ("runpy.py", "threading.py", "<frozen", "multiprocessing/", "concurrent/futures", "asyncio/", "<string>",
            "contextlib.py", "functools.py", "importlib/")  # fmt: skip
+
+MAX_BYTES = 2_000_000
+MAX_READ = 8
+"""So many of the innermost frames have their source lines looked up in installed libraries: read, never imported."""
 
 
 @dataclass(frozen=True)
@@ -165,3 +169,20 @@ def _stands(word: str, text: str) -> bool:
 
 def _short(path: str) -> str:
     return "/".join(path.split("/")[-3:])
+
+
+def with_sources(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """The frames, the innermost of them with their source line where it is missing and the file is here."""
+    outer, inner = frames[:-MAX_READ], frames[-MAX_READ:]
+    return (*outer, *(frame if frame.code else replace(frame, code=_line(frame)) for frame in inner))
+
+
+def _line(frame: StackFrame) -> str:
+    path = frame.posix
+    if not path.startswith("/") or not path.endswith(".py") or not any("/" + mark in path for mark in INSTALLED[:2]):
+        return ""
+    try:
+        lines = read_regular_file(path, MAX_BYTES).decode("utf-8", "replace").splitlines()
+    except (OSError, FileRefused, ValueError):
+        return ""
+    return lines[frame.row - 1].strip()[:300] if 1 <= frame.row <= len(lines) else ""

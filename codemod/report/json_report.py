@@ -69,6 +69,16 @@ def to_json(
     return json.dumps(out, indent=2) + "\n"
 
 
+def to_json_lines(report: Report, places: Places) -> str:
+    """One JSON object per finding and line, ASCII only; nothing for a report without findings.
+
+    The objects are those of ``diagnostics`` in the JSON report (see `to_json`), in the same order. ``check`` and
+    ``migrate`` both write what was found in the files as they were read; ``applied`` tells what ``migrate`` repaired.
+    Skipped files, failed rules, silenced findings and the summary are only in the JSON report.
+    """
+    return "".join(json.dumps(each) + "\n" for each in diagnostics(report, places))
+
+
 def diagnostics(report: Report, places: Places) -> Iterator[dict[str, Json]]:
     """Each finding as it stands in ``diagnostics``, in order."""
     chosen = dict(settled(report))
