@@ -25,10 +25,6 @@ from ..codemod.profiles.profile_file import load, save
 from .ranks import RankPlace
 from .recommending import common_regime, ranks_told
 
-FAKED = "PRECFIX_TEST_FAKED_RANK"
-"""For tests: ``1=t4.json`` gives rank 1 the profile in that file instead of a probe."""
-DYING = "PRECFIX_TEST_DYING_RANK"
-"""For tests: the rank that ends before it has written anything."""
 GATHER_SECONDS = 180.0
 GRACE_SECONDS = 15.0
 STALE_SECONDS = 3600.0
@@ -57,9 +53,7 @@ def probe_rank(
         raise UsageError(f"the ranks' folder {str(folder)!r} cannot be used: {error.strerror}") from error
     with _told_by_launcher(place.is_first) as order:
         try:
-            profile = _faked(place) or probe()
-            if os.environ.get(DYING) == str(place.rank):
-                os._exit(9)
+            profile = probe()
             save(_with_rank(profile, place.rank), folder / file_name(place.rank))
             order.stop_at_once()
             _gather(place, folder, wait)
@@ -68,11 +62,6 @@ def probe_rank(
         except _Terminated:  # another rank has died: say what is known while there is time
             pass
     return tuple(_read(place, folder, started)) if place.is_first else None
-
-
-def _faked(place: RankPlace) -> Profile | None:
-    rank, _, file = os.environ.get(FAKED, "").partition("=")
-    return load(Path(file)) if rank == str(place.rank) and file else None
 
 
 def file_name(rank: int) -> str:

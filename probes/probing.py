@@ -76,7 +76,7 @@ def probe(request: ProbeRequest) -> Profile:
         torch=torch_of(run),
         devices=tuple(devices),
         checks=checks,
-        recommended=common_regime(devices),
+        recommended=common_regime(Profile(devices=tuple(devices)).training_devices),
     )
 
 

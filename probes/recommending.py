@@ -61,8 +61,7 @@ def recommend(verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, trainin
 
 
 def common_regime(devices: Sequence[Device]) -> Recommendation:
-    """The best regime that all devices have natively and none of them advises against; a CPU beside others is none."""
-    devices = [device for device in devices if device.backend != "cpu"] or devices
+    """The best regime that all devices have natively and none of them advises against."""
     advised = [device.recommended for device in devices if device.recommended.regime]
     if len({each.regime for each in advised}) < 2:
         return advised[0] if advised else Recommendation()

@@ -130,8 +130,8 @@ def test_github_after_migrate() -> None:
         ("notice", "train.py", "it is wrong"),
         ("notice", "train.py", "goes with it"),
     ]
-    assert "It is found once the fixes are carried out." in found[1][2]
-    assert found[2][2].endswith("fix [unsafe] both: use bf16 in both places")
+    assert "found once the fixes are carried out" in found[1][2]
+    assert found[2][2].endswith("repaired: use bf16 in both places")
     assert last == "precfix: 2 found, 2 repaired."
 
 

@@ -7,7 +7,7 @@ import json
 from ..outcome import Report
 from .fingerprints import unique_fingerprints
 from .json_report import Json
-from .outcomes import FindingState, Outcome, outcomes
+from .outcomes import FOUND_LATER, FindingState, Outcome, outcomes
 from .places import Places
 from .printable import printable
 
@@ -33,7 +33,7 @@ def _issue(each: Outcome, fingerprint: str, places: Places) -> Json:
     first, last = places.rows(finding.path, finding.span) or (1, 1)
     said = [f"{finding.code} {finding.name}", places.in_cell(finding.path, finding.span), finding.message]
     if each.state is FindingState.LATER:
-        said.append("found once the fixes are carried out")
+        said.append(FOUND_LATER)
     return {
         "type": "issue",
         "check_name": printable(finding.code),

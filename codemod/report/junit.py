@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from ..outcome import Report, Skipped
-from .outcomes import FindingState, Outcome, outcomes, rules_of
+from .outcomes import FindingState, Outcome, outcomes, reasons, rules_of
 from .places import Places
 from .printable import printable
 
@@ -69,20 +69,8 @@ def _finding(each: Outcome, places: Places) -> Element:
     if each.state is not FindingState.REPAIRED:
         said.set("type", _text(rule))
         said.set("message", _text(finding.message))
-    said.text = "\n".join(map(_text, [f"{where} {finding.message}", *_reasons(each, places)]))
+    said.text = "\n".join(map(_text, [f"{where} {finding.message}", *reasons(each, places)]))
     return case
-
-
-def _reasons(each: Outcome, places: Places) -> Iterator[str]:
-    for seen in each.finding.evidence:
-        yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
-    if each.state is FindingState.REPAIRED:
-        yield f"repaired: {each.fix.message if each.fix else 'gone with the other changes'}"
-        return
-    if each.state is FindingState.LATER:
-        yield "found once the fixes are carried out"
-    for fix in each.finding.fixes:
-        yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
 
 def _trouble(tag: str, group: str, each: Skipped) -> Element:

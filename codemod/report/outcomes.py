@@ -9,7 +9,10 @@ from enum import Enum
 
 from ..model import Finding, Fix, Rule
 from ..outcome import Report, Silence, Silenced
+from .places import Places
 from .tally import in_order, likeness, settled
+
+FOUND_LATER = "found once the fixes are carried out"
 
 
 class FindingState(str, Enum):
@@ -56,6 +59,19 @@ def _unmatched(report: Report, left: Counter[tuple[str, str, str]]) -> Iterator[
         if left[likeness(finding)] > 0:
             left[likeness(finding)] -= 1
             yield finding
+
+
+def reasons(each: Outcome, places: Places) -> Iterator[str]:
+    """A line per piece of evidence, then what was done about a finding, or could be."""
+    for seen in each.finding.evidence:
+        yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
+    if each.state is FindingState.REPAIRED:
+        yield f"repaired: {each.fix.message if each.fix else 'gone with the other changes'}"
+        return
+    if each.state is FindingState.LATER:
+        yield FOUND_LATER
+    for fix in each.finding.fixes:
+        yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
 
 def rules_of(report: Report) -> list[Rule]:

@@ -16,7 +16,7 @@ from .fingerprints import unique_fingerprints
 from .json_report import Json
 from .manual import manual_of, sections_of
 from .markdown_text import clipped, is_link
-from .outcomes import FindingState, outcomes, rules_of, silenced_by
+from .outcomes import FOUND_LATER, FindingState, outcomes, rules_of, silenced_by
 from .places import Places
 from .printable import printable
 from .tally import in_order, settled
@@ -202,7 +202,7 @@ def _notifications(report: Report, places: Places) -> Iterator[Json]:
         yield _skipped(each, places)
     for finding in (each.finding for each in outcomes(report) if each.state is FindingState.LATER):
         where = places.shown(finding.path, finding.span)
-        said = f"found once the fixes are carried out: {finding.code} {where} {finding.message}"
+        said = f"{FOUND_LATER}: {finding.code} {where} {finding.message}"
         yield {"level": "warning", "message": {"text": _message(said)}}
 
 
