@@ -79,13 +79,6 @@ class RemoveStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class UnwrapBlock:
-    """Replace a ``with`` or ``if`` statement (no ``elif``) by the statements of its body."""
-
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class ReplaceExpression:
     """Replace an expression. ``parts`` alternate new source text and spans of existing sub-expressions to keep."""
 
@@ -165,7 +158,6 @@ class ReplaceText:
 
 PythonOperation: TypeAlias = (
     RemoveStatement
-    | UnwrapBlock
     | ReplaceExpression
     | SetArgument
     | RemoveArgument

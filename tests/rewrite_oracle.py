@@ -19,7 +19,6 @@ from precfix.codemod.model import (
     ReplaceExpression,
     SetArgument,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 
@@ -116,8 +115,6 @@ class Oracle:
         middle: Body = [node]
         if self._of(node, RemoveStatement):
             middle = []
-        elif self._of(node, UnwrapBlock):
-            middle = self._body(node.body)  # type: ignore[attr-defined]
         elif isinstance(node, ast.Import | ast.ImportFrom):
             middle = self._change_import(node)
         else:
@@ -227,7 +224,6 @@ class Chooser:
         ]
         statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self.statements = statements
-        self.blocks = [node for node in statements if isinstance(node, ast.With | ast.AsyncWith | ast.If)]
         self.expressions = [
             node
             for node in ast.walk(tree)
@@ -242,7 +238,7 @@ class Chooser:
         self.imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
     def operation(self) -> PythonOperation | None:
-        makers = (self.remove, self.unwrap, self.insert, self.wrap, self.set_argument, self.remove_argument)
+        makers = (self.remove, self.insert, self.wrap, self.set_argument, self.remove_argument)
         headers = (self.decorate, self.drop_import, self.add_import)
         return self.random.choice((*makers, *headers, self.replace, self.replace))()
 
@@ -251,12 +247,6 @@ class Chooser:
 
     def remove(self) -> PythonOperation:
         return RemoveStatement(self._pick(self.statements))
-
-    def unwrap(self) -> PythonOperation | None:
-        if not self.blocks:
-            return None
-        node = self.random.choice(self.blocks)
-        return UnwrapBlock(span_of(self.text, node))
 
     def insert(self) -> PythonOperation:
         text = self.random.choice(("inserted()", "if inserted:\n    # inside\n    a()\n\n    b()\nc()\n"))

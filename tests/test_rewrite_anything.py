@@ -21,7 +21,6 @@ from precfix.codemod.model import (
     RemoveArgument,
     RemoveStatement,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 from precfix.codemod.rewrite import rewrite
@@ -125,7 +124,7 @@ def test_the_strange_code_is_kept(newline: str) -> None:
     assert rewrite(text, [operation]) == text.replace(f"from __future__ import annotations{newline}", "")
 
 
-TAKING = RemoveStatement | RemoveArgument | DropImport | UnwrapBlock
+TAKING = RemoveStatement | RemoveArgument | DropImport
 """Operations that take comments with them."""
 
 

@@ -24,8 +24,6 @@ class Editor(cst.CSTTransformer):
         super().__init__()
         self.source = source
         self.plan = plan
-        self.emptied: set[cst.CSTNode] = set()
-        """Blocks of the source that have lost every statement."""
         self._done: dict[cst.CSTNode, cst.BaseExpression] = {}
         self._lifted: dict[cst.CSTNode, list[cst.EmptyLine]] = {}
 
@@ -139,8 +137,6 @@ class Editor(cst.CSTTransformer):
         writer = self._writer(original, updated)
         footer = updated.footer if isinstance(updated, cst.IndentedBlock) else ()
         block = writer.write(self.plan.wraps.get(original, ()), (), footer)
-        if not block.body:
-            self.emptied.add(original)
         if isinstance(updated, cst.IndentedBlock):
             if block.body:
                 return updated.with_changes(body=block.body, footer=block.footer)
@@ -155,11 +151,11 @@ class Editor(cst.CSTTransformer):
         nodes: list[cst.CSTNode] = []
         for each in suite.body:
             nodes += each.body if isinstance(each, cst.SimpleStatementLine) else (each,)
-        wishes = (plan.removed, plan.unwrapped, plan.before, plan.after)
+        wishes = (plan.removed, plan.before, plan.after)
         return suite in plan.wraps or any(node in wish for node in nodes for wish in wishes)
 
     def _writer(self, original: Suite, updated: Suite) -> BlockWriter:
-        return BlockWriter(self.plan, self._parsed_lines, self.emptied, (original, updated))
+        return BlockWriter(self.plan, self._parsed_lines, (original, updated))
 
     def _parsed_lines(self, text: str) -> list[Line]:
         """Statements from new text, whose newlines and indentation become those of the file."""

@@ -20,7 +20,6 @@ from ..model import (
     ReplaceExpression,
     SetArgument,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 from .listing import bound_name
@@ -60,7 +59,6 @@ class EditPlan:
     """What to do with which node of one file."""
 
     removed: set[cst.CSTNode] = field(default_factory=set)
-    unwrapped: set[cst.CSTNode] = field(default_factory=set)
     before: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     after: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     wraps: dict[cst.CSTNode, list[Wrap]] = field(default_factory=dict)
@@ -106,36 +104,25 @@ class _Planner:
     # --- what swallows what -------------------------------------------------------------------------------------------
 
     def is_absorbed(self, operation: PythonOperation) -> bool:
-        """Whether the target goes away with a statement, an else or an argument that is removed."""
+        """Whether the target goes away with a statement or an argument that is removed."""
         target = target_of(operation)
         return target is not None and any(
-            whole.contains(target)
-            and not any(kept.contains(target) for kept in survivors)
-            and (owner != operation and not _is_about(operation, target, owner))
-            for owner, whole, survivors in self._gone
+            whole.contains(target) and owner != operation and not _is_about(operation, target, owner)
+            for owner, whole in self._gone
         )
 
-    def _gone_spans(self) -> Iterable[tuple[PythonOperation, Span, tuple[Span, ...]]]:
+    def _gone_spans(self) -> Iterable[tuple[PythonOperation, Span]]:
         for operation in self.operations:
             if isinstance(operation, RemoveStatement):
-                yield operation, self._with_decorators(operation.span), ()
-            elif isinstance(operation, UnwrapBlock):
-                yield operation, operation.span, self._body(operation)
+                yield operation, self._with_decorators(operation.span)
             elif isinstance(operation, RemoveArgument):
-                yield operation, self._argument(operation), ()
+                yield operation, self._argument(operation)
 
     def _with_decorators(self, span: Span) -> Span:
         node = self.source.ast_statement(span)
         decorators = getattr(node, "decorator_list", [])
         start = self.source.span_of(decorators[0]) if decorators else span
         return Span(start.row, start.column, span.end_row, span.end_column)
-
-    def _body(self, operation: UnwrapBlock) -> tuple[Span, ...]:
-        node = self.source.ast_statement(operation.span)
-        if not isinstance(node, ast.With | ast.AsyncWith | ast.If):
-            raise EditRefused(f"only the body of a with or an if can be kept ({where(operation.span)})")
-        first, last = self._with_decorators(self.source.span_of(node.body[0])), self.source.span_of(node.body[-1])
-        return (Span(first.row, first.column, last.end_row, last.end_column),)
 
     def _argument(self, operation: RemoveArgument) -> Span:
         call = self.source.ast_expression(operation.span)
@@ -160,8 +147,8 @@ class _Planner:
 
     def add(self, operation: PythonOperation) -> None:
         """Put one operation into the plan."""
-        if isinstance(operation, RemoveStatement | UnwrapBlock):
-            self._add_statement(operation)
+        if isinstance(operation, RemoveStatement):
+            self._add_removal(operation)
         elif isinstance(operation, InsertStatement):
             self._add_insertion(operation)
         elif isinstance(operation, WrapStatements):
@@ -182,16 +169,10 @@ class _Planner:
                 return
             self.plan.touched.add(above)
 
-    def _add_statement(self, operation: RemoveStatement | UnwrapBlock) -> None:
+    def _add_removal(self, operation: RemoveStatement) -> None:
         node = self.source.statement(operation.span)
         self._touch(node)
-        if isinstance(operation, RemoveStatement):
-            self.plan.removed.add(node)
-        else:
-            self.source.suite_of(node)  # of an elif there is none
-            self.plan.unwrapped.add(node)
-        if node in self.plan.removed and node in self.plan.unwrapped:
-            raise EditRefused(f"the statement at {where(operation.span)} is to be removed and kept")
+        self.plan.removed.add(node)
 
     def _add_insertion(self, operation: InsertStatement) -> None:
         if operation.where not in ("before", "after"):
@@ -311,9 +292,9 @@ def _is_about(operation: PythonOperation, target: Span, owner: PythonOperation) 
     if isinstance(operation, DropImport) or isinstance(owner, RemoveArgument):
         return False
     same = target_of(owner) == target
-    if isinstance(operation, WrapStatements) and isinstance(owner, RemoveStatement | UnwrapBlock):
+    if isinstance(operation, WrapStatements) and isinstance(owner, RemoveStatement):
         return same or owner.span in (operation.first, operation.last)
-    return same and isinstance(operation, RemoveStatement | UnwrapBlock | InsertStatement)
+    return same and isinstance(operation, RemoveStatement | InsertStatement)
 
 
 def _ast_argument(call: ast.Call, operation: RemoveArgument) -> ast.expr:

@@ -1,4 +1,4 @@
-"""Rebuilding a block: statements removed, unwrapped, inserted, wrapped; comments and blank lines kept in order."""
+"""Rebuilding a block: statements removed, inserted, wrapped; comments and blank lines kept in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import libcst as cst
 
 from ..model import EditRefused
 from .lines import (
-    comment_lines,
     deepened,
     joined,
     kept_without,
@@ -77,12 +76,9 @@ def leading_lines(node: cst.CSTNode) -> Lines:
 class BlockWriter:
     """Writes the statements of one block anew, following the plan."""
 
-    def __init__(
-        self, plan: EditPlan, parse: Callable[[str], list[Line]], emptied: set[cst.CSTNode], suite: tuple[Suite, Suite]
-    ) -> None:
+    def __init__(self, plan: EditPlan, parse: Callable[[str], list[Line]], suite: tuple[Suite, Suite]) -> None:
         self.plan = plan
         self.parse = parse
-        self.emptied = emptied
         self.suite = suite
         self.entries = entries_of(*suite)
         self._gone_lines = self._lines_removed()
@@ -139,7 +135,7 @@ class BlockWriter:
         start, stop, header = wrap
         first, last = self.entries[start].original, self.entries[stop - 1].original
         self._flush()
-        inner = BlockWriter(self._inner_plan(first, last), self.parse, self.emptied, self.suite)
+        inner = BlockWriter(self._inner_plan(first, last), self.parse, self.suite)
         inner._range(start, stop, wraps)
         lines: Lines = []
         if inner._body:
@@ -158,7 +154,7 @@ class BlockWriter:
         """The plan less what is inserted at the edges of the wrapped statements: that stays outside."""
         before = {node: texts for node, texts in self.plan.before.items() if node is not first}
         after = {node: texts for node, texts in self.plan.after.items() if node is not last}
-        return EditPlan(removed=self.plan.removed, unwrapped=self.plan.unwrapped, before=before, after=after)
+        return EditPlan(removed=self.plan.removed, before=before, after=after)
 
     def _under(self, header: str, inner: BlockWriter) -> Line:
         parsed = self.parse(f"{header}\n    pass\n")
@@ -184,8 +180,6 @@ class BlockWriter:
             self._leading, lines = (), ()
         if gone:
             self._remove(entry, lines)
-        elif node in self.plan.unwrapped:
-            self._unwrap(entry, lines)
         elif isinstance(entry.updated, cst.BaseSmallStatement):
             self._open.append(entry.updated)
             self._open_entry = entry
@@ -201,15 +195,6 @@ class BlockWriter:
             self._pending = joined(self._pending, lines)
         else:
             self._leading = [*self._leading, *lines]
-
-    def _unwrap(self, entry: BlockStatement, lines: Lines) -> None:
-        statements, tail = unwrapped(entry.original, entry.updated, self.emptied)
-        if not statements:
-            self._pending = joined(self._pending, lines)
-        for number, statement in enumerate(statements):
-            own = leading_lines(statement)
-            self._put(statement, joined(lines, own) if number == 0 else own)
-        self._pending = joined(self._pending, tail)
 
     def _inserted(self, texts: Sequence[str], lines: Lines) -> None:
         for text in texts:
@@ -234,22 +219,3 @@ class BlockWriter:
     def _put(self, statement: Line, lines: Lines) -> None:
         self._body.append(statement.with_changes(leading_lines=joined(self._pending, lines)))
         self._pending = []
-
-
-def unwrapped(
-    original: cst.CSTNode, updated: cst.CSTNode, emptied: set[cst.CSTNode]
-) -> tuple[list[Line], list[cst.EmptyLine]]:
-    """(the statements of a body, the comments after the last one); no statements when it is empty."""
-    if not isinstance(original, cst.With | cst.If) or not isinstance(updated, cst.With | cst.If):
-        raise EditRefused("only the block of a with or an if can be unwrapped")
-    block, is_empty = updated.body, original.body in emptied
-    if isinstance(block, cst.SimpleStatementSuite):
-        line = cst.SimpleStatementLine(block.body, trailing_whitespace=block.trailing_whitespace)
-        return ([] if is_empty else [line]), []
-    assert isinstance(block, cst.IndentedBlock)
-    statements = [each for each in block.body if isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
-    above = comment_lines([block.header.comment])
-    if is_empty:
-        return [], joined([*above, *leading_lines(statements[0])], block.footer)
-    lines = [*above, *without_leading_blanks(leading_lines(statements[0]))]
-    return [statements[0].with_changes(leading_lines=lines), *statements[1:]], list(block.footer)
