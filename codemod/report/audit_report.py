@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from ..model import Finding
 from ..outcome import Report, RunEntry, RunReport
 from .frame import OutputLine
+from .markdown_text import code, escaped
 from .move_table import cells_of, move_lines
 from .places import Places
 from .printable import printable
@@ -53,37 +53,37 @@ def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], re
     lines = [
         "# Precision of this project",
         "",
-        f"{_summary((*runs, *elsewhere), findings)} {_escaped(target.said)}.",
+        f"{_summary((*runs, *elsewhere), findings)} {escaped(target.said)}.",
         "",
     ]
     for run in runs:
         lines += [
-            f"## {_escaped(run.title)}",
+            f"## {escaped(run.title)}",
             "",
-            f"{_code(f'{run.path}:{run.row}')} runs **{run.regime}**{_roles(run)}",
+            f"{code(f'{run.path}:{run.row}')} runs **{run.regime}**{_roles(run)}",
             "",
         ]
         lines += _rows(run, places)
     for file in elsewhere:
-        lines += [f"## {_escaped(file.path)}", "", f"{NO_RUN.capitalize()}.", "", *_rows(file, places)]
+        lines += [f"## {escaped(file.path)}", "", f"{NO_RUN.capitalize()}.", "", *_rows(file, places)]
     if findings:
         lines += ["## Contradictions", ""]
         for finding in findings:
-            where = _code(places.shown(finding.path, finding.span))
-            lines.append(f"- **{finding.code}** {where} {_escaped(finding.message)}")
+            where = code(places.shown(finding.path, finding.span))
+            lines.append(f"- **{finding.code}** {where} {escaped(finding.message)}")
         lines.append("")
     if report.moves:
         lines += [f"## On the way to {target.regime}", "", "| where | run | before | after | | why |"]
         lines += ["| --- | --- | --- | --- | --- | --- |"]
-        lines += ["| " + " | ".join(map(_escaped, cells_of(each, places.at))) + " |" for each in report.moves]
+        lines += ["| " + " | ".join(map(escaped, cells_of(each, places.at))) + " |" for each in report.moves]
         lines.append("")
-    lines += [_escaped(what_was_read(report)), ""]
+    lines += [escaped(what_was_read(report)), ""]
     return "\n".join(printable(line) for line in lines)
 
 
 def _rows(run: RunReport, places: Places) -> list[str]:
     lines = ["| role | value | where | said by | |", "| --- | --- | --- | --- | --- |"]
-    lines += ["| " + " | ".join(_escaped(cell) for cell in _cells(entry, places)) + " |" for entry in run.entries]
+    lines += ["| " + " | ".join(escaped(cell) for cell in _cells(entry, places)) + " |" for entry in run.entries]
     return [*lines, ""]
 
 
@@ -127,16 +127,3 @@ def _summary(runs: Sequence[RunReport], findings: Sequence[Finding]) -> str:
     files = {path for path, _ in places}
     counted = f"{len(places)} declaration{'s' * (len(places) != 1)} in {len(files)} file{'s' * (len(files) != 1)}"
     return f"{counted}, {len(findings)} contradiction{'s' * (len(findings) != 1)}."
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, links or HTML, and no end of a table's cell."""
-    return re.sub(r"([\\|`*\[\]])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " "))
-
-
-def _code(text: str) -> str:
-    """A code span, between more backticks than stand in a row inside."""
-    if "`" not in text:
-        return f"`{text}`"
-    fence = "`" * (max(map(len, re.findall("`+", text))) + 1)
-    return f"{fence} {text} {fence}"
