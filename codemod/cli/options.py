@@ -113,11 +113,9 @@ def word_of(kind: Sequence[Word]) -> Callable[[str], Word]:
         words = [str(each.value) for each in kind]
         if text in words:
             return kind[words.index(text)]
-        from difflib import get_close_matches
+        from ..settings.settings import instead_of
 
-        close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
-        raise ValueError(f"{text!r} is not known; {hint}")
+        raise ValueError(f"{text!r} is not known; {instead_of(text, words)}")
 
     return read
 
