@@ -14,7 +14,7 @@ from .source.project import Project
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RuleAnswer:
     """What one rule says."""
 
     findings: tuple[Finding, ...]
@@ -22,7 +22,7 @@ class Answer:
     """Why it failed, after these findings; empty when it did not."""
 
 
-def ask(project: Project, rules: Sequence[Rule], begins: Callable[[Rule], None] | None = None) -> list[Answer]:
+def ask(project: Project, rules: Sequence[Rule], begins: Callable[[Rule], None] | None = None) -> list[RuleAnswer]:
     """The answer of each rule about what is checked; ``begins`` is called before each."""
     answers = []
     for rule in rules:
@@ -32,18 +32,18 @@ def ask(project: Project, rules: Sequence[Rule], begins: Callable[[Rule], None] 
     return answers
 
 
-def _answer(rule: Rule, project: Project) -> Answer:
+def _answer(rule: Rule, project: Project) -> RuleAnswer:
     found: list[Finding] = []
     try:
         with redirect_stdout(sys.stderr):  # a print that was left in a rule must not get into the report
             for finding in rule.check(project):
                 if flaw := flaw_of(finding, rule, project):
-                    return Answer(tuple(found), f"the rule failed: {flaw}")
+                    return RuleAnswer(tuple(found), f"the rule failed: {flaw}")
                 if project.is_checked(finding.path):
                     found.append(as_intended(project, finding))
     except (Exception, SystemExit) as error:  # the one boundary: a failing rule is reported, the others go on
-        return Answer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
-    return Answer(tuple(found))
+        return RuleAnswer(tuple(found), f"the rule failed: {said(error)}{_where(error)}")
+    return RuleAnswer(tuple(found))
 
 
 def _where(error: BaseException) -> str:

@@ -79,15 +79,6 @@ class RemoveStatement:
 
 
 @dataclass(frozen=True, slots=True)
-class UnwrapBlock:
-    """Replace a ``with`` or ``if`` statement by the statements of its body, or of its ``else`` branch."""
-
-    span: Span
-    branch: Literal["body", "orelse"] = "body"
-    """For ``orelse`` an ``elif`` chain becomes the ``if``."""
-
-
-@dataclass(frozen=True, slots=True)
 class ReplaceExpression:
     """Replace an expression. ``parts`` alternate new source text and spans of existing sub-expressions to keep."""
 
@@ -110,14 +101,6 @@ class RemoveArgument:
 
     span: Span
     argument: str | int
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveParameter:
-    """Remove parameter ``name`` of the function defined at ``span`` (its calls are edited by RemoveArgument)."""
-
-    span: Span
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +158,9 @@ class ReplaceText:
 
 PythonOperation: TypeAlias = (
     RemoveStatement
-    | UnwrapBlock
     | ReplaceExpression
     | SetArgument
     | RemoveArgument
-    | RemoveParameter
     | AddDecorator
     | InsertStatement
     | WrapStatements

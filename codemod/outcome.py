@@ -97,7 +97,7 @@ class RunMove:
         return self.state in (MoveState.LEFT, MoveState.WITHDRAWN, MoveState.PARTLY)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Skipped:
     """A file that was not read or not edited, a rule that failed, a fix that was refused: one reason each."""
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from .asking import Answer, ask
+from .asking import RuleAnswer, ask
 from .model import Rule
 from .outcome import Skipped
 from .source.project import Project
@@ -26,7 +26,7 @@ from .source.project import Project
 BEGUN, DONE = b".", b"="
 """What a process writes before each rule, and before all that it has to tell."""
 
-Told = tuple[list[Answer], tuple[Skipped, ...], frozenset[str]]
+Told = tuple[list[RuleAnswer], tuple[Skipped, ...], frozenset[str]]
 """Answers, files left out, files parsed."""
 
 
@@ -57,7 +57,7 @@ def shares_of(project: Project, number: int) -> list[tuple[str, ...]]:
 
 def ask_in_processes(
     project: Project, rules: Sequence[Rule], jobs: int, begins: Callable[[Rule], None] | None = None
-) -> list[Answer]:
+) -> list[RuleAnswer]:
     """As `ask`, with up to ``jobs`` shares checked at the same time."""
     shares = shares_of(project, jobs) if jobs > 1 and can_fork() else []
     if len(shares) < 2:
@@ -68,7 +68,7 @@ def ask_in_processes(
     return [_joined(project, rule, [answers[at] for answers in told]) for at, rule in enumerate(rules)]
 
 
-def _noted(project: Project, told: Told | None) -> list[Answer]:
+def _noted(project: Project, told: Told | None) -> list[RuleAnswer]:
     """The answers of a process; what it left out and parsed is noted here."""
     if told is None:
         return []
@@ -77,10 +77,10 @@ def _noted(project: Project, told: Told | None) -> list[Answer]:
     return answers
 
 
-def _joined(project: Project, rule: Rule, answers: Sequence[Answer]) -> Answer:
+def _joined(project: Project, rule: Rule, answers: Sequence[RuleAnswer]) -> RuleAnswer:
     if any(answer.failure for answer in answers):
         return ask(project, [rule])[0]
-    return Answer(tuple(finding for answer in answers for finding in answer.findings))
+    return RuleAnswer(tuple(finding for answer in answers for finding in answer.findings))
 
 
 @dataclass(slots=True)

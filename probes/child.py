@@ -21,7 +21,7 @@ from .step import Check, Numbers, Task, as_check
 OWN = "precfix.probes.checks"
 
 
-class Report:
+class EventLog:
     """The event lines. Each is one write, which the operating system keeps when the process dies."""
 
     def __init__(self, path: str) -> None:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps of a check; 0 also when steps raised."""
     given = _parser().parse_args(arguments)
     _prepare(given.timeout)
-    report = Report(given.report)
+    report = EventLog(given.report)
     try:
         if given.threads:
             _limit_threads(given.threads)
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(check: Check, task: Task, skip: frozenset[str], report: Report) -> None:
+def _run(check: Check, task: Task, skip: frozenset[str], report: EventLog) -> None:
     for name, step in check.steps(task):
         if name in skip:
             continue

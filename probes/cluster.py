@@ -20,21 +20,17 @@ from pathlib import Path
 from types import FrameType
 
 from ..codemod.model import UsageError
-from ..codemod.profiles.profile import Check, Device, Profile, Recommendation, Status, Support
+from ..codemod.profiles.profile import CheckResult, Device, Profile, Status
 from ..codemod.profiles.profile_file import load, save
-from .ranks import Place
+from .ranks import RankPlace
+from .recommending import common_regime, ranks_told
 
-FAKED = "PRECFIX_TEST_FAKED_RANK"
-"""For tests: ``1=t4.json`` gives rank 1 the profile in that file instead of a probe."""
-DYING = "PRECFIX_TEST_DYING_RANK"
-"""For tests: the rank that ends before it has written anything."""
 GATHER_SECONDS = 180.0
 GRACE_SECONDS = 15.0
 STALE_SECONDS = 3600.0
 """A rank's file that is so much older than the first rank's start is of an earlier run."""
 POLL = 0.1
-REGIMES = (("bf16-mixed", "bf16"), ("fp16-mixed", "fp16"))
-"""Regimes from best to worst, each with the dtype it needs natively; float32 needs none."""
+DTYPES = ("bf16", "fp16", "tf32", "fp8")
 
 
 class _Terminated(Exception):
@@ -42,7 +38,7 @@ class _Terminated(Exception):
 
 
 def probe_rank(
-    place: Place, probe: Callable[[], Profile], folder: Path, wait: float = GATHER_SECONDS
+    place: RankPlace, probe: Callable[[], Profile], folder: Path, wait: float = GATHER_SECONDS
 ) -> tuple[Profile | None, ...] | None:
     """Probe this rank's device and write its profile; on the first rank, the profiles of all ranks, by rank.
 
@@ -57,9 +53,7 @@ def probe_rank(
         raise UsageError(f"the ranks' folder {str(folder)!r} cannot be used: {error.strerror}") from error
     with _told_by_launcher(place.is_first) as order:
         try:
-            profile = _faked(place) or probe()
-            if os.environ.get(DYING) == str(place.rank):
-                os._exit(9)
+            profile = probe()
             save(_with_rank(profile, place.rank), folder / file_name(place.rank))
             order.stop_at_once()
             _gather(place, folder, wait)
@@ -68,11 +62,6 @@ def probe_rank(
         except _Terminated:  # another rank has died: say what is known while there is time
             pass
     return tuple(_read(place, folder, started)) if place.is_first else None
-
-
-def _faked(place: Place) -> Profile | None:
-    rank, _, file = os.environ.get(FAKED, "").partition("=")
-    return load(Path(file)) if rank == str(place.rank) and file else None
 
 
 def file_name(rank: int) -> str:
@@ -127,7 +116,7 @@ def _told_by_launcher(is_first: bool) -> Iterator[_Order]:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _gather(place: Place, folder: Path, wait: float) -> None:
+def _gather(place: RankPlace, folder: Path, wait: float) -> None:
     """Exchange the ranks' files over gloo; whatever goes wrong, the files on disk stay the answer."""
     if place.size < 2 or not os.environ.get("MASTER_ADDR") or not os.environ.get("MASTER_PORT"):
         return
@@ -156,7 +145,7 @@ def _wait_for(process: subprocess.Popen[bytes], seconds: float) -> None:
         time.sleep(POLL)
 
 
-def _wait_for_files(place: Place, folder: Path, wait: float, started: float) -> None:
+def _wait_for_files(place: RankPlace, folder: Path, wait: float, started: float) -> None:
     end = time.monotonic() + wait
     while time.monotonic() < end and not all(_is_there(folder, rank, started) for rank in range(place.size)):
         time.sleep(POLL)
@@ -169,7 +158,7 @@ def _is_there(folder: Path, rank: int, started: float) -> bool:
         return False
 
 
-def _read(place: Place, folder: Path, started: float) -> Iterator[Profile | None]:
+def _read(place: RankPlace, folder: Path, started: float) -> Iterator[Profile | None]:
     for rank in range(place.size):
         if not _is_there(folder, rank, started):
             yield None
@@ -191,21 +180,21 @@ def cluster_profile(answers: Sequence[Profile | None]) -> Profile:
     lost = [_lost(rank, answer) for rank, answer in enumerate(answers) if answer is None or not answer.devices]
     alike = "All ranks that answered are alike." if lost else "All ranks are alike."
     checks += lost
-    checks += [Check("cluster", Status.OK, sentence=said) for said in tuple(differences(profiles)) or (alike,)]
+    checks += [CheckResult("cluster", Status.OK, sentence=said) for said in tuple(differences(profiles)) or (alike,)]
     first = next((profile for profile in profiles if profile.devices), Profile())
     note = f"{len(answers) - len(lost)} of {len(answers)} ranks"
     return replace(first, devices=devices, checks=tuple(checks), recommended=common_regime(devices), note=note)
 
 
-def _lost(rank: int, answer: Profile | None) -> Check:
+def _lost(rank: int, answer: Profile | None) -> CheckResult:
     if answer is None:
         sentence = f"Rank {rank} has left no profile: it died or hung; look at its own output."
-        return Check(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
+        return CheckResult(f"rank {rank}", Status.CRASHED, "rank-missing", sentence)
     why = next((check.sentence for check in answer.checks if check.status is not Status.OK), "there is none to see")
-    return Check(f"rank {rank}", Status.FAILED, "rank-missing", f"Rank {rank} has no device: {why}")
+    return CheckResult(f"rank {rank}", Status.FAILED, "rank-missing", f"Rank {rank} has no device: {why}")
 
 
-def missing_ranks(profile: Profile) -> tuple[Check, ...]:
+def missing_ranks(profile: Profile) -> tuple[CheckResult, ...]:
     """The checks of a cluster's profile that stand for ranks without an answer, or without a device."""
     return tuple(check for check in profile.checks if check.failure == "rank-missing")
 
@@ -213,10 +202,8 @@ def missing_ranks(profile: Profile) -> tuple[Check, ...]:
 def differences(profiles: Sequence[Profile]) -> Iterator[str]:
     """One sentence for each thing that is not the same on all ranks."""
     yield from _differing("devices", profiles, lambda device, _: device.label)
-    yield from _differing("bf16", profiles, lambda device, _: device.support("bf16").value)
-    yield from _differing("fp16", profiles, lambda device, _: device.support("fp16").value)
-    yield from _differing("tf32", profiles, lambda device, _: device.support("tf32").value)
-    yield from _differing("fp8", profiles, lambda device, _: device.support("fp8").value)
+    for dtype in DTYPES:
+        yield from _differing(dtype, profiles, lambda device, _, dtype=dtype: device.support(dtype).value)  # type: ignore[misc]
     yield from _differing("memory", profiles, lambda device, _: _gib(device.memory_bytes))
     yield from _differing("torch", profiles, lambda _, profile: profile.torch.version)
     yield from _differing("CUDA", profiles, lambda _, profile: profile.torch.cuda)
@@ -229,47 +216,8 @@ def _differing(what: str, profiles: Sequence[Profile], value_of: Callable[[Devic
         for device in profile.devices:
             ranks.setdefault(value_of(device, profile), []).append(device.rank or 0)
     if len(ranks) > 1:
-        parts = (f"{value or 'unknown'} on {_ranks(found)}" for value, found in ranks.items())
+        parts = (f"{value or 'unknown'} on {ranks_told(found)}" for value, found in ranks.items())
         yield f"The ranks differ in {what}: {', '.join(parts)}."
-
-
-def _ranks(numbers: Sequence[int]) -> str:
-    """``ranks 0-3, 7``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
-        else:
-            runs.append([number])
-    text = ", ".join("-".join(map(str, run)) for run in runs)
-    return f"rank {text}" if len(runs) == 1 and len(runs[0]) == 1 else f"ranks {text}"
-
-
-def common_regime(devices: Sequence[Device]) -> Recommendation:
-    """The best regime that all devices have natively and none of them advises against."""
-    advised = [device.recommended.regime for device in devices if device.recommended.regime]
-    if not advised:
-        return Recommendation()
-    if len(set(advised)) == 1:
-        return next(device.recommended for device in devices if device.recommended.regime)
-    order = [regime for regime, _ in REGIMES]
-    best = max(order.index(regime) if regime in order else (0 if "bf16" in regime else 2) for regime in advised)
-    for regime, dtype in REGIMES[best:]:
-        if all(device.support(dtype) is Support.NATIVE for device in devices):
-            return Recommendation(regime, f"{dtype} is native on every rank{_in_the_way(devices, order, regime)}")
-    return Recommendation("fp32", f"no 16-bit type is native on every rank{_in_the_way(devices, order, 'fp32')}")
-
-
-def _in_the_way(devices: Sequence[Device], order: Sequence[str], regime: str) -> str:
-    """Which devices a better regime fails on."""
-    better = [name for name, _ in REGIMES][: order.index(regime) if regime in order else len(order)]
-    wanted = dict(REGIMES)
-    for name in better:
-        lacking = [device for device in devices if device.support(wanted[name]) is not Support.NATIVE]
-        if lacking:
-            where = _ranks([device.rank or 0 for device in lacking])
-            return f"; {wanted[name]} is {lacking[0].support(wanted[name]).value} on {where} ({lacking[0].name})"
-    return ""
 
 
 def _gib(size: int | None) -> str:
@@ -284,10 +232,7 @@ COLUMNS: Mapping[str, Callable[[Device], str]] = {
     "device": lambda device: device.device,
     "name": lambda device: device.name,
     "memory": lambda device: _gib(device.memory_bytes),
-    "bf16": lambda device: device.support("bf16").value,
-    "fp16": lambda device: device.support("fp16").value,
-    "tf32": lambda device: device.support("tf32").value,
-    "fp8": lambda device: device.support("fp8").value,
+    **{dtype: lambda device, dtype=dtype: device.support(dtype).value for dtype in DTYPES},  # type: ignore[misc]
     "recommended": lambda device: device.recommended.regime,
 }
 

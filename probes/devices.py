@@ -6,15 +6,15 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..codemod.profiles.profile import Check, Json, Machine, Status, Torch
-from .runner import Run
-from .step import Failure, StepResult
+from ..codemod.profiles.profile import CheckResult, Json, Machine, Status, Torch
+from .runner import CheckRun
+from .step import StepFailure, StepResult
 
 GPU_NAMES = {"nvidia": "an NVIDIA", "amd": "an AMD"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDevice:
     """A device that torch lists."""
 
     device: str
@@ -28,7 +28,7 @@ class Found:
     """What torch's own is_bf16_supported() says."""
 
 
-def machine_of(run: Run) -> Machine:
+def machine_of(run: CheckRun) -> Machine:
     """The computer around the devices."""
     cpu = run.step("cpu")
     return Machine(
@@ -44,7 +44,7 @@ def machine_of(run: Run) -> Machine:
     )
 
 
-def torch_of(run: Run) -> Torch:
+def torch_of(run: CheckRun) -> Torch:
     """The torch that was probed."""
     torch, cuda = run.step("torch"), run.step("cuda")
     return Torch(
@@ -57,7 +57,7 @@ def torch_of(run: Run) -> Torch:
     )
 
 
-def found_devices(run: Run) -> tuple[Found, ...]:
+def found_devices(run: CheckRun) -> tuple[FoundDevice, ...]:
     """Every device that torch lists, accelerators first; empty without torch."""
     if run.failure is not None or run.step("torch").failure is not None:
         return ()
@@ -69,10 +69,10 @@ def found_devices(run: Run) -> tuple[Found, ...]:
     ]
     cpu = run.step("cpu")
     name, features, memory = cpu.text("name") or "CPU", _texts(cpu, "features"), _whole(cpu.numbers.get("memory_bytes"))
-    return (*found, Found("cpu", "cpu", name, "", memory, features))
+    return (*found, FoundDevice("cpu", "cpu", name, "", memory, features))
 
 
-def environment_checks(run: Run, found: tuple[Found, ...]) -> tuple[Check, ...]:
+def environment_checks(run: CheckRun, found: tuple[FoundDevice, ...]) -> tuple[CheckResult, ...]:
     """Torch itself, and for each family of devices that could not be asked, why and what to do."""
     checks = [run.judged()]
     accelerators = [each for each in found if each.device != "cpu"]
@@ -83,39 +83,39 @@ def environment_checks(run: Run, found: tuple[Found, ...]) -> tuple[Check, ...]:
     hidden = run.step("hardware").numbers.get("visible")
     if found and not accelerators and hidden in ("", "-1", "none", "NoDevFiles"):
         sentence = "CUDA_VISIBLE_DEVICES hides every GPU from this process; unset it to use them"
-        checks.append(Check("visibility", Status.FAILED, "no-device", sentence))
+        checks.append(CheckResult("visibility", Status.FAILED, "no-device", sentence))
     return tuple(checks)
 
 
-def missing_device(device: str, run: Run, found: tuple[Found, ...]) -> Check:
+def missing_device(device: str, run: CheckRun, found: tuple[FoundDevice, ...]) -> CheckResult:
     """Why a device that was asked for is not among those found."""
     kind = device.partition(":")[0]
     same = [each.device for each in found if each.device.partition(":")[0] == kind]
     if same:
         sentence = f"there is no {device} here; torch lists {', '.join(same)}"
-        return Check(device, Status.FAILED, "bad-ordinal", sentence)
+        return CheckResult(device, Status.FAILED, "bad-ordinal", sentence)
     failure = run.step(kind).failure
     if failure is not None:
-        return Check(device, Status.FAILED, failure.kind, f"{device} cannot be used: {failure.sentence}")
+        return CheckResult(device, Status.FAILED, failure.kind, f"{device} cannot be used: {failure.sentence}")
     sentence = f"torch lists no {kind} device here; look at `precfix probe --device all`"
-    return Check(device, Status.FAILED, "no-device", sentence)
+    return CheckResult(device, Status.FAILED, "no-device", sentence)
 
 
-def _family(kind: str, failure: Failure, run: Run) -> Check:
+def _family(kind: str, failure: StepFailure, run: CheckRun) -> CheckResult:
     gpu = run.step("hardware").text("gpu")
     numbers: Mapping[str, Json] = {"message": failure.message}
     if kind == "cuda" and failure.kind in ("cpu-only-build", "no-driver", "no-device") and not gpu:
         why = "a CPU-only build of PyTorch" if failure.kind == "cpu-only-build" else "no driver"
         sentence = f"no GPU was seen on this machine ({why}); the verdict is about the CPU"
-        return Check(kind, Status.SKIPPED, failure.kind, sentence, 0.0, numbers)
+        return CheckResult(kind, Status.SKIPPED, failure.kind, sentence, 0.0, numbers)
     seen = f"this machine has {GPU_NAMES[gpu]} GPU, but " if kind == "cuda" and gpu else f"{kind}: "
     status = run.step(kind).status
-    return Check(kind, status, failure.kind, f"{seen}{failure.sentence}", 0.0, numbers)
+    return CheckResult(kind, status, failure.kind, f"{seen}{failure.sentence}", 0.0, numbers)
 
 
-def _found(device: str, backend: str, each: Mapping[str, Json]) -> Found:
+def _found(device: str, backend: str, each: Mapping[str, Json]) -> FoundDevice:
     claims = each.get("claims_bf16")
-    return Found(
+    return FoundDevice(
         device,
         backend,
         str(each.get("name") or device),

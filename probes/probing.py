@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
-from ..codemod.profiles.profile import Check, Device, Profile, Status
+from ..codemod.profiles.profile import CheckResult, Device, Profile, Status
 from .checks import known_failures, op_matrix
-from .devices import Found, environment_checks, found_devices, machine_of, missing_device, torch_of
-from .recommending import recommend, recommend_together
-from .runner import TIMING, Limits, Run, run_check
+from .devices import FoundDevice, environment_checks, found_devices, machine_of, missing_device, torch_of
+from .recommending import common_regime, recommend
+from .runner import TIMING, CheckLimits, CheckRun, run_check
 from .step import Task
 from .verdicts import verdicts
 
@@ -35,7 +35,7 @@ def _nothing(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProbeRequest:
     """What to probe: ``all`` or a device as torch spells it, how thoroughly, and how long one check may take."""
 
     device: str = ALL
@@ -52,7 +52,7 @@ class Request:
         return QUICK if self.quick else FULL
 
 
-def probe(request: Request) -> Profile:
+def probe(request: ProbeRequest) -> Profile:
     """Probe this machine. Never raises for what the machine does; without torch the profile has no devices."""
     started = time.monotonic()
     with _side_by_side(_workers(request.device), request) as pool:
@@ -76,11 +76,11 @@ def probe(request: Request) -> Profile:
         torch=torch_of(run),
         devices=tuple(devices),
         checks=checks,
-        recommended=recommend_together(devices),
+        recommended=common_regime(Profile(devices=tuple(devices)).training_devices),
     )
 
 
-def _wanted(found: Sequence[Found], device: str) -> list[Found]:
+def _wanted(found: Sequence[FoundDevice], device: str) -> list[FoundDevice]:
     if device == ALL:
         return list(found)
     name = f"{device}:0" if device in ("cuda", "xpu") else device
@@ -88,7 +88,7 @@ def _wanted(found: Sequence[Found], device: str) -> list[Found]:
 
 
 @contextmanager
-def _side_by_side(workers: int, request: Request) -> Iterator[ThreadPoolExecutor]:
+def _side_by_side(workers: int, request: ProbeRequest) -> Iterator[ThreadPoolExecutor]:
     """A pool that is not waited for when the program is interrupted."""
     pool = ThreadPoolExecutor(workers)
     try:
@@ -105,7 +105,7 @@ def _workers(device: str) -> int:
     return min(4, _cores()) if device in (ALL, "cpu") else 1
 
 
-def _start_on_cpu(request: Request, pool: ThreadPoolExecutor) -> dict[str, Future[Run]]:
+def _start_on_cpu(request: ProbeRequest, pool: ThreadPoolExecutor) -> dict[str, Future[CheckRun]]:
     """The CPU is there wherever torch is: its checks need not wait until the environment is known."""
     if request.device not in (ALL, "cpu"):
         return {}
@@ -114,7 +114,7 @@ def _start_on_cpu(request: Request, pool: ThreadPoolExecutor) -> dict[str, Futur
     return {name: pool.submit(_run, name, "cpu", request, threads) for name in names}
 
 
-def _probe_cpu(found: Found, request: Request, ahead: dict[str, Run]) -> Device:
+def _probe_cpu(found: FoundDevice, request: ProbeRequest, ahead: dict[str, CheckRun]) -> Device:
     """The checks that ran ahead, and then those that measure speed.
 
     On one thread: where other processes take a core, threads wait for each other far longer than they compute.
@@ -125,7 +125,7 @@ def _probe_cpu(found: Found, request: Request, ahead: dict[str, Run]) -> Device:
     return _device(found, runs, request.checks)
 
 
-def _probe_accelerators(wanted: Sequence[Found], request: Request) -> list[Device]:
+def _probe_accelerators(wanted: Sequence[FoundDevice], request: ProbeRequest) -> list[Device]:
     """Different devices side by side."""
     if not wanted:
         return []
@@ -133,7 +133,7 @@ def _probe_accelerators(wanted: Sequence[Found], request: Request) -> list[Devic
         return list(pool.map(lambda found: _probe_accelerator(found, request), wanted))
 
 
-def _probe_accelerator(found: Found, request: Request) -> Device:
+def _probe_accelerator(found: FoundDevice, request: ProbeRequest) -> Device:
     """One check after the other: a GPU may be in exclusive mode, and its memory is not shared well."""
     first = _run(FIRST, found.device, request)
     runs = {FIRST: first}
@@ -142,12 +142,12 @@ def _probe_accelerator(found: Found, request: Request) -> Device:
     return _device(found, runs, request.checks)
 
 
-def _run(name: str, device: str, request: Request, threads: int = 0) -> Run:
+def _run(name: str, device: str, request: ProbeRequest, threads: int = 0) -> CheckRun:
     request.watch(name if name == "environment" else f"{device} {name}")
-    return run_check(name, Task(device, request.quick), Limits(request.timeout, threads, request.stop))
+    return run_check(name, Task(device, request.quick), CheckLimits(request.timeout, threads, request.stop))
 
 
-def _device(found: Found, runs: dict[str, Run], wanted: Sequence[str]) -> Device:
+def _device(found: FoundDevice, runs: dict[str, CheckRun], wanted: Sequence[str]) -> Device:
     steps = {name: run.steps for name, run in runs.items()}
     known = verdicts(found, steps[FIRST], steps.get("throughput", {}))
     device = Device(
@@ -161,13 +161,15 @@ def _device(found: Found, runs: dict[str, Run], wanted: Sequence[str]) -> Device
         ops=op_matrix.rows(steps.get("op_matrix", {})),
         facts=known_failures.facts(steps.get("known_failures", {})),
     )
-    missing = tuple(Check(name, Status.SKIPPED, "", f"not run: see {FIRST}") for name in wanted if name not in runs)
+    missing = tuple(
+        CheckResult(name, Status.SKIPPED, "", f"not run: see {FIRST}") for name in wanted if name not in runs
+    )
     if missing:
         return replace(device, checks=(*device.checks, *missing))
     return replace(device, recommended=recommend(known, steps.get("autocast_smoke"), steps.get("train50")))
 
 
-def _result(run: Run) -> Check:
+def _result(run: CheckRun) -> CheckResult:
     """The matrix and the facts have places of their own in a profile: their steps are not told twice."""
     result = run.judged()
     return replace(result, numbers={}) if run.name in ("op_matrix", "known_failures") else result

@@ -26,7 +26,7 @@ _COUNT = "import torch; print('devices', torch.cuda.device_count() if torch.cuda
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankPlace:
     """One process of a run. ``local`` is its number within its machine."""
 
     rank: int
@@ -41,7 +41,7 @@ class Place:
         return self.rank == 0
 
 
-def place_in(environment: Mapping[str, str]) -> Place:
+def place_in(environment: Mapping[str, str]) -> RankPlace:
     """The place that the launcher's variables give. Raises `UsageError` where there are none, or they make no sense."""
     for launcher, rank, size, local in LAUNCHERS:
         if rank in environment and size in environment:
@@ -49,7 +49,7 @@ def place_in(environment: Mapping[str, str]) -> Place:
             if not 0 <= number < count <= MAX_RANKS:
                 raise UsageError(f"{rank}={number} and {size}={count} do not fit together")
             own = next((_number(environment, name) for name in local if name in environment), 0)
-            return Place(number, count, own, launcher, _run(environment))
+            return RankPlace(number, count, own, launcher, _run(environment))
     names = ", ".join(f"{rank} ({launcher})" for launcher, rank, _, _ in LAUNCHERS)
     raise UsageError(
         f"--distributed needs a launcher, and none of its variables is set: {names}; "
@@ -69,7 +69,7 @@ def _run(environment: Mapping[str, str]) -> str:
     return "".join(char if char.isascii() and char.isalnum() else "-" for char in text)[:60]
 
 
-def device_of(place: Place, seconds: float = 120.0) -> str:
+def device_of(place: RankPlace, seconds: float = 120.0) -> str:
     """The device this rank trains on: ``cuda:N``, or ``cpu`` where torch sees no GPU or cannot say.
 
     A launcher may show each rank one GPU only; then that one is ``cuda:0`` for every rank.
@@ -85,6 +85,6 @@ def device_of(place: Place, seconds: float = 120.0) -> str:
     return f"cuda:{place.local % count}" if count else "cpu"
 
 
-def folder_name(place: Place) -> str:
+def folder_name(place: RankPlace) -> str:
     """The folder, below the current one, that the ranks of this run share by default."""
     return os.path.join(".precfix", f"cluster-{place.run}")

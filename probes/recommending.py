@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..codemod.profiles.profile import Check, Device, Json, Profile, Recommendation, Status, Support, Verdict
+from ..codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Json, Profile, Recommendation, Status, Support
 from .checks import train50
-from .step import Failure, StepResult
+from .step import StepFailure, StepResult
 
 Steps = Mapping[str, StepResult]
 NEEDS = {"bf16-mixed": "bf16", "bf16-true": "bf16", "fp16-mixed": "fp16"}
 """The dtype that a regime computes in."""
+MIXED = ("bf16-mixed", "fp16-mixed")
+"""From best to worst; float32 needs nothing."""
 
 
-def works(regime: str, verdicts: Mapping[str, Verdict], smoke: Steps | None, training: Steps | None) -> str:
+def works(regime: str, verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, training: Steps | None) -> str:
     """An empty text when a regime can be used here, else why not.
 
     None for a check that was not asked for counts as passed; a step that is missing from one that ran does not.
     """
     dtype = NEEDS.get(regime, "fp32")
-    verdict = verdicts.get(dtype, Verdict(Support.NATIVE))
+    verdict = verdicts.get(dtype, DtypeVerdict(Support.NATIVE))
     if verdict.support is not Support.NATIVE:
         speed = f" ({verdict.speed_vs_fp32:.2g}x of fp32)" if verdict.speed_vs_fp32 is not None else ""
         return f"{dtype} is {verdict.support.value}{speed}"
@@ -46,7 +48,7 @@ def _training_fails(trained: StepResult | None) -> str:
     return "" if train50.learns(trained) else "it does not learn"
 
 
-def recommend(verdicts: Mapping[str, Verdict], smoke: Steps | None, training: Steps | None) -> Recommendation:
+def recommend(verdicts: Mapping[str, DtypeVerdict], smoke: Steps | None, training: Steps | None) -> Recommendation:
     """bf16-mixed where it is native and works, else fp16-mixed, else fp32; with the reason."""
     bf16, fp16 = (works(regime, verdicts, smoke, training) for regime in ("bf16-mixed", "fp16-mixed"))
     proof = "autocast works" + (" and training converges" if training else "")
@@ -58,18 +60,46 @@ def recommend(verdicts: Mapping[str, Verdict], smoke: Steps | None, training: St
     return Recommendation("fp32", f"{bf16}; {fp16}")
 
 
-def recommend_together(devices: Sequence[Device]) -> Recommendation:
-    """One regime for a machine whose devices train together: the first that each of them was recommended or can do."""
-    training = [device for device in devices if device.backend != "cpu"] or list(devices)
-    regimes = {device.recommended.regime for device in training if device.recommended.regime}
-    if not regimes:
-        return Recommendation()
-    if len(regimes) == 1:
-        return training[0].recommended
-    fp16 = all(device.support("fp16") is Support.NATIVE for device in training)
-    chosen = "fp16-mixed" if fp16 and "fp32" not in regimes else "fp32"
-    said = ", ".join(f"{device.device} {device.recommended.regime}" for device in training)
-    return Recommendation(chosen, f"the devices differ ({said}); {chosen} is what all of them do natively")
+def common_regime(devices: Sequence[Device]) -> Recommendation:
+    """The best regime that all devices have natively and none of them advises against."""
+    advised = [device.recommended for device in devices if device.recommended.regime]
+    if len({each.regime for each in advised}) < 2:
+        return advised[0] if advised else Recommendation()
+    best = max(
+        MIXED.index(each.regime) if each.regime in MIXED else 2 * ("bf16" not in each.regime) for each in advised
+    )
+    chosen = next((regime for regime in MIXED[best:] if not _without(devices, regime)), "fp32")
+    said = f"{NEEDS[chosen]} is native" if chosen in NEEDS else "no 16-bit type is native"
+    every = "rank" if devices[0].rank is not None else "device"
+    return Recommendation(chosen, f"{said} on every {every}{_in_the_way(devices, chosen)}")
+
+
+def _without(devices: Sequence[Device], regime: str) -> list[Device]:
+    """The devices that lack the dtype of a regime."""
+    return [device for device in devices if device.support(NEEDS[regime]) is not Support.NATIVE]
+
+
+def _in_the_way(devices: Sequence[Device], chosen: str) -> str:
+    """Which devices a better regime fails on."""
+    for regime in MIXED[: MIXED.index(chosen) if chosen in MIXED else None]:
+        if lacking := _without(devices, regime):
+            dtype, first = NEEDS[regime], lacking[0]
+            where = ", ".join(device.device for device in lacking)
+            where = where if first.rank is None else ranks_told([device.rank or 0 for device in lacking])
+            return f"; {dtype} is {first.support(dtype).value} on {where} ({first.name})"
+    return ""
+
+
+def ranks_told(numbers: Sequence[int]) -> str:
+    """``ranks 0-3, 7``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    text = ", ".join("-".join(map(str, run)) for run in runs)
+    return f"rank {text}" if len(runs) == 1 and len(runs[0]) == 1 else f"ranks {text}"
 
 
 def unmet(profile: Profile, wanted: Sequence[str]) -> list[str]:
@@ -100,7 +130,7 @@ def _computes_nothing(fp32: StepResult | None) -> bool:
     return fp32 is None or fp32.failure is not None
 
 
-def _steps(check: Check) -> Steps:
+def _steps(check: CheckResult) -> Steps:
     """The steps of a check, read back from its numbers."""
     return {name: _step(each) for name, each in check.numbers.items() if isinstance(each, Mapping)}
 
@@ -109,9 +139,9 @@ def _step(numbers: Mapping[str, Json]) -> StepResult:
     if "class" not in numbers:
         return StepResult(numbers)
     message = str(numbers.get("message") or numbers["class"])
-    return StepResult({}, Failure(str(numbers["class"]), message, message))
+    return StepResult({}, StepFailure(str(numbers["class"]), message, message))
 
 
-def _speed(verdicts: Mapping[str, Verdict], dtype: str) -> str:
-    speed = verdicts.get(dtype, Verdict()).speed_vs_fp32
+def _speed(verdicts: Mapping[str, DtypeVerdict], dtype: str) -> str:
+    speed = verdicts.get(dtype, DtypeVerdict()).speed_vs_fp32
     return f" ({speed:.2g}x of fp32)" if speed is not None else ""

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..codemod.profiles.profile import Check as CheckResult
+from ..codemod.profiles.profile import CheckResult as CheckResult
 from ..codemod.profiles.profile import Json, Status
 from .child import check_named
 from .failures import classify, of_exit, timed_out
-from .step import Failure, Judgment, StepResult, Task
+from .step import Judgment, StepFailure, StepResult, Task
 
 MAX_PROCESSES = 8
 """How often a check is started again behind a step that killed it."""
@@ -31,7 +31,7 @@ TIMING = frozenset({"throughput"})
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CheckLimits:
     """``seconds`` for one process of a check, a third of it for one step; ``threads`` 0 leaves torch's default."""
 
     seconds: float = 120.0
@@ -45,14 +45,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CheckRun:
     """Every step that ran, and what ended the check before its time, if anything did."""
 
     name: str
     task: Task
     steps: Mapping[str, StepResult]
     seconds: float
-    failure: Failure | None = None
+    failure: StepFailure | None = None
     status: Status = Status.OK
 
     def step(self, name: str) -> StepResult:
@@ -83,17 +83,17 @@ def _shown(result: StepResult) -> Json:
 
 
 @dataclass(slots=True)
-class _Process:
+class _CheckProcess:
     """What one process of a check left behind."""
 
     steps: dict[str, StepResult] = field(default_factory=dict)
     running: str = ""
     done: bool = False
-    fatal: Failure | None = None
+    fatal: StepFailure | None = None
     restart: bool = False
 
 
-def run_check(name: str, task: Task, limits: Limits) -> Run:
+def run_check(name: str, task: Task, limits: CheckLimits) -> CheckRun:
     """Run a check to its end, through as many processes as it takes; never raises for what a check does.
 
     Raises InterruptedError when it was told to stop.
@@ -122,10 +122,10 @@ def run_check(name: str, task: Task, limits: Limits) -> Run:
         if end and time.monotonic() - started > limits.seconds:
             failure, status = timed_out(limits.seconds), Status.TIMEOUT
             break
-    return Run(name, task, steps, time.monotonic() - started, failure, status)
+    return CheckRun(name, task, steps, time.monotonic() - started, failure, status)
 
 
-def _why(code: int, left: _Process, words: str, late: float) -> tuple[Failure, Status]:
+def _why(code: int, left: _CheckProcess, words: str, late: float) -> tuple[StepFailure, Status]:
     if late:
         return timed_out(late), Status.TIMEOUT
     if left.fatal is not None:
@@ -133,7 +133,7 @@ def _why(code: int, left: _Process, words: str, late: float) -> tuple[Failure, S
     return of_exit(code, words), Status.CRASHED
 
 
-def _start(name: str, task: Task, limits: Limits, done: list[str], folder: Path) -> tuple[int, float]:
+def _start(name: str, task: Task, limits: CheckLimits, done: list[str], folder: Path) -> tuple[int, float]:
     """The exit code of one process, and the limit it ran into (0 when it ended by itself)."""
     command = [sys.executable, "-m", "precfix.probes.child", name, "--device", task.device]
     command += ["--quick"] * task.quick + ["--threads", str(limits.threads)]
@@ -154,7 +154,7 @@ def _start(name: str, task: Task, limits: Limits, done: list[str], folder: Path)
             _end(process)
 
 
-def _wait(process: subprocess.Popen[bytes], report: Path, limits: Limits) -> tuple[int, float]:
+def _wait(process: subprocess.Popen[bytes], report: Path, limits: CheckLimits) -> tuple[int, float]:
     started = moved = time.monotonic()
     size = 0
     while process.poll() is None:
@@ -194,8 +194,8 @@ def _environment(name: str) -> dict[str, str]:
     return environment
 
 
-def _events(report: Path) -> _Process:
-    left = _Process()
+def _events(report: Path) -> _CheckProcess:
+    left = _CheckProcess()
     for event in _lines(report):
         name = str(event.get("begin") or event.get("end") or event.get("raised") or "")
         if "begin" in event:

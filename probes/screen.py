@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from ..codemod.profiles.profile import Check, Device, Profile, Status, Support, Verdict
+from ..codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Profile, Status, Support
 from .checks.op_matrix import DTYPES, NOT_RUN
 
 Line = tuple[tuple[str, str], ...]
@@ -77,7 +77,7 @@ def _described(device: Device) -> str:
     return f"{device.label}{capability}{memory}"
 
 
-def _verdict_line(name: str, verdict: Verdict) -> Line:
+def _verdict_line(name: str, verdict: DtypeVerdict) -> Line:
     return (
         (f"  {name:<6}", "text"),
         (f"{verdict.support.value:<9}", SUPPORT_STYLES[verdict.support]),
@@ -89,7 +89,7 @@ def _recommended(regime: str, reason: str) -> Line:
     return (regime, "good"), (f": {reason}", "text")
 
 
-def _trouble(check: Check) -> Iterator[Line]:
+def _trouble(check: CheckResult) -> Iterator[Line]:
     if check.status is Status.SKIPPED:
         yield ("  note  ", "note"), (check.sentence, "text")
         return
@@ -97,7 +97,7 @@ def _trouble(check: Check) -> Iterator[Line]:
     yield (f"  {word}", "bad"), (f": {check.sentence}", "text")
 
 
-def _tally(checks: tuple[Check, ...]) -> Line:
+def _tally(checks: tuple[CheckResult, ...]) -> Line:
     passed = sum(check.status is Status.OK for check in checks)
     skipped = [check for check in checks if check.status is Status.SKIPPED]
     text = f"  {passed} of {len(checks)} checks passed"
@@ -106,7 +106,7 @@ def _tally(checks: tuple[Check, ...]) -> Line:
     return ((text, "note"),)
 
 
-def _shown(checks: tuple[Check, ...]) -> Iterator[Line]:
+def _shown(checks: tuple[CheckResult, ...]) -> Iterator[Line]:
     """What a check has measured that nobody believes before they see it."""
     for check in checks:
         if check.name in SHOWN and check.status is Status.OK:

@@ -29,7 +29,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class StepFailure:
     """Why a step or a whole check failed: a class, what to do about it, and what was raised."""
 
     kind: str
@@ -44,7 +44,7 @@ class StepResult:
     """What a step measured, or why it did not."""
 
     numbers: Mapping[str, Json] = field(default_factory=dict)
-    failure: Failure | None = None
+    failure: StepFailure | None = None
     status: Status = Status.OK
 
     def number(self, name: str) -> float | None:

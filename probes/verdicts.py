@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..codemod.profiles.profile import Support, Verdict
+from ..codemod.profiles.profile import DtypeVerdict, Support
 from .checks.throughput import ACCELERATED, EMULATED, is_noisy, ratio
-from .devices import Found
+from .devices import FoundDevice
 from .step import StepResult
 
 Steps = Mapping[str, StepResult]
@@ -24,7 +24,7 @@ CPU_FP16 = frozenset({"avx512_fp16", "amx_fp16", "fp16"})
 MPS_WITHOUT_BF16 = frozenset({"M1", "M2"})
 
 
-def verdicts(found: Found, dtypes: Steps, throughput: Steps) -> Mapping[str, Verdict]:
+def verdicts(found: FoundDevice, dtypes: Steps, throughput: Steps) -> Mapping[str, DtypeVerdict]:
     """The verdict for each dtype. The steps are those of the checks ``dtypes`` and ``throughput``; may be empty."""
     return {
         "bf16": _sixteen(found, "bf16", dtypes, throughput),
@@ -34,11 +34,11 @@ def verdicts(found: Found, dtypes: Steps, throughput: Steps) -> Mapping[str, Ver
     }
 
 
-def _sixteen(found: Found, name: str, dtypes: Steps, throughput: Steps) -> Verdict:
+def _sixteen(found: FoundDevice, name: str, dtypes: Steps, throughput: Steps) -> DtypeVerdict:
     tried = dtypes.get(name)
     capable, why = (_bf16_capability if name == "bf16" else _fp16_capability)(found)
     if tried is not None and tried.failure is not None:
-        return Verdict(Support.ABSENT, (f"{name} products fail: {tried.failure.sentence}", why))
+        return DtypeVerdict(Support.ABSENT, (f"{name} products fail: {tried.failure.sentence}", why))
     speed = ratio(throughput, name)
     rounded = round(speed, 4) if speed is not None else None
     evidence = [_measured(speed), why]
@@ -47,7 +47,7 @@ def _sixteen(found: Found, name: str, dtypes: Steps, throughput: Steps) -> Verdi
         evidence.append("the times scatter: something else runs on this machine, measure again when it is idle")
     if name == "bf16" and found.claims_bf16 and not capable:
         evidence.append("torch.cuda.is_bf16_supported() is True, because it counts emulation")
-    return Verdict(_decided(capable, speed, noisy=noisy), tuple(each for each in evidence if each), rounded)
+    return DtypeVerdict(_decided(capable, speed, noisy=noisy), tuple(each for each in evidence if each), rounded)
 
 
 def _decided(capable: bool | None, speed: float | None, *, noisy: bool) -> Support:
@@ -70,7 +70,7 @@ def _measured(speed: float | None) -> str:
     return f"matrix products run at {speed:.2g}x the speed of fp32"
 
 
-def _bf16_capability(found: Found) -> tuple[bool | None, str]:
+def _bf16_capability(found: FoundDevice) -> tuple[bool | None, str]:
     if found.backend == "cuda":
         return _cuda_at_least(found, 8.0, "bfloat16 arithmetic begins at 8.0")
     if found.backend == "rocm":
@@ -85,7 +85,7 @@ def _bf16_capability(found: Found) -> tuple[bool | None, str]:
     return None, "its capability is unknown"
 
 
-def _fp16_capability(found: Found) -> tuple[bool | None, str]:
+def _fp16_capability(found: FoundDevice) -> tuple[bool | None, str]:
     if found.backend == "cuda":
         return _cuda_at_least(found, 7.0, "fast float16 begins at 7.0", {"5.3", "6.0", "6.2"})
     if found.backend == "rocm":
@@ -97,21 +97,21 @@ def _fp16_capability(found: Found) -> tuple[bool | None, str]:
     return None, "its capability is unknown"
 
 
-def _tf32(found: Found, throughput: Steps) -> Verdict:
+def _tf32(found: FoundDevice, throughput: Steps) -> DtypeVerdict:
     if found.backend == "cuda":
         capable, why = _cuda_at_least(found, 8.0, "TF32 begins at 8.0")
     elif found.backend == "rocm":
         capable, why = _gfx(found, TF32_GFX, "TF32")
     else:
-        return Verdict(Support.ABSENT, ("TF32 is a mode of NVIDIA GPUs from 8.0 and of some AMD ones",))
+        return DtypeVerdict(Support.ABSENT, ("TF32 is a mode of NVIDIA GPUs from 8.0 and of some AMD ones",))
     speed = ratio(throughput, "tf32") if capable else None
     evidence = (why, *([_measured(speed)] if capable else []))
     if capable is None:
-        return Verdict(Support.UNKNOWN, evidence)
-    return Verdict(Support.NATIVE if capable else Support.ABSENT, evidence, round(speed, 4) if speed else None)
+        return DtypeVerdict(Support.UNKNOWN, evidence)
+    return DtypeVerdict(Support.NATIVE if capable else Support.ABSENT, evidence, round(speed, 4) if speed else None)
 
 
-def _fp8(found: Found, dtypes: Steps) -> Verdict:
+def _fp8(found: FoundDevice, dtypes: Steps) -> DtypeVerdict:
     tried = dtypes.get("fp8")
     if found.backend == "cuda":
         capable, why = _cuda_at_least(found, 8.9, "fp8 arithmetic begins at 8.9")
@@ -120,14 +120,14 @@ def _fp8(found: Found, dtypes: Steps) -> Verdict:
     else:
         capable, why = False, f"a {found.backend} device has no fp8 arithmetic that PyTorch trains with"
     if tried is None:
-        return Verdict(Support.UNKNOWN if capable else Support.ABSENT, (why, "a scaled product was not tried"))
+        return DtypeVerdict(Support.UNKNOWN if capable else Support.ABSENT, (why, "a scaled product was not tried"))
     if tried.failure is not None:
-        return Verdict(Support.ABSENT, (why, f"a scaled product fails: {tried.failure.message}"))
-    return Verdict(Support.NATIVE if capable else Support.EMULATED, (why, "a scaled product works"))
+        return DtypeVerdict(Support.ABSENT, (why, f"a scaled product fails: {tried.failure.message}"))
+    return DtypeVerdict(Support.NATIVE if capable else Support.EMULATED, (why, "a scaled product works"))
 
 
 def _cuda_at_least(
-    found: Found, least: float, rule: str, also: frozenset[str] | set[str] = frozenset()
+    found: FoundDevice, least: float, rule: str, also: frozenset[str] | set[str] = frozenset()
 ) -> tuple[bool | None, str]:
     try:
         capability = tuple(int(part) for part in found.capability.split("."))
@@ -137,14 +137,14 @@ def _cuda_at_least(
     return capability >= wanted or found.capability in also, f"compute capability {found.capability}: {rule}"
 
 
-def _gfx(found: Found, known: tuple[str, ...], what: str) -> tuple[bool | None, str]:
+def _gfx(found: FoundDevice, known: tuple[str, ...], what: str) -> tuple[bool | None, str]:
     if not found.capability:
         return None, "its architecture is unknown"
     has = found.capability.startswith(known)
     return has, f"{found.capability} {'has' if has else 'is not known to have'} {what}"
 
 
-def _cpu(found: Found, wanted: frozenset[str], what: str) -> tuple[bool | None, str]:
+def _cpu(found: FoundDevice, wanted: frozenset[str], what: str) -> tuple[bool | None, str]:
     if not found.features:
         return None, "its instruction sets are unknown"
     has = sorted(wanted.intersection(found.features))

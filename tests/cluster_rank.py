@@ -5,30 +5,39 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
 
-from precfix.codemod.profiles.profile import Device, Machine, Profile, Recommendation, Support, Verdict
+from precfix.codemod.profiles.profile import Device, DtypeVerdict, Machine, Profile, Recommendation, Support
+from precfix.codemod.profiles.profile_file import load
 from precfix.probes.cluster import cluster_lines, cluster_profile, probe_rank
 from precfix.probes.ranks import place_in
 
+FAKED = "PRECFIX_TEST_FAKED_RANK"
+"""``1=t4.json`` gives rank 1 the profile in that file."""
+DYING = "PRECFIX_TEST_DYING_RANK"
+"""The rank that ends before it has written anything."""
+
 
 def a_profile() -> Profile:
-    verdicts = {"bf16": Verdict(Support.NATIVE), "fp16": Verdict(Support.NATIVE)}
+    verdicts = {"bf16": DtypeVerdict(Support.NATIVE), "fp16": DtypeVerdict(Support.NATIVE)}
     best = Recommendation("bf16-mixed", "bfloat16 is native")
     device = Device("cuda:0", "cuda", "NVIDIA A100", "8.0", 80 << 30, verdicts, best)
     return Profile(machine=Machine(host="node"), devices=(device,), recommended=best)
 
 
 def main(folder: Path, wait: float, sleep: float) -> None:
-    import os
+    place = place_in(os.environ)
 
     def probe() -> Profile:
         time.sleep(sleep)
-        return a_profile()
+        if os.environ.get(DYING) == str(place.rank):
+            os._exit(9)
+        rank, _, file = os.environ.get(FAKED, "").partition("=")
+        return load(Path(file)) if rank == str(place.rank) else a_profile()
 
-    place = place_in(os.environ)
     own = Path(str(folder).replace("{rank}", str(place.rank)))
     profiles = probe_rank(place, probe, own, wait)
     if profiles is not None:

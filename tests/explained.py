@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from precfix.codemod import engine
-from precfix.codemod.diagnosis.answer import Answers, ProjectView, answers_to
+from precfix.codemod.diagnosis.answer import Explanations, ProjectView, answers_to
 from precfix.codemod.report.matching import changed_blocks
 
 from .fixture_cases import TARGET, Case, all_rules, cases, copied, migrate
@@ -31,7 +31,7 @@ class Explained:
 
     case: Case
     error: str
-    answers: Answers
+    answers: Explanations
     verdict: str
 
 
@@ -61,7 +61,7 @@ def explained(case: Case, error: str, folder: Path) -> Explained:
     return Explained(case, error, answers, _verdict(case, answers, folder))
 
 
-def _verdict(case: Case, answers: Answers, folder: Path) -> str:
+def _verdict(case: Case, answers: Explanations, folder: Path) -> str:
     if not answers.known:
         return "not known"
     answer = answers.known[0]

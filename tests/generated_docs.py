@@ -9,6 +9,7 @@ from precfix.codemod.cli.request import DECLARED
 from precfix.codemod.model import Rule
 from precfix.codemod.outcome import Report, Target
 from precfix.codemod.report.audit_report import show_audit
+from precfix.codemod.report.places import Places
 from precfix.codemod.report.text import plain
 from precfix.codemod.source.project import Project
 from precfix.codemod.trainers.reading.auditing import ledger_of
@@ -71,7 +72,7 @@ def audited(project: str) -> str:
     opened = Project.open([root]).with_frameworks(load_frameworks())
     ledger = ledger_of(opened)
     report = Report(Target(declared_regime(opened), DECLARED), (), files_seen=len(opened.paths))
-    lines = show_audit(ledger.runs, ledger.elsewhere, report, lambda _, row, column: (None, row, column))
+    lines = show_audit(ledger.runs, ledger.elsewhere, report, Places(lambda path: None))
     return f"$ precfix audit .\n{plain(lines)}"
 
 

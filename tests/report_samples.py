@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
-from precfix.codemod.cli.output import edits_in, places_in
 from precfix.codemod.model import Applicability, Edit, EditRefused, Finding, Fix, Place, RemoveStatement, Rule, Span
 from precfix.codemod.outcome import FileChange, Report, Silence, Silenced, Skipped, Target
-from precfix.codemod.report import EditsOf, Source, TextEdit
+from precfix.codemod.report import SourceText, TextEdit
 from precfix.codemod.report.places import Places
-from precfix.codemod.source.project import Project
 
 TARGET = Target("bf16-mixed", "the flag --to")
 SAFE, UNSAFE, SHOWN = Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY_ONLY
@@ -64,24 +63,21 @@ def is_harmless(text: str) -> bool:
 class Text:
     """A document as reports see it."""
 
-    def __init__(self, text: str = ROWS) -> None:
-        self.lines = text.split("\n")
+    def __init__(self, text: str = ROWS, cell: int | None = None, rows: Callable[[int], int | None] = int) -> None:
+        self.lines, self.cell, self.file_row = text.split("\n"), cell, rows
 
     def line(self, row: int) -> str:
         return self.lines[row - 1] if 1 <= row <= len(self.lines) else ""
 
     def cell_of(self, row: int) -> tuple[int, int] | None:
-        return None
+        return None if self.cell is None else (self.cell, row)
 
     def shown_column(self, row: int, column: int) -> int:
         return column
 
 
-def source_of(path: str) -> Source | None:
+def source_of(path: str) -> SourceText | None:
     return None if path.startswith("missing") else Text()
-
-
-PLACES = Places(lambda path, row, column: (None, row, column), lambda path, row: row)
 
 
 def edits_of(each: Fix) -> tuple[TextEdit, ...]:
@@ -89,6 +85,14 @@ def edits_of(each: Fix) -> tuple[TextEdit, ...]:
         raise EditRefused("a comment is in the way")
     content = "\udcff" if each.name == "bytes" else "new\n"
     return tuple(TextEdit(edit.path, Span(1, 1, 2, 1), content) for edit in each.edits)
+
+
+PLACES = Places(source_of, edits_of)
+
+
+def in_cell(rows: Callable[[int], int | None] = int) -> Places:
+    """All files are notebooks, of which cell 3 holds everything; ``rows``: where its rows stand in the file."""
+    return Places(lambda path: Text(cell=3, rows=rows), edits_of)
 
 
 def checked(*findings: Finding, **parts: object) -> Report:
@@ -154,11 +158,6 @@ def hostile(*, changed: bool = False) -> Report:
 
 
 # --- real projects ----------------------------------------------------------------------------------------------------
-
-
-def ways_into(project: Project) -> tuple[Places, EditsOf]:
-    """How a report of ``project`` reaches its documents, as the command line does it."""
-    return places_in(project), edits_in(project)
 
 
 def write_project(root: Path) -> Path:

@@ -15,12 +15,10 @@ from precfix.codemod.model import (
     InsertStatement,
     PythonOperation,
     RemoveArgument,
-    RemoveParameter,
     RemoveStatement,
     ReplaceExpression,
     SetArgument,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 
@@ -106,9 +104,6 @@ class Oracle:
         for each in self._of(node, AddDecorator):
             assert isinstance(each, AddDecorator)
             node.decorator_list.append(ast.parse(each.text, mode="eval").body)
-        for each in self._of(node, RemoveParameter):
-            assert isinstance(each, RemoveParameter)
-            _without_parameter(node.args, each.name)
 
     def _change_import(self, node: ast.Import | ast.ImportFrom) -> Body:
         gone = {each.name for each in self._of(node, DropImport) if isinstance(each, DropImport)}
@@ -120,9 +115,6 @@ class Oracle:
         middle: Body = [node]
         if self._of(node, RemoveStatement):
             middle = []
-        elif unwrap := self._of(node, UnwrapBlock):
-            assert isinstance(unwrap[0], UnwrapBlock)
-            middle = self._body(getattr(node, unwrap[0].branch))
         elif isinstance(node, ast.Import | ast.ImportFrom):
             middle = self._change_import(node)
         else:
@@ -173,20 +165,6 @@ class Oracle:
 def _bound(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
     name = alias.asname or alias.name
     return name if alias.asname or isinstance(node, ast.ImportFrom) else name.partition(".")[0]
-
-
-def _without_parameter(given: ast.arguments, name: str) -> None:
-    for number, parameter in enumerate(given.kwonlyargs):
-        if parameter.arg == name:
-            del given.kwonlyargs[number], given.kw_defaults[number]
-            return
-    positional = [*given.posonlyargs, *given.args]
-    number = next(i for i, parameter in enumerate(positional) if parameter.arg == name)
-    defaulted = number - (len(positional) - len(given.defaults))
-    if defaulted >= 0:
-        del given.defaults[defaulted]
-    owner = given.posonlyargs if number < len(given.posonlyargs) else given.args
-    owner.remove(positional[number])
 
 
 def expected_shapes(text: str, operations: list[PythonOperation]) -> set[str]:
@@ -246,7 +224,6 @@ class Chooser:
         ]
         statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self.statements = statements
-        self.blocks = [node for node in statements if isinstance(node, ast.With | ast.AsyncWith | ast.If)]
         self.expressions = [
             node
             for node in ast.walk(tree)
@@ -261,8 +238,8 @@ class Chooser:
         self.imports = [node for node in statements if isinstance(node, ast.Import | ast.ImportFrom)]
 
     def operation(self) -> PythonOperation | None:
-        makers = (self.remove, self.unwrap, self.insert, self.wrap, self.set_argument, self.remove_argument)
-        headers = (self.remove_parameter, self.decorate, self.drop_import, self.add_import)
+        makers = (self.remove, self.insert, self.wrap, self.set_argument, self.remove_argument)
+        headers = (self.decorate, self.drop_import, self.add_import)
         return self.random.choice((*makers, *headers, self.replace, self.replace))()
 
     def _pick(self, nodes: list[ast.AST] | list[ast.stmt] | list[ast.expr]) -> Span:
@@ -270,13 +247,6 @@ class Chooser:
 
     def remove(self) -> PythonOperation:
         return RemoveStatement(self._pick(self.statements))
-
-    def unwrap(self) -> PythonOperation | None:
-        if not self.blocks:
-            return None
-        node = self.random.choice(self.blocks)
-        branch = self.random.choice(("body", "orelse")) if isinstance(node, ast.If) else "body"
-        return UnwrapBlock(span_of(self.text, node), branch)
 
     def insert(self) -> PythonOperation:
         text = self.random.choice(("inserted()", "if inserted:\n    # inside\n    a()\n\n    b()\nc()\n"))
@@ -315,13 +285,6 @@ class Chooser:
         parts = self.random.choice(((head, kept, tail), ("new or 1",), ("(", kept, ", 1)")))
         return ReplaceExpression(span_of(self.text, node), tuple(part for part in parts if part != ""))
 
-    def remove_parameter(self) -> PythonOperation | None:
-        functions = [node for node in self.functions if _parameters(node)]
-        if not functions:
-            return None
-        node = self.random.choice(functions)
-        return RemoveParameter(span_of(self.text, node), self.random.choice(_parameters(node)))
-
     def decorate(self) -> PythonOperation | None:
         if not self.functions:
             return None
@@ -338,7 +301,3 @@ class Chooser:
     def add_import(self) -> PythonOperation:
         statements = ("import torch", "from torch import added", "from os import added as b, c2")
         return AddImport(self.random.choice(statements))
-
-
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    return [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]

@@ -107,7 +107,7 @@ def test_json(project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: 
 
 def test_markdown(project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     done = precfix(capfd, monkeypatch, "audit", project.root, "--output-format", "markdown")
-    assert "| compute | bf16 | train.py:6 | mixed_precision (accelerate) | wins |" in done.out
+    assert "| compute | bf16 | train.py:6 | mixed\\_precision (accelerate) | wins |" in done.out
     assert "## Contradictions" in done.out
 
 

@@ -158,6 +158,6 @@ def test_markdown_holds_no_markup_of_the_project(tmp_path: Path) -> None:
         {"a`b.py": f"from accelerate import Accelerator\n\nAccelerator(mixed_precision='{hostile}')\n"},
     )
     text = _precfix("audit", tmp_path, "--output-format", "markdown").stdout
-    assert "bf16\\|\\`&lt;b>\\`\\[click\\](http://example.org)\\*x\\*" in text
+    assert "bf16\\|\\`&lt;b&gt;\\`\\[click\\](http:&#8203;//example.org)\\*x\\*" in text
     assert "`` a`b.py:3 `` runs" in text
     assert "\x1b" not in text

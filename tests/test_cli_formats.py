@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from precfix.codemod.cli.options import CheckFormat, MigrateFormat
+from precfix.codemod.cli.options import CHECK_FORMATS, MIGRATE_FORMATS
 
 from .cli_runs import AFTER, LOOP, Runner, repository
 
@@ -77,8 +77,8 @@ def files(chosen: str, text: str) -> list[str]:
 
 
 def test_every_format_is_tried_here() -> None:
-    assert {each.value for each in CheckFormat} == {*READERS, "text"}
-    assert {each.value for each in MigrateFormat} == {*READERS, "text", "diff"}
+    assert {each.value for each in CHECK_FORMATS} == {*READERS, "text"}
+    assert {each.value for each in MIGRATE_FORMATS} == {*READERS, "text", "diff"}
 
 
 @FORMATS

@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 from precfix.codemod.model import UsageError
 from precfix.codemod.profiles.profile import (
-    Check,
+    CheckResult,
     Device,
+    DtypeVerdict,
     Machine,
     Profile,
     Recommendation,
     Status,
     Support,
     Torch,
-    Verdict,
 )
 from precfix.codemod.profiles.profile_file import load, save
 from precfix.probes.cluster import (
     STALE_SECONDS,
     cluster_lines,
     cluster_profile,
-    common_regime,
     differences,
     missing_ranks,
     probe_rank,
 )
-from precfix.probes.ranks import Place, device_of, folder_name, place_in
+from precfix.probes.ranks import RankPlace, device_of, folder_name, place_in
+from precfix.probes.recommending import common_regime
 
 from .fixture_cases import FIXTURES
 
@@ -50,8 +50,8 @@ def ranks(*names: str) -> list[Profile]:
     ]
 
 
-def place(rank: int = 0, size: int = 1) -> Place:
-    return Place(rank, size, rank, "test", "run")
+def place(rank: int = 0, size: int = 1) -> RankPlace:
+    return RankPlace(rank, size, rank, "test", "run")
 
 
 # --- the launcher's variables -----------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_each_rank_has_its_own_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, local: int, device: str
 ) -> None:
     monkeypatch.setattr("sys.executable", python_that(tmp_path, says))
-    assert device_of(Place(9, 16, local, "test", "run"), 10) == device
+    assert device_of(RankPlace(9, 16, local, "test", "run"), 10) == device
 
 
 # --- what the ranks say together --------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_missing_ranks_are_named() -> None:
 
 
 def test_a_rank_without_a_device_says_why() -> None:
-    bare = Profile(checks=(Check("environment", Status.FAILED, "no-torch", "torch is not installed."),))
+    bare = Profile(checks=(CheckResult("environment", Status.FAILED, "no-torch", "torch is not installed."),))
     cluster = cluster_profile([ranks("a100")[0], bare])
     assert [check.sentence for check in missing_ranks(cluster)] == ["Rank 1 has no device: torch is not installed."]
     assert cluster.note == "1 of 2 ranks"
@@ -226,7 +226,7 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def profile_on(host: str) -> Profile:
-    gpu = Device("cuda:0", "cuda", "T4", "7.5", verdicts={"bf16": Verdict(EMULATED)})
+    gpu = Device("cuda:0", "cuda", "T4", "7.5", verdicts={"bf16": DtypeVerdict(EMULATED)})
     return Profile(machine=Machine(host=host), devices=(gpu, Device("cpu", "cpu")))
 
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from precfix.probes.cluster import DYING, FAKED
 
+from .cluster_rank import DYING, FAKED
 from .fixture_cases import FIXTURES, REPOSITORY
 
 if importlib.util.find_spec("torch") is None:

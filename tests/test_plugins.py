@@ -31,7 +31,7 @@ from precfix.codemod.model import (
 )
 from precfix.codemod.outcome import Target
 from precfix.codemod.plugins.distributions import declaring
-from precfix.codemod.plugins.plugins import GROUP, Loaded, with_plugins
+from precfix.codemod.plugins.plugins import GROUP, LoadedRules, with_plugins
 from precfix.codemod.plugins.testing import try_rule
 from precfix.codemod.source.project import Project
 
@@ -74,7 +74,7 @@ def add_plugin(site: Path, name: str, module: str | None, value: str = "", versi
     write_tree(site, files)
 
 
-def load_from(monkeypatch: pytest.MonkeyPatch, site: Path, scanned: Path | None = None) -> Loaded:
+def load_from(monkeypatch: pytest.MonkeyPatch, site: Path, scanned: Path | None = None) -> LoadedRules:
     """What is loaded where ``site`` is on the path; modules of earlier tests are forgotten."""
     monkeypatch.syspath_prepend(str(site))
     before = set(sys.modules)
@@ -265,7 +265,7 @@ def test_a_newer_copy_without_rules_hides_the_older(tmp_path: Path, monkeypatch:
     (tmp_path / "new" / "acme_rules-2.0.dist-info" / "entry_points.txt").unlink()
     add_plugin(tmp_path / "old", "acme-rules", rule_text("ACME001"), version="1.0")
     monkeypatch.syspath_prepend(str(tmp_path / "old"))
-    assert load_from(monkeypatch, tmp_path / "new") == Loaded(())
+    assert load_from(monkeypatch, tmp_path / "new") == LoadedRules(())
 
 
 def test_what_a_plugin_prints_goes_to_stderr(

@@ -15,7 +15,7 @@ import pytest
 from precfix.codemod.profiles.profile import Status
 from precfix.codemod.profiles.profile_file import load
 from precfix.probes.devices import environment_checks, found_devices, missing_device
-from precfix.probes.runner import Limits, Run, run_check
+from precfix.probes.runner import CheckLimits, CheckRun, run_check
 from precfix.probes.step import Task
 
 from . import warm
@@ -91,16 +91,16 @@ def test_an_unmet_requirement_exits_with_1_and_says_why(quick: tuple[Done, Path]
 
 def test_gradients_train50_and_the_matrix_hold_their_bounds() -> None:
     pytest.importorskip("torch")
-    underflow = run_check("grad_underflow", Task("cpu"), Limits(60.0))
+    underflow = run_check("grad_underflow", Task("cpu"), CheckLimits(60.0))
     assert underflow.judged().status is Status.OK
     assert (underflow.step("fp16").number("zero_share") or 0) > 0.9
-    lost = run_check("lost_updates", Task("cpu"), Limits(60.0))
+    lost = run_check("lost_updates", Task("cpu"), CheckLimits(60.0))
     assert lost.judged().status is Status.OK
     assert lost.step("fp32/lr 1e-5").number("moved") == 1.0
     assert 0.1 < (lost.step("bf16/lr 1e-5").number("moved") or 0) < 0.2
     assert (lost.step("bf16/sums").number("sum"), lost.step("fp16/sums").number("sum")) == (256.0, 2048.0)
     assert "16% at lr 1e-5" in lost.judged().sentence or "15% at lr 1e-5" in lost.judged().sentence
-    matrix = run_check("op_matrix", Task("cpu"), Limits(60.0))
+    matrix = run_check("op_matrix", Task("cpu"), CheckLimits(60.0))
     assert matrix.judged().status is Status.OK
     assert len(matrix.steps) > 160
     assert matrix.step("bf16/softmax").text("backward") == "ok"
@@ -183,10 +183,10 @@ def set_num_threads(count): pass
 """
 
 
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, cuda: str = "99.9") -> Run:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, cuda: str = "99.9") -> CheckRun:
     (tmp_path / "torch.py").write_text(FAKE_TORCH.format(cuda=cuda, message=message), "utf-8")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(REPOSITORY)]))
-    return run_check("environment", Task("cpu"), Limits(30.0))
+    return run_check("environment", Task("cpu"), CheckLimits(30.0))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_driver_that_crashes_hides_no_other_device(tmp_path: Path, monkeypatch
     assert "os.abort()" in crash
     (tmp_path / "torch.py").write_text(crash, "utf-8")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(REPOSITORY)]))
-    run = run_check("environment", Task("cpu"), Limits(30.0))
+    run = run_check("environment", Task("cpu"), CheckLimits(30.0))
     found = found_devices(run)
     assert [each.device for each in found] == ["cpu"]
     checks = {check.name: check for check in environment_checks(run, found)}
@@ -257,7 +257,7 @@ def test_a_gpu_beside_a_cpu_only_build_is_told(tmp_path: Path, monkeypatch: pyte
 
     for gpu, status in (("nvidia", Status.FAILED), ("", Status.SKIPPED)):
         steps["hardware"] = StepResult({"gpu": gpu, "driver": "", "visible": None})
-        seen = Run(run.name, run.task, steps, run.seconds)
+        seen = CheckRun(run.name, run.task, steps, run.seconds)
         check = environment_checks(seen, found_devices(seen))[1]
         assert (check.status, check.failure) == (status, "cpu-only-build")
         assert ("has an NVIDIA GPU, but" in check.sentence) == bool(gpu)

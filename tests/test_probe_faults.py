@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.profiles.profile import Status
 from precfix.probes.failures import PATTERNS, classify, of_exit
-from precfix.probes.runner import Limits, Run, run_check
+from precfix.probes.runner import CheckLimits, CheckRun, run_check
 from precfix.probes.step import Task
 
 from . import probe_faults
@@ -25,9 +25,9 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="signals")
 def run(monkeypatch: pytest.MonkeyPatch) -> object:
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
-    def start(*faults: str, seconds: float = 30.0) -> Run:
+    def start(*faults: str, seconds: float = 30.0) -> CheckRun:
         monkeypatch.setenv(probe_faults.FAULTS, ",".join(faults))
-        return run_check(HERE, Task("cpu"), Limits(seconds))
+        return run_check(HERE, Task("cpu"), CheckLimits(seconds))
 
     return start
 
@@ -122,10 +122,10 @@ def test_a_check_that_always_dies_is_given_up(run, monkeypatch: pytest.MonkeyPat
     assert len(found.steps) == 7
 
 
-def _with_fake_torch(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+def _with_fake_torch(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> CheckRun:
     (folder / "torch.py").write_text(text, "utf-8")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(REPOSITORY)]))
-    return run_check("autocast_smoke", Task("cpu"), Limits(30.0))
+    return run_check("autocast_smoke", Task("cpu"), CheckLimits(30.0))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_users_folder_is_not_imported_from(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.setenv(probe_faults.FAULTS, "fine")
-    assert run_check(HERE, Task("cpu"), Limits(30.0)).judged().status is Status.OK
+    assert run_check(HERE, Task("cpu"), CheckLimits(30.0)).judged().status is Status.OK
 
 
 def test_the_child_speaks_json_lines_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from precfix.codemod.profiles.profile import Check, Device, Profile, Recommendation, Status, Support, Verdict
+from precfix.codemod.profiles.profile import CheckResult, Device, DtypeVerdict, Profile, Recommendation, Status, Support
 from precfix.codemod.report.text import STYLES, plain
 from precfix.probes.checks import matmul_error, op_matrix, throughput, train50
-from precfix.probes.devices import Found
-from precfix.probes.recommending import recommend, recommend_together, unmet
+from precfix.probes.devices import FoundDevice
+from precfix.probes.recommending import common_regime, recommend, unmet
 from precfix.probes.screen import verdict_lines
-from precfix.probes.step import Failure, StepResult, Task
+from precfix.probes.step import StepFailure, StepResult, Task
 from precfix.probes.verdicts import verdicts
 
 COMPUTES = {name: StepResult({"exact": True}) for name in ("fp32", "bf16", "fp16", "fp8")}
-NO_FP8 = {**COMPUTES, "fp8": StepResult({}, Failure("not-implemented", "no kernel", "RuntimeError: needs 8.9"))}
+NO_FP8 = {**COMPUTES, "fp8": StepResult({}, StepFailure("not-implemented", "no kernel", "RuntimeError: needs 8.9"))}
 
 
 def speeds(**ratios: float) -> Mapping[str, StepResult]:
@@ -26,8 +26,10 @@ def speeds(**ratios: float) -> Mapping[str, StepResult]:
     }
 
 
-def gpu(capability: str, backend: str = "cuda", claims: bool | None = True) -> Found:
-    return Found(f"{'cuda' if backend == 'rocm' else backend}:0", backend, "a GPU", capability, 1 << 34, (), claims)
+def gpu(capability: str, backend: str = "cuda", claims: bool | None = True) -> FoundDevice:
+    return FoundDevice(
+        f"{'cuda' if backend == 'rocm' else backend}:0", backend, "a GPU", capability, 1 << 34, (), claims
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,23 +55,23 @@ def gpu(capability: str, backend: str = "cuda", claims: bool | None = True) -> F
         (gpu("M3", "mps", None), NO_FP8, speeds(bf16=1.1, fp16=1.1), "native native absent absent"),
         (gpu("", "xpu", True), NO_FP8, speeds(bf16=3.0, fp16=3.0), "native native absent absent"),
         (
-            Found("cpu", "cpu", "a CPU", "", None, ("avx2", "avx512_bf16")),
+            FoundDevice("cpu", "cpu", "a CPU", "", None, ("avx2", "avx512_bf16")),
             COMPUTES,
             speeds(bf16=3.9, fp16=0.01),
             "native emulated absent emulated",
         ),
         (
-            Found("cpu", "cpu", "a CPU", "", None, ("avx2",)),
+            FoundDevice("cpu", "cpu", "a CPU", "", None, ("avx2",)),
             NO_FP8,
             speeds(bf16=1.1, fp16=0.01),
             "emulated emulated absent absent",
         ),
-        (Found("cpu", "cpu", "a CPU"), NO_FP8, speeds(bf16=2.0, fp16=0.5), "native emulated absent absent"),
-        (Found("cpu", "cpu", "a CPU"), NO_FP8, {}, "unknown unknown absent absent"),
+        (FoundDevice("cpu", "cpu", "a CPU"), NO_FP8, speeds(bf16=2.0, fp16=0.5), "native emulated absent absent"),
+        (FoundDevice("cpu", "cpu", "a CPU"), NO_FP8, {}, "unknown unknown absent absent"),
     ],
 )
 def test_verdicts(
-    found: Found, dtypes: Mapping[str, StepResult], measured: Mapping[str, StepResult], expected: str
+    found: FoundDevice, dtypes: Mapping[str, StepResult], measured: Mapping[str, StepResult], expected: str
 ) -> None:
     decided = verdicts(found, dtypes, measured)
     assert " ".join(decided[name].support.value for name in ("bf16", "fp16", "tf32", "fp8")) == expected
@@ -85,7 +87,7 @@ def test_the_claim_of_torch_is_told_where_it_misleads() -> None:
 
 
 def test_a_dtype_that_raises_is_absent_whatever_the_capability() -> None:
-    broken = {**NO_FP8, "bf16": StepResult({}, Failure("cublas-failed", "the library refuses it", "CUBLAS"))}
+    broken = {**NO_FP8, "bf16": StepResult({}, StepFailure("cublas-failed", "the library refuses it", "CUBLAS"))}
     assert verdicts(gpu("8.0"), broken, speeds(fp16=5.0))["bf16"].support is Support.ABSENT
 
 
@@ -93,7 +95,7 @@ def test_a_dtype_that_raises_is_absent_whatever_the_capability() -> None:
 def test_slow_products_of_capable_hardware_are_emulation_only_where_times_do_not_scatter(
     scatter: float, expected: Support
 ) -> None:
-    found = Found("cpu", "cpu", "a CPU", "", None, ("avx512_bf16",))
+    found = FoundDevice("cpu", "cpu", "a CPU", "", None, ("avx512_bf16",))
     measured = {**speeds(), "bf16": StepResult({"matmul_1024": 1.0, "ratio_1024": 0.5, "scatter_1024": scatter})}
     verdict = verdicts(found, COMPUTES, measured)["bf16"]
     assert verdict.support is expected
@@ -118,8 +120,8 @@ FINE = {name: StepResult({"finite": True, "gradients_finite": True}) for name in
 LEARNT = {name: StepResult({"first_loss": 1.0, "last_loss": 0.1}) for name in train50.REGIMES}
 
 
-def supports(bf16: Support, fp16: Support) -> Mapping[str, Verdict]:
-    return {"bf16": Verdict(bf16, (), 0.4), "fp16": Verdict(fp16, (), 4.0)}
+def supports(bf16: Support, fp16: Support) -> Mapping[str, DtypeVerdict]:
+    return {"bf16": DtypeVerdict(bf16, (), 0.4), "fp16": DtypeVerdict(fp16, (), 4.0)}
 
 
 @pytest.mark.parametrize(
@@ -144,14 +146,14 @@ def test_the_reason_for_a_t4_is_the_sentence_people_need() -> None:
 
 def test_a_regime_that_was_tried_and_failed_is_not_recommended() -> None:
     both = supports(Support.NATIVE, Support.NATIVE)
-    smoke = {**FINE, "bf16": StepResult({}, Failure("cudnn-failed", "the library refuses", ""))}
+    smoke = {**FINE, "bf16": StepResult({}, StepFailure("cudnn-failed", "the library refuses", ""))}
     assert recommend(both, smoke, LEARNT).regime == "fp16-mixed"
     stuck = {**LEARNT, "bf16-mixed": StepResult({"first_loss": 1.0, "last_loss": None})}
     assert recommend(both, FINE, stuck).regime == "fp16-mixed"
 
 
 def device(name: str, regime: str, backend: str = "cuda", **kinds: Support) -> Device:
-    known = {dtype: Verdict(support) for dtype, support in kinds.items()}
+    known = {dtype: DtypeVerdict(support) for dtype, support in kinds.items()}
     return Device(name, backend, "a GPU", "8.0", None, known, Recommendation(regime, "because"))
 
 
@@ -159,15 +161,17 @@ def test_a_check_that_died_before_its_step_proves_nothing() -> None:
     both = supports(Support.NATIVE, Support.NATIVE)
     assert recommend(both, {}, None).regime == "fp32"
     assert recommend(both, None, None).regime == "bf16-mixed"
-    dead = Check("autocast_smoke", Status.CRASHED, "segfault")
-    alive = Check("autocast_smoke", Status.OK, numbers={"bf16": {"finite": True, "gradients_finite": True}})
+    dead = CheckResult("autocast_smoke", Status.CRASHED, "segfault")
+    alive = CheckResult("autocast_smoke", Status.OK, numbers={"bf16": {"finite": True, "gradients_finite": True}})
     for check, met in ((dead, False), (alive, True)):
         one = replace(device("cuda:0", "fp32", bf16=Support.NATIVE), checks=(check,))
         assert (unmet(Profile(devices=(one,)), ["bf16-mixed"]) == []) is met
 
 
 def test_a_device_that_computes_nothing_meets_nothing() -> None:
-    broken = Check("dtypes", Status.FAILED, "no-kernel-image", "it does not compute", numbers={"fp32": {"class": "x"}})
+    broken = CheckResult(
+        "dtypes", Status.FAILED, "no-kernel-image", "it does not compute", numbers={"fp32": {"class": "x"}}
+    )
     one = replace(device("cuda:0", "", bf16=Support.NATIVE), checks=(broken,))
     assert len(unmet(Profile(devices=(one,)), ["fp32", "bf16", "bf16-mixed"])) == 3
 
@@ -176,11 +180,11 @@ def test_devices_that_differ_get_what_all_of_them_do() -> None:
     a100 = device("cuda:0", "bf16-mixed", bf16=Support.NATIVE, fp16=Support.NATIVE)
     t4 = device("cuda:1", "fp16-mixed", bf16=Support.EMULATED, fp16=Support.NATIVE)
     cpu = device("cpu", "fp32", "cpu", bf16=Support.EMULATED, fp16=Support.EMULATED)
-    assert recommend_together([a100, t4, cpu]).regime == "fp16-mixed"
-    assert "differ" in recommend_together([a100, t4, cpu]).reason
-    assert recommend_together([a100, cpu]).regime == "bf16-mixed"
-    assert recommend_together([cpu]).regime == "fp32"
-    assert recommend_together([]).regime == ""
+    assert common_regime([a100, t4]).regime == "fp16-mixed"
+    assert common_regime([a100, t4]).reason == "fp16 is native on every device; bf16 is emulated on cuda:1 (a GPU)"
+    assert common_regime([a100, cpu]).regime == "fp32"
+    assert common_regime([cpu]).regime == "fp32"
+    assert common_regime([]).regime == ""
 
 
 def test_requirements_hold_for_every_training_device_and_not_for_the_cpu_beside_them() -> None:
@@ -211,7 +215,9 @@ def test_sixteen_bit_sums_are_out_of_bounds() -> None:
 def test_the_matrix_keeps_what_raised_and_what_crashed() -> None:
     results = {
         "bf16/softmax": StepResult({"backward": "ok", "output": "bfloat16"}),
-        "bf16/fft": StepResult({}, Failure("not-implemented", "no kernel", "RuntimeError: Unsupported dtype BFloat16")),
+        "bf16/fft": StepResult(
+            {}, StepFailure("not-implemented", "no kernel", "RuntimeError: Unsupported dtype BFloat16")
+        ),
     }
     rows = op_matrix.rows(results)
     assert [(row.op, row.forward, row.backward) for row in rows] == [

@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from precfix.codemod.model import UsageError
 from precfix.codemod.profiles.profile import (
-    Check,
+    CheckResult,
     Device,
+    DtypeVerdict,
     Fact,
     OpSupport,
     Profile,
+    ProfileSource,
     Recommendation,
-    Source,
     Status,
     Support,
-    Verdict,
 )
 from precfix.codemod.profiles.profile_file import MARK, MAX_BYTES, VERSION, dump, load, parse, save
 
 from .fixture_cases import FIXTURES
 
 PROFILES = sorted((FIXTURES / "profiles").glob("*.json"))
-T4 = Device("cuda:0", "cuda", "Tesla T4", "7.5", 16 << 30, {"bf16": Verdict(Support.EMULATED, ("slow",), 0.4)})
+T4 = Device("cuda:0", "cuda", "Tesla T4", "7.5", 16 << 30, {"bf16": DtypeVerdict(Support.EMULATED, ("slow",), 0.4)})
 FULL = Profile(
     created="2026-01-01T00:00:00+00:00",
     mode="quick",
@@ -36,14 +36,14 @@ FULL = Profile(
         replace(
             T4,
             recommended=Recommendation("fp16-mixed", "bf16 is emulated"),
-            checks=(Check("matmul", Status.CRASHED, "segfault", "It died.", 1.5, {"a": [1, {"b": None}]}),),
+            checks=(CheckResult("matmul", Status.CRASHED, "segfault", "It died.", 1.5, {"a": [1, {"b": None}]}),),
             ops=(OpSupport("linear", "bf16", "ok", "-", "bfloat16"),),
             facts=(Fact("encoder", True, "it raises"), Fact("other")),
             rank=3,
             host="node7",
         ),
     ),
-    checks=(Check("environment"),),
+    checks=(CheckResult("environment"),),
 )
 
 
@@ -75,7 +75,7 @@ def test_missing_fields_take_their_defaults() -> None:
 
 
 def test_a_number_that_is_none_is_written_as_null() -> None:
-    measured = replace(FULL, seconds=float("nan"), checks=(Check("c", numbers={"gap": float("inf")}),))
+    measured = replace(FULL, seconds=float("nan"), checks=(CheckResult("c", numbers={"gap": float("inf")}),))
     read = parse(dump(measured), "p")
     assert (read.seconds, read.checks[0].numbers) == (None, {"gap": None})
 
@@ -149,8 +149,8 @@ def test_whatever_the_json_it_is_read_or_refused(value: dict[str, object]) -> No
 
 
 def test_support_is_that_of_the_weakest_training_device() -> None:
-    a100 = Device("cuda:1", "cuda", "A100", "8.0", None, {"bf16": Verdict(Support.NATIVE)})
-    cpu = Device("cpu", "cpu", verdicts={"bf16": Verdict(Support.ABSENT)})
+    a100 = Device("cuda:1", "cuda", "A100", "8.0", None, {"bf16": DtypeVerdict(Support.NATIVE)})
+    cpu = Device("cpu", "cpu", verdicts={"bf16": DtypeVerdict(Support.ABSENT)})
     both = Profile(devices=(a100, T4, cpu))
     assert both.training_devices == (a100, T4)
     assert both.support("bf16") is Support.EMULATED
@@ -185,4 +185,4 @@ def test_recorded_profiles_say_what_is_published() -> None:
     assert {name for name in found if found[name].support("fp8") is Support.NATIVE} >= {"h100", "h200", "rtx4090"}
     assert found["a100"].support("fp8") is Support.ABSENT
     assert found["t4"].recommended.regime == "fp16-mixed"
-    assert found["t4"].source is Source.PUBLISHED
+    assert found["t4"].source is ProfileSource.PUBLISHED

@@ -18,6 +18,7 @@ from precfix.codemod.report import TextEdit
 from precfix.codemod.report.applied import show_applied
 from precfix.codemod.report.frame import MAX_WIDTH, frame
 from precfix.codemod.report.json_report import to_json
+from precfix.codemod.report.places import Places
 from precfix.codemod.report.printable import printable, width
 from precfix.codemod.report.tally import settled
 from precfix.codemod.report.text import Level, View, plain, show, show_findings
@@ -422,9 +423,20 @@ def test_masked_notebook_lines_are_shown_as_written() -> None:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def locate(path: str, row: int, column: int) -> tuple[int | None, int, int]:
-    """In ``x.ipynb``, cells have three rows and a border row each."""
-    return ((row - 1) // 4 + 1, (row - 1) % 4, column) if path == "x.ipynb" else (None, row, column)
+class Cells:
+    """A notebook whose cells have three rows and a border row each."""
+
+    def line(self, row: int) -> str:
+        return ""
+
+    def cell_of(self, row: int) -> tuple[int, int]:
+        return (row - 1) // 4 + 1, (row - 1) % 4
+
+    def file_row(self, row: int) -> int:
+        return row
+
+    def shown_column(self, row: int, column: int) -> int:
+        return column
 
 
 def edits_of(each: Fix) -> tuple[TextEdit, ...]:
@@ -433,8 +445,11 @@ def edits_of(each: Fix) -> tuple[TextEdit, ...]:
     return (TextEdit("train.py", Span(1, 1, 2, 1), ""),)
 
 
+PLACES = Places(lambda path: Cells() if path == "x.ipynb" else None, edits_of)
+
+
 def as_json(report: Report, **options: Any) -> Any:
-    text = to_json(report, locate, edits_of, **options)
+    text = to_json(report, PLACES, **options)
     assert text.isascii()
     assert text.endswith("}\n")
     return json.loads(text)
@@ -580,7 +595,7 @@ def test_json_declarations_only_for_audit() -> None:
 def test_json_is_the_same_in_any_order() -> None:
     findings = [finding(Span(n, 1, n, 2), path=path) for path in ("b.py", "a.py") for n in (3, 1, 2)]
     one, other = Report(TARGET, tuple(findings)), Report(TARGET, tuple(reversed(findings)))
-    assert to_json(one, locate, edits_of) == to_json(other, locate, edits_of)
+    assert to_json(one, PLACES) == to_json(other, PLACES)
 
 
 def test_json_holds_any_text() -> None:

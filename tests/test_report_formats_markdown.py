@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod import engine
+from precfix.codemod.cli.output import places_in
 from precfix.codemod.model import Place, Span
 from precfix.codemod.outcome import FileChange, Report, Skipped
 from precfix.codemod.report.markdown_report import LIMIT, Advice, to_markdown
 from precfix.codemod.report.markdown_text import code, escaped, fenced, link
-from precfix.codemod.report.places import Places
 from precfix.codemod.report.printable import printable
 from precfix.codemod.source.project import Project
 from precfix.transforms import load
@@ -33,8 +33,8 @@ from .report_samples import (
     finding,
     fix,
     hostile,
+    in_cell,
     migrated,
-    ways_into,
     write_project,
 )
 
@@ -210,7 +210,7 @@ def test_reports_without_findings() -> None:
 
 
 def test_notebooks_and_prefix() -> None:
-    places = Places(lambda path, row, column: (3, row, column), lambda path, row: row, "sub/")
+    places = replace(in_cell(), prefix="sub/")
     assert "- `sub/train.py:cell 3:2` **PF101**" in to_markdown(checked(finding(2)), places)
 
 
@@ -319,7 +319,7 @@ def test_what_is_left_out_is_counted() -> None:
 
 def test_a_real_project(tmp_path: Path) -> None:
     project = Project.open([write_project(tmp_path)])
-    places, _ = ways_into(project)
+    places = places_in(project)
     options = engine.Options(unsafe_fixes=True)
     report = engine.migrate(project, load(), TARGET, options)
     summary = to_markdown(report, places, Advice(unsafe_fixes=True))

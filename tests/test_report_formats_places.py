@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod.model import Span
-from precfix.codemod.report.places import Places
 from precfix.codemod.source.documents import Document, FileKind
 
 from .nightly import examples
-from .report_samples import PLACES
+from .report_samples import PLACES, in_cell
 
 
 def notebook(sources: list[Any], *, indent: int | None = 1, newline: str = "\n") -> Document:
@@ -90,5 +89,5 @@ def test_rows_of_a_span() -> None:
     assert PLACES.rows("a.py", Span(2, 5, 4, 1)) == (2, 3)
     assert PLACES.rows("a.py", Span(2, 1, 2, 1)) == (2, 2)
     assert PLACES.rows("a.py", Span(0, 0, 0, 0)) == (1, 1)
-    assert Places(PLACES.locate, lambda path, row: None).rows("a.py", Span(2, 1, 3, 1)) is None
-    assert Places(PLACES.locate, lambda path, row: {2: 9}.get(row)).rows("a.py", Span(2, 1, 5, 3)) == (9, 9)
+    assert in_cell(lambda row: None).rows("a.py", Span(2, 1, 3, 1)) is None
+    assert in_cell({2: 9}.get).rows("a.py", Span(2, 1, 5, 3)) == (9, 9)

@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 from precfix.codemod import engine
+from precfix.codemod.cli.output import places_in
 from precfix.codemod.model import Place, Span
 from precfix.codemod.outcome import Report, Skipped
 from precfix.codemod.report.places import Places
@@ -24,14 +25,11 @@ from .report_samples import (
     PLACES,
     TARGET,
     checked,
-    edits_of,
     finding,
     fix,
     hostile,
     is_harmless,
     migrated,
-    source_of,
-    ways_into,
     write_project,
 )
 
@@ -47,10 +45,8 @@ def validator() -> Any:
     return kind(schema, format_checker=kind.FORMAT_CHECKER)
 
 
-def run_of(
-    report: Report, validator: Any, places: Places = PLACES, edits: Any = edits_of, version: str = "0.1.0"
-) -> Any:
-    text = to_sarif(report, source_of, places, edits, version=version)
+def run_of(report: Report, validator: Any, places: Places = PLACES, version: str = "0.1.0") -> Any:
+    text = to_sarif(report, places, version)
     assert text.isascii()
     log = json.loads(text)
     json.dumps(log, ensure_ascii=False).encode("utf-8")  # no lone surrogates
@@ -61,7 +57,7 @@ def run_of(
 
 
 def test_the_validator_rejects_what_is_wrong(validator: Any) -> None:
-    log = json.loads(to_sarif(CHECKED, source_of, PLACES, edits_of, version="1"))
+    log = json.loads(to_sarif(CHECKED, PLACES, "1"))
     log["runs"][0]["results"][0]["level"] = "fatal"
     assert not validator.is_valid(log)
 
@@ -226,8 +222,8 @@ def test_a_real_project(validator: Any, tmp_path: Path) -> None:
     """Also in a notebook, whose rows are those of the JSON text; replacements give what the engine would write."""
     project = Project.open([write_project(tmp_path)])
     report = engine.check(project, load(), TARGET)
-    places, edits = ways_into(project)
-    run = run_of(report, validator, places, edits)
+    places = places_in(project)
+    run = run_of(report, validator, places)
     assert len(run["tool"]["driver"]["rules"]) == len(load())
     by_file: dict[str, list[Any]] = {}
     for result in run["results"]:

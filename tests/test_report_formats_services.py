@@ -12,14 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 from precfix.codemod import engine
+from precfix.codemod.cli.output import places_in
 from precfix.codemod.model import Finding, Span
 from precfix.codemod.outcome import FileChange, Report, Skipped
 from precfix.codemod.report.github import SHOWN, to_github
 from precfix.codemod.report.gitlab import to_gitlab
-from precfix.codemod.report.json_lines import to_json_lines
-from precfix.codemod.report.json_report import to_json
+from precfix.codemod.report.json_report import to_json, to_json_lines
 from precfix.codemod.report.junit import to_junit
-from precfix.codemod.report.outcomes import State, outcomes
+from precfix.codemod.report.outcomes import FindingState, outcomes
 from precfix.codemod.report.places import Places
 from precfix.codemod.report.printable import printable
 from precfix.codemod.source.project import Project
@@ -35,21 +35,19 @@ from .report_samples import (
     PLACES,
     TARGET,
     checked,
-    edits_of,
     finding,
     fix,
     hostile,
+    in_cell,
     is_harmless,
     migrated,
-    source_of,
-    ways_into,
     write_project,
 )
 
 EMPTY = Report(TARGET, ())
 FAILED = Report(TARGET, (), failed_rules=(Skipped("PF102", "ValueError"),))
-CELLS = Places(lambda path, row, column: (3, row, column), lambda path, row: row + 40)
-NO_ROWS = Places(lambda path, row, column: (3, row, column), lambda path, row: None)
+CELLS = in_cell(lambda row: row + 40)
+NO_ROWS = in_cell(lambda row: None)
 
 
 # --- what became of the findings --------------------------------------------------------------------------------------
@@ -75,7 +73,7 @@ def test_equal_findings_are_told_apart_by_number() -> None:
     some = Report(TARGET, (one, two, three), (finding(1), finding(2)), change, ((one, DROP),))
     assert [state for _, state in states(some)] == ["repaired", "left", "left"]
     more = replace(some, remaining=(finding(1), finding(2), finding(5)))
-    assert [(each.state, each.finding.span.row) for each in outcomes(more)][3:] == [(State.LATER, 5)]
+    assert [(each.state, each.finding.span.row) for each in outcomes(more)][3:] == [(FindingState.LATER, 5)]
     less = replace(some, remaining=(finding(1),))
     assert [state for _, state in states(less)] == ["repaired", "left", "repaired"]
 
@@ -132,8 +130,8 @@ def test_github_after_migrate() -> None:
         ("notice", "train.py", "it is wrong"),
         ("notice", "train.py", "goes with it"),
     ]
-    assert "It is found once the fixes are carried out." in found[1][2]
-    assert found[2][2].endswith("fix [unsafe] both: use bf16 in both places")
+    assert "found once the fixes are carried out" in found[1][2]
+    assert found[2][2].endswith("repaired: use bf16 in both places")
     assert last == "precfix: 2 found, 2 repaired."
 
 
@@ -198,7 +196,7 @@ def shown(path: str) -> str:
 
 
 def gitlab(report: Report, places: Places = PLACES) -> Any:
-    text = to_gitlab(report, source_of, places)
+    text = to_gitlab(report, places)
     assert text.isascii()
     issues = json.loads(text)
     json.dumps(issues, ensure_ascii=False).encode("utf-8")
@@ -341,17 +339,13 @@ def test_junit_in_notebooks() -> None:
 # --- JSON lines -------------------------------------------------------------------------------------------------------
 
 
-def locate(path: str, row: int, column: int) -> tuple[int | None, int, int]:
-    return None, row, column
-
-
 @pytest.mark.parametrize("make", [lambda: CHECKED, migrated, hostile, lambda: hostile(changed=True), lambda: EMPTY])
 def test_json_lines_are_the_diagnostics_of_json(make: Callable[[], Report]) -> None:
-    text = to_json_lines(make(), locate, edits_of)
+    text = to_json_lines(make(), PLACES)
     assert text.isascii()
     lines = text.split("\n")
     assert lines.pop() == ""
-    whole = json.loads(to_json(make(), locate, edits_of))
+    whole = json.loads(to_json(make(), PLACES))
     assert [json.loads(line) for line in lines] == whole["diagnostics"]
 
 
@@ -359,9 +353,9 @@ def test_json_lines_are_the_diagnostics_of_json(make: Callable[[], Report]) -> N
 
 FORMATS: dict[str, Callable[[Report], str]] = {
     "github": lambda report: to_github(report, PLACES),
-    "gitlab": lambda report: to_gitlab(report, source_of, PLACES),
+    "gitlab": lambda report: to_gitlab(report, PLACES),
     "junit": lambda report: to_junit(report, PLACES),
-    "json-lines": lambda report: to_json_lines(report, locate, edits_of),
+    "json-lines": lambda report: to_json_lines(report, PLACES),
 }
 
 
@@ -377,21 +371,21 @@ def test_the_order_of_findings_does_not_matter(name: str) -> None:
 
 def test_formats_of_a_real_project(tmp_path: Path) -> None:
     project = Project.open([write_project(tmp_path)])
-    places, edits = ways_into(project)
+    places = places_in(project)
     for report in (engine.check(project, load(), TARGET), engine.migrate(project, load(), TARGET)):
-        here = [each for each in outcomes(report) if each.state is not State.REPAIRED]
+        here = [each for each in outcomes(report) if each.state is not FindingState.REPAIRED]
         assert len(here) == len(report.remaining)
         found, _ = commands(to_github(report, places))
         assert sum(level == "warning" for level, _, _ in found) == len(here)
         for _, values, _ in found:
             if "file" in values:
                 assert (tmp_path / values["file"]).is_file()
-        issues = json.loads(to_gitlab(report, project.document, places))
+        issues = json.loads(to_gitlab(report, places))
         assert [(tmp_path / each["location"]["path"]).is_file() for each in issues] == [True] * len(here)
         suite = suite_of(report, places)
         assert suite.failures == len(here)
         assert suite.skipped == len(report.skipped) > 0
-        lines = to_json_lines(report, places.locate, edits).splitlines()
+        lines = to_json_lines(report, places).splitlines()
         assert len(lines) == len(report.findings) > 10
 
 

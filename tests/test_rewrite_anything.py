@@ -19,10 +19,8 @@ from precfix.codemod.model import (
     InsertStatement,
     PythonOperation,
     RemoveArgument,
-    RemoveParameter,
     RemoveStatement,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 from precfix.codemod.rewrite import rewrite
@@ -126,7 +124,7 @@ def test_the_strange_code_is_kept(newline: str) -> None:
     assert rewrite(text, [operation]) == text.replace(f"from __future__ import annotations{newline}", "")
 
 
-TAKING = RemoveStatement | RemoveArgument | RemoveParameter | DropImport | UnwrapBlock
+TAKING = RemoveStatement | RemoveArgument | DropImport
 """Operations that take comments with them."""
 
 
@@ -227,7 +225,7 @@ def _ranges(nodes: list[ast.stmt], operation: PythonOperation) -> list[tuple[int
         return [(_first_row(nodes, operation.first), operation.last.end_row)]
     span = operation.span
     at = [node for node in nodes if node.lineno == span.row and getattr(node, "body", None)]
-    if isinstance(operation, AddDecorator | RemoveParameter) and at:
+    if isinstance(operation, AddDecorator) and at:
         return [(span.row, min(at[0].body[0].lineno, span.end_row))]  # type: ignore[attr-defined]
     if isinstance(operation, InsertStatement):
         row = _first_row(nodes, span) if operation.where == "before" else span.end_row

@@ -8,7 +8,6 @@ import pytest
 from precfix.codemod.model import (
     EditRefused,
     RemoveArgument,
-    RemoveParameter,
     RemoveStatement,
     ReplaceExpression,
     SetArgument,
@@ -184,13 +183,12 @@ def _contradictions() -> list[tuple[str, tuple[object, ...]]]:
         (text, (SetArgument(whole, "k", "1 +"),)),
         (text, (RemoveArgument(whole, 1),)),
         (text, (RemoveArgument(whole, "z"),)),
-        (text, (RemoveParameter(stmt(text, "f("), "z"),)),
         ("f(*a, b)\n", (RemoveArgument(call("f(*a, b)\n", "f("), 1),)),
         ("f(**k)\n", (SetArgument(call("f(**k)\n", "f("), "a", "1"),)),
     ]
 
 
-@pytest.mark.parametrize("number", range(19))
+@pytest.mark.parametrize("number", range(18))
 def test_contradictions_are_refused(number: int) -> None:
     text, operations = _contradictions()[number]
     with pytest.raises(EditRefused):
@@ -297,43 +295,6 @@ def test_remove_several_arguments() -> None:
     assert edited(before, *operations, SetArgument(target, "m", "1")) == "f(b, l=g(2), m=1)\n"
     inner = ReplaceExpression(expr(before, "2"), ("3",))
     assert edited(before, RemoveArgument(target, "l"), inner) == "f(a, b, c, k=1)\n"
-
-
-PARAMETERS = {
-    "only": ("def f(k): pass\n", "def f(): pass\n"),
-    "first": ("def f(k, a=1): pass\n", "def f(a=1): pass\n"),
-    "default and annotation": ("def f(a, k: 'int' = 1) -> None: pass\n", "def f(a) -> None: pass\n"),
-    "bare star": ("def f(a, *, k=1): pass\n", "def f(a): pass\n"),
-    "bare star that stays": ("def f(a, *, k=1, b): pass\n", "def f(a, *, b): pass\n"),
-    "bare star before **": ("def f(a, *, k=1, **b): pass\n", "def f(a, **b): pass\n"),
-    "slash": ("def f(k, /, a): pass\n", "def f(a): pass\n"),
-    "slash alone": ("def f(k, /): pass\n", "def f(): pass\n"),
-    "slash that stays": ("def f(b, k, /, *a): pass\n", "def f(b, /, *a): pass\n"),
-    "args": ("def f(a, *k, b): pass\n", "def f(a, *, b): pass\n"),
-    "args alone": ("def f(a, *k, **b): pass\n", "def f(a, **b): pass\n"),
-    "kwargs": ("async def f(a, *, b, **k): pass\n", "async def f(a, *, b): pass\n"),
-    "one per line": (
-        "@d\ndef f(\n    a,  # a\n    k=1,  # k\n    *,\n    b,\n): pass\n",
-        "@d\ndef f(\n    a,  # a\n    *,\n    b,\n): pass\n",
-    ),
-    "last of one per line": ("def f(\n    a,\n    *,\n    k=1,\n): pass\n", "def f(\n    a,\n): pass\n"),
-}
-
-
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_remove_parameter(name: str) -> None:
-    before, after = PARAMETERS[name]
-    start = "async def" if before.startswith("async") else "def"
-    assert edited(before, RemoveParameter(stmt(before, start), "k")) == after
-    ast.parse(after)
-
-
-def test_remove_parameter_refused() -> None:
-    before = "def f(a, k):\n    # type: (int, int) -> None\n    pass\n"
-    with pytest.raises(EditRefused, match="types in a comment"):
-        edited(before, RemoveParameter(stmt(before, "def"), "k"))
-    with pytest.raises(EditRefused, match="no parameter z"):
-        edited("def f(a): pass\n", RemoveParameter(stmt("def f(a): pass\n", "def"), "z"))
 
 
 # --- the file as a whole ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Removing, unwrapping, inserting and wrapping statements."""
+"""Removing, inserting and wrapping statements."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from precfix.codemod.model import (
     InsertStatement,
     RemoveStatement,
     ReplaceExpression,
-    UnwrapBlock,
     WrapStatements,
 )
 
-from .rewrite_targets import code, edited, expr, stmt
+from .rewrite_targets import edited, expr, stmt
 
 REMOVED = {
     "with its trailing comment": ("a()\ngo()  # why\nb()\n", "a()\nb()\n"),
@@ -88,119 +87,6 @@ def test_remove_all_of_a_block_and_the_block() -> None:
 )
 def test_remove_elif(before: str, after: str) -> None:
     assert edited(before, RemoveStatement(stmt(before, "elif b"))) == after
-
-
-UNWRAPPED = {
-    "a with": (
-        """
-        a()
-
-        # forward
-        with autocast():  # mixed
-            # in
-            y = f(
-                x,
-            )
-
-            s = '''
-            text
-        '''
-            # tail
-        b()
-        """,
-        """
-        a()
-
-        # forward
-        # mixed
-        # in
-        y = f(
-            x,
-        )
-
-        s = '''
-            text
-        '''
-        # tail
-        b()
-        """,
-    ),
-    "a with on one line": ("with a: x = 1  # c\n", "x = 1  # c\n"),
-    "two on one line": ("with a: x = 1; y = 2\nz\n", "x = 1; y = 2\nz\n"),
-    "several items": ("with (a as b, c as d):\n  x\n  y\n", "x\ny\n"),
-    "async with": (
-        "async def f():\n\tasync with a, b:\n\t\tx\n\treturn\n",
-        "async def f():\n\tx\n\treturn\n",
-    ),
-    "a pragma after the colon": ("with a:  # noqa: F821\n    x\n", "x\n"),
-    "odd widths": ("if q:\n   with a:\n         if x:\n            y\n   z\n", "if q:\n   if x:\n      y\n   z\n"),
-    "as the last of a block": ("def f():\n    with a:\n        return 1\n", "def f():\n    return 1\n"),
-    "with CRLF": ("with a:\r\n    x\r\n\r\ny\r\n", "x\r\n\r\ny\r\n"),
-    "a backslash": ("with a:\n    x = 1 + \\\n        2\n", "x = 1 + \\\n        2\n"),
-    "a body that holds a def": (
-        "with a:\n\n    @d\n    def f(): pass\n\n    y\n",
-        "@d\ndef f(): pass\n\ny\n",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNWRAPPED)
-def test_unwrap_with(name: str) -> None:
-    before, after = (code(text) for text in UNWRAPPED[name])
-    start = "async with" if "async with" in before else "with"
-    assert edited(before, UnwrapBlock(stmt(before, start))) == after
-
-
-@pytest.mark.parametrize(
-    ("before", "branch", "after"),
-    [
-        ("if t:\n    x\nelse:\n    y\nz\n", "body", "x\nz\n"),
-        ("if t:\n    x\nelse:  # no amp\n    y\nz\n", "orelse", "# no amp\ny\nz\n"),
-        ("if t:\n    x\n# otherwise\nelse: y\nz\n", "orelse", "# otherwise\ny\nz\n"),
-        ("if t:\n    x\nelif u:\n    y\nelse:\n    w\nz\n", "orelse", "if u:\n    y\nelse:\n    w\nz\n"),
-        ("if t:\n    x\nz\n", "orelse", "z\n"),
-        ("def f():\n    if t:\n        x\n", "orelse", "def f():\n    pass\n"),
-        ("if a:\n    v\nelif t:\n    x\nelse:\n    y\n", "body", "if a:\n    v\nelse:\n    x\n"),
-        ("if a:\n    v\nelif t:\n    x\nelse:\n    y\n", "orelse", "if a:\n    v\nelse:\n    y\n"),
-        ("if a:\n    v\nelif t:\n    x\nelif b:\n    y\n", "orelse", "if a:\n    v\nelif b:\n    y\n"),
-        ("if a:\n    v\nelif t:\n    x\n", "orelse", "if a:\n    v\n"),
-    ],
-)
-def test_unwrap_if(before: str, branch: str, after: str) -> None:
-    start = "elif t" if "elif t" in before else "if t"
-    assert edited(before, UnwrapBlock(stmt(before, start), branch)) == after
-
-
-def test_unwrap_with_edits_inside() -> None:
-    before = "with autocast(x):\n    go()\n    y = g(h(1))\n"
-    inner = ReplaceExpression(expr(before, "g(h(1))"), (expr(before, "h(1)"), ".z"))
-    header = ReplaceExpression(expr(before, "x"), ("q",))
-    operations = (UnwrapBlock(stmt(before, "with")), RemoveStatement(stmt(before, "go()")), inner, header)
-    assert edited(before, *operations) == "y = h(1).z\n"
-
-
-def test_unwrap_nested() -> None:
-    before = "with a:\n    if b:\n        with c:\n            x\n            y\n"
-    operations = [UnwrapBlock(stmt(before, start)) for start in ("with a", "if", "with c")]
-    assert edited(before, *operations) == "x\ny\n"
-    assert edited(before, operations[0], operations[2]) == "if b:\n    x\n    y\n"
-
-
-def test_unwrap_what_has_lost_its_body() -> None:
-    before = "def f():\n    with a:\n        # why\n\n        go()\n    b()\n"
-    operations = (UnwrapBlock(stmt(before, "with")), RemoveStatement(stmt(before, "go()")))
-    assert edited(before, *operations) == "def f():\n    # why\n\n    b()\n"
-    before = "def f():\n    with a: go()\n"
-    operations = (UnwrapBlock(stmt(before, "with")), RemoveStatement(stmt(before, "go()")))
-    assert edited(before, *operations) == "def f():\n    pass\n"
-
-
-@pytest.mark.parametrize(
-    ("before", "start", "branch"), [("with a:\n    x\n", "with", "orelse"), ("for a in b:\n    x\n", "for", "body")]
-)
-def test_unwrap_refused(before: str, start: str, branch: str) -> None:
-    with pytest.raises(EditRefused):
-        edited(before, UnwrapBlock(stmt(before, start), branch))
 
 
 INSERTED = {
@@ -298,19 +184,6 @@ def test_wrap_and_other_edits() -> None:
         InsertStatement(stmt(before, "last"), "end()", "after"),
     )
     assert edited(before, *operations) == "out()\nwith k:\n    first()\n    if a:\n        last(y)\nend()\nb()\n"
-
-
-def test_wrap_an_unwrapped_block() -> None:
-    before = "with a:\n    x\n    y\nz\n"
-    target = stmt(before, "with")
-    operations = (UnwrapBlock(target), WrapStatements(target, target, "with b:"))
-    assert edited(before, *operations) == "with b:\n    x\n    y\nz\n"
-
-
-def test_wrap_inside_an_unwrapped_block() -> None:
-    before = "with a:\n    x\n    y\n    z\n"
-    wrap = WrapStatements(stmt(before, "x"), stmt(before, "y"), "with b:")
-    assert edited(before, UnwrapBlock(stmt(before, "with")), wrap) == "with b:\n    x\n    y\nz\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from precfix.codemod.cli.commands import AuditRequest, CheckRequest, MigrateRequest, Request
 from precfix.codemod.cli.for_typer import taking
-from precfix.codemod.cli.options import Argument, Flag
+from precfix.codemod.cli.options import Argument, FlagOption
 from precfix.codemod.cli.typed_words import names_of, options_of, request_of
 
 KINDS = (AuditRequest, CheckRequest, MigrateRequest)
@@ -63,7 +63,7 @@ def test_every_option_can_be_typed_plainly(kind: type[Request]) -> None:
         if isinstance(option, Argument):
             continue
         for name in names_of(field, option):
-            value = [] if isinstance(option, Flag) else [_fitting(option.metavar)]
+            value = [] if isinstance(option, FlagOption) else [_fitting(option.metavar)]
             words = ["project", name, *value]
             assert request_of(kind, words) == by_typer(kind, words) is not None, words
 

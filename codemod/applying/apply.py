@@ -24,7 +24,7 @@ from pathlib import Path
 from ..model import UsageError
 from ..outcome import FileChange
 from . import journal as journals
-from .journal import WRITING, Entry, Journal, digest
+from .journal import WRITING, Journal, JournalEntry, digest
 from .lock import locked
 from .replacing import (
     Attributes,
@@ -225,12 +225,12 @@ def _refuse_other(home: Path, path: str, present: tuple[bytes, Attributes] | Non
         raise UsageError(f"{path!r} exists again and was not overwritten; run undo again")
 
 
-def _for_removed(file: Path, entry: Entry) -> Attributes:
+def _for_removed(file: Path, entry: JournalEntry) -> Attributes:
     folder = file.parent.stat()
     return Attributes(entry.mode, folder.st_uid, folder.st_gid)
 
 
-def _present(home: Path, entry: Entry) -> tuple[bytes, Attributes] | None:
+def _present(home: Path, entry: JournalEntry) -> tuple[bytes, Attributes] | None:
     """What is at an entry's path now; None when there is nothing. Raises UsageError when a link has come into it."""
     place = unlinked_place(home, entry.path)
     return read_regular(place) if os.path.lexists(place) else None

@@ -26,7 +26,7 @@ _MAX_MANIFEST = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One file of a journal: where it is (relative, links resolved), and what it was and became."""
 
     path: str
@@ -46,7 +46,7 @@ class Journal:
     state: str
     token: str
     """Part of the names of its temporary files, so that they can be found after a crash."""
-    files: tuple[Entry, ...]
+    files: tuple[JournalEntry, ...]
 
     def temporary(self, root: Path, index: int) -> Path:
         """The temporary file of the entry at ``index``: beside the file, so that renaming stays on one disk."""
@@ -102,7 +102,7 @@ def record(store: Path, files: Sequence[tuple[str, bytes, bytes, Attributes]]) -
     """Keep path, old bytes, new bytes' hash and attributes of ``files`` on the disk; raises OSError."""
     entries, offset = [], 0
     for path, before, after, attributes in files:
-        entries.append(Entry(path, attributes.mode, offset, len(before), digest(before), digest(after)))
+        entries.append(JournalEntry(path, attributes.mode, offset, len(before), digest(before), digest(after)))
         offset += len(before)
     folder = store / "journal"
     _sweep(folder)
@@ -183,9 +183,9 @@ def _load(folder: Path) -> Journal:
     return journal
 
 
-def _entry(raw: dict[str, object]) -> Entry:
+def _entry(raw: dict[str, object]) -> JournalEntry:
     texts = [raw[name] for name in ("path", "before", "after")]
     numbers = [raw[name] for name in ("mode", "offset", "size")]
     path, before, after = (text for text in texts if isinstance(text, str))
     mode, offset, size = (number for number in numbers if isinstance(number, int) and number >= 0)
-    return Entry(path, mode & 0o777, offset, size, before, after)
+    return JournalEntry(path, mode & 0o777, offset, size, before, after)

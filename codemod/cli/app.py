@@ -13,20 +13,21 @@ from .commands import AuditRequest, CheckRequest, MigrateRequest
 from .for_typer import for_typer, taking
 from .options import (
     COLOR,
-    EXPLAIN_FORMAT,
     EXPLAIN_PROJECT,
     EXPLAINED,
     OUTPUT,
-    RULES_FORMAT,
+    PAGE_FORMATS,
     Argument,
     Color,
-    ExplainFormat,
-    RulesFormat,
+    Format,
+    format_option,
     path_named,
 )
 from .probe import probe
 from .rehearse import rehearse
 
+REHEARSED = {"allow_interspersed_args": False}
+"""Options behind the command are the command's own."""
 app = typer.Typer(
     name="precfix",
     help="Find and repair mixed-precision mistakes in PyTorch training projects.",
@@ -36,8 +37,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(probe)
-app.command(context_settings={"allow_interspersed_args": False})(rehearse)
 
 
 @app.callback(invoke_without_command=True)
@@ -47,12 +46,26 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
         raise typer.Exit()
 
 
-app.command("check")(taking(CheckRequest, running.check))
-app.command("migrate")(taking(MigrateRequest, running.migrate))
-app.command("audit")(taking(AuditRequest, running.audit))
+app.command("check", short_help="Report precision mistakes.")(taking(CheckRequest, running.check))
+app.command("migrate", short_help="Repair them, or print the diff that would.")(taking(MigrateRequest, running.migrate))
+app.command("audit", short_help="Show every place that states a precision.")(taking(AuditRequest, running.audit))
 
 
-@app.command()
+@app.command(short_help="Explain a rule or an error.")
+def explain(
+    what: Annotated[str, for_typer(EXPLAINED)],
+    project: Annotated[Path | None, for_typer(EXPLAIN_PROJECT)] = None,
+    output_format: Annotated[Format, for_typer(format_option(PAGE_FORMATS, "answer"))] = Format.TEXT,
+    output: Annotated[Path | None, for_typer(OUTPUT)] = None,
+    color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,
+) -> None:
+    """Explain a rule, or an error: from a traceback or a log to the cause, its place in the project, and the fix."""
+    from .explaining import run_explain
+
+    raise typer.Exit(run_explain(what, project, output_format, output, color))
+
+
+@app.command(short_help="Take the last migration back.")
 def undo(
     path: Annotated[
         Path, for_typer(Argument("The project folder that was migrated.", "PATH", path_named, has_default=True))
@@ -70,34 +83,24 @@ def undo(
         print("Nothing to restore: every file has the bytes that it had before the migration.")
 
 
-@app.command()
-def clean() -> None:
-    """Delete what `precfix` keeps between runs in the cache folder."""
-    from .cleaning import clean_cache
-
-    clean_cache()
+app.command(short_help="Measure what this machine can do.")(probe)
+app.command(short_help="Run your program as on a GPU that is not there.", context_settings=REHEARSED)(rehearse)
 
 
-@app.command()
+@app.command(short_help="List the rules.")
 def rules(
-    output_format: Annotated[RulesFormat, for_typer(RULES_FORMAT)] = RulesFormat.TEXT,
+    output_format: Annotated[Format, for_typer(format_option((Format.TEXT, Format.JSON), "list"))] = Format.TEXT,
     color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,
 ) -> None:
-    """List the rules, also those of other packages that are installed."""
+    """List the rules, including those of installed plugins."""
     from .manuals import list_rules
 
     raise typer.Exit(list_rules(output_format, color.wanted))
 
 
-@app.command()
-def explain(
-    what: Annotated[str, for_typer(EXPLAINED)],
-    project: Annotated[Path | None, for_typer(EXPLAIN_PROJECT)] = None,
-    output_format: Annotated[ExplainFormat, for_typer(EXPLAIN_FORMAT)] = ExplainFormat.TEXT,
-    output: Annotated[Path | None, for_typer(OUTPUT)] = None,
-    color: Annotated[Color, for_typer(COLOR)] = Color.AUTO,
-) -> None:
-    """Explain a rule, or an error: from a traceback or a log to the cause, its place in the project, and the fix."""
-    from .explaining import run_explain
+@app.command(short_help="Delete what is kept between runs.")
+def clean() -> None:
+    """Delete what `precfix` keeps between runs in the cache folder."""
+    from .cleaning import clean_cache
 
-    raise typer.Exit(run_explain(what, project, output_format, output, color))
+    clean_cache()

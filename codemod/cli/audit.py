@@ -12,8 +12,8 @@ from ..outcome import Report, RunMove
 from ..screening.selection import Selection
 from .answering import looked_at
 from .commands import AuditRequest
-from .options import AuditFormat, Regime
-from .output import exit_code, json_of, locate_in, progress, show_lines, write_bytes
+from .options import Format, TargetChoice
+from .output import exit_code, places_in, progress, show_lines, write_bytes
 from .request import Opened, open_request, options_of
 
 FAMILIES = ("PF101", "PF302", "PF4", "PF5")
@@ -27,6 +27,7 @@ def run_audit(request: AuditRequest) -> int:
     """
     from .. import engine
     from ..report.audit_report import markdown_audit, show_audit
+    from ..report.json_report import to_json
     from ..trainers.reading.auditing import ledger_of
 
     _check_combination(request)
@@ -39,20 +40,20 @@ def run_audit(request: AuditRequest) -> int:
     report = opened.completed(replace(report, moves=_planned(opened, request)))
     looked_at(opened, request, report)
     ledger = ledger_of(project, report.findings)
-    locate = locate_in(project)
-    if request.output_format is AuditFormat.JSON:
-        write_bytes(
-            json_of(report, project, ledger.declarations, ledger.runs, ledger.elsewhere).encode(), request.output
-        )
-    elif request.output_format is AuditFormat.MARKDOWN:
-        write_bytes(markdown_audit(ledger.runs, ledger.elsewhere, report, locate).encode(), request.output)
+    places, ledger_parts = places_in(project), (ledger.runs, ledger.elsewhere)
+    if request.output_format is Format.JSON:
+        text = to_json(report, places, declarations=ledger.declarations, runs=ledger.runs, elsewhere=ledger.elsewhere)
+        write_bytes(text.encode(), request.output)
+    elif request.output_format is Format.MARKDOWN:
+        write_bytes(markdown_audit(*ledger_parts, report, replace(places, prefix="")).encode(), request.output)
     else:
-        show_lines(show_audit(ledger.runs, ledger.elsewhere, report, locate), request.output, request.color.wanted)
+        lines = show_audit(*ledger_parts, report, replace(places, prefix=""))
+        show_lines(lines, request.output, request.color.wanted)
     return exit_code(report, any(run.is_left for run in report.moves), opened.named)
 
 
 def _check_combination(request: AuditRequest) -> None:
-    if not request.plan and (request.to is not Regime.AUTO or request.unsafe_fixes is not None):
+    if not request.plan and (request.to is not TargetChoice.AUTO or request.unsafe_fixes is not None):
         raise UsageError("--to and --unsafe-fixes require --plan")
 
 

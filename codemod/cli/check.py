@@ -12,7 +12,7 @@ from ..outcome import Report
 from .answering import looked_at
 from .commands import CheckRequest
 from .observations import tell_of_sight
-from .options import CheckFormat
+from .options import CHECK_FORMATS, Format
 from .output import (
     check_distinct,
     check_writable,
@@ -36,7 +36,7 @@ def run_check(request: CheckRequest) -> int:
     from .. import engine
 
     _check_combination(request)
-    reports = reports_of(request.reports, [each.value for each in CheckFormat])
+    reports = reports_of(request.reports, CHECK_FORMATS)
     check_distinct([request.output, request.write_baseline, *(file for _, file in reports)])
     opened = open_request(request)
     with progress(len(opened.project.paths)) as step:
@@ -52,10 +52,10 @@ def run_check(request: CheckRequest) -> int:
     if request.add_ignore:
         return _add_ignores(report, opened, request)
     for chosen, file in reports:
-        _write(report, opened, replace(request, output_format=CheckFormat(chosen), output=file))
+        _write(report, opened, replace(request, output_format=chosen, output=file))
     _write(report, opened, request)
     _tell_of_outdated(opened)
-    if request.quiet or request.output is not None or request.output_format is not CheckFormat.TEXT:
+    if request.quiet or request.output is not None or request.output_format is not Format.TEXT:
         tell_of_unread(report, opened.named)
     code = exit_code(report, bool(report.findings), opened.named)
     return 0 if request.exit_zero and code == 1 else code
@@ -76,7 +76,7 @@ def _check_combination(request: CheckRequest) -> None:
 
 
 def _has_result(request: CheckRequest) -> bool:
-    return bool(request.reports) or request.output is not None or request.output_format is not CheckFormat.TEXT
+    return bool(request.reports) or request.output is not None or request.output_format is not Format.TEXT
 
 
 def _write(report: Report, opened: Opened, request: CheckRequest) -> None:
@@ -85,8 +85,8 @@ def _write(report: Report, opened: Opened, request: CheckRequest) -> None:
     from ..report.text import show_findings
 
     chosen = request.output_format
-    if chosen is not CheckFormat.TEXT:
-        text = for_machines(chosen.value, report, opened.project, _advice(opened))
+    if chosen is not Format.TEXT:
+        text = for_machines(chosen, report, opened.project, _advice(opened))
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
         return
     view = view_of(opened.project, request.quiet, request.verbose, opened.settings.root.unsafe_fixes)

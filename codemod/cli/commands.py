@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Annotated
 
 from .options import (
+    CHECK_FORMATS,
+    MIGRATE_FORMATS,
+    PAGE_FORMATS,
     AllowDirty,
-    AuditFormat,
-    AuditFormatOption,
     BaselineOption,
-    CheckFormat,
-    CheckFormatOption,
     Color,
     ColorOption,
     DiffBase,
     Exclude,
-    Flag,
+    FlagOption,
     FoldersOrHere,
+    Format,
     Ignore,
     Isolated,
     Jobs,
-    MigrateFormat,
-    MigrateFormatOption,
     NoCache,
     ObservedOption,
     Output,
@@ -32,17 +30,18 @@ from .options import (
     PathsOrHere,
     ProfileOption,
     Quiet,
-    Regime,
     RegimeOption,
     Reports,
     Select,
     Statistics,
     StdinFilename,
-    Value,
+    TargetChoice,
+    ValueOption,
     Verbose,
     current_folder,
     file,
     flag,
+    format_option,
     path_named,
 )
 
@@ -57,7 +56,7 @@ class Request:
     profile: Path | None = None
     observed: Path | None = None
     probe: bool = False
-    to: Regime = Regime.AUTO
+    to: TargetChoice = TargetChoice.AUTO
     select: str | None = None
     ignore: str = ""
     baseline: Path | None = None
@@ -97,20 +96,20 @@ class CheckRequest(Request):
     add_ignore: Annotated[
         bool, flag("Write a `# precfix: ignore[CODE]` comment for every finding.", "--add-ignore")
     ] = False
-    reason: Annotated[str, Value("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
+    reason: Annotated[str, ValueOption("With --add-ignore: the reason to write.", metavar="TEXT")] = ""
     allow_dirty: AllowDirty = False
     stdin_filename: StdinFilename = None
     project: Annotated[
         Path | None,
-        Value(
-            "The project that the PATHs belong to: what it says elsewhere counts, mistakes elsewhere do not.",
+        ValueOption(
+            "The project that the PATHs belong to: all of it is read, but only mistakes in the PATHs are reported.",
             metavar="FOLDER",
             read=path_named,
         ),
     ] = None
     isolated: Isolated = False
     no_cache: NoCache = False
-    output_format: CheckFormatOption = CheckFormat.TEXT
+    output_format: Annotated[Format, format_option(CHECK_FORMATS)] = Format.TEXT
     output: Output = None
     reports: Reports = None
     jobs: Jobs = None
@@ -128,28 +127,31 @@ class MigrateRequest(Request):
 
     paths: Paths
     dry_run: Annotated[bool, flag("Change nothing; print the diff.", "--dry-run")] = False
-    to: RegimeOption = Regime.AUTO
+    to: RegimeOption = TargetChoice.AUTO
     unsafe_fixes: Annotated[
         bool | None,
-        Flag(
+        FlagOption(
             "Also apply fixes that may change numerics, memory or speed.  [default: the settings, else no]",
             ("--unsafe-fixes",),
             "--no-unsafe-fixes",
         ),
     ] = None
-    fix: Annotated[list[str] | None, Value("Use this alternative.", metavar="CODE=NAME", several=True)] = None
+    fix: Annotated[
+        list[str] | None,
+        ValueOption("Use this alternative fix of a rule, such as PF101=disable.", metavar="CODE=NAME", several=True),
+    ] = None
     interactive: Annotated[bool, flag("Ask before each fix.", "--interactive", "-i")] = False
     patch: Annotated[
-        Path | None, Value("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
+        Path | None, ValueOption("Write the diff to this file; change nothing else.", metavar="FILE", read=Path)
     ] = None
     prove: Annotated[
         str | None,
-        Value(
+        ValueOption(
             "Rehearse this command on a copy before and after the fixes; leave out those that make it worse.",
             metavar="-- COMMAND",
         ),
     ] = None
-    steps: Annotated[int, Value("With --prove: optimizer steps of each rehearsal.", metavar="N", read=int)] = 3
+    steps: Annotated[int, ValueOption("With --prove: optimizer steps of each rehearsal.", metavar="N", read=int)] = 3
     allow_dirty: AllowDirty = False
     select: Select = None
     ignore: Ignore = ""
@@ -162,7 +164,9 @@ class MigrateRequest(Request):
     stdin_filename: StdinFilename = None
     isolated: Isolated = False
     no_cache: NoCache = False
-    output_format: MigrateFormatOption = None
+    output_format: Annotated[
+        Format | None, format_option(MIGRATE_FORMATS, default="  [default: diff with --dry-run, else text]")
+    ] = None
     output: Output = None
     reports: Reports = None
     jobs: Jobs = None
@@ -178,10 +182,10 @@ class MigrateRequest(Request):
         return self.dry_run or self.patch is not None
 
     @property
-    def chosen_format(self) -> MigrateFormat:
+    def chosen_format(self) -> Format:
         """The format asked for, else the diff of a dry run, else text."""
         shows_diff = self.dry_run and self.patch is None
-        return self.output_format or (MigrateFormat.DIFF if shows_diff else MigrateFormat.TEXT)
+        return self.output_format or (Format.DIFF if shows_diff else Format.TEXT)
 
 
 @dataclass(frozen=True)
@@ -189,13 +193,13 @@ class AuditRequest(Request):
     """``precfix audit``."""
 
     paths: FoldersOrHere = field(default_factory=current_folder)
-    to: RegimeOption = Regime.AUTO
+    to: RegimeOption = TargetChoice.AUTO
     plan: Annotated[
         bool, flag("Show what `migrate` with the same options would do to each run; nothing is written.", "--plan")
     ] = False
     unsafe_fixes: Annotated[
         bool | None,
-        Flag(
+        FlagOption(
             "With --plan: as with `migrate`.  [default: the settings, else no]",
             ("--unsafe-fixes",),
             "--no-unsafe-fixes",
@@ -205,7 +209,7 @@ class AuditRequest(Request):
     profile: ProfileOption = None
     isolated: Isolated = False
     no_cache: NoCache = False
-    output_format: AuditFormatOption = AuditFormat.TEXT
+    output_format: Annotated[Format, format_option(PAGE_FORMATS)] = Format.TEXT
     output: Output = None
     color: ColorOption = Color.AUTO
 
@@ -223,4 +227,4 @@ def words_of(request: Request, names: Sequence[str]) -> list[str]:
 
 
 def _typed(item: object) -> str:
-    return str(item.value if isinstance(item, Regime) else item)
+    return str(item.value if isinstance(item, TargetChoice) else item)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from ..model import Finding, UsageError
 from .commands import STDIN, AuditRequest
 from .manuals import manual_as_json, manual_named
-from .options import Color, ExplainFormat
+from .options import Color, Format
 from .output import FOUND, show_lines, show_markdown, write_bytes
 
 if TYPE_CHECKING:
-    from ..diagnosis.answer import Answers, ProjectView
+    from ..diagnosis.answer import Explanations, ProjectView
     from ..source.project import Project
     from .request import Opened
 
@@ -23,7 +23,7 @@ MAX_LOG_BYTES = 128 * 1024 * 1024
 """What is held in memory of a log; more is refused, as the error is at its end."""
 
 
-def run_explain(what: str, project: Path | None, chosen: ExplainFormat, output: Path | None, color: Color) -> int:
+def run_explain(what: str, project: Path | None, chosen: Format, output: Path | None, color: Color) -> int:
     """Write the manual of a rule, or the answer to a log; returns the exit code: 1 when nothing in a log is known."""
     data = _log_in(what)
     if data is None:
@@ -39,8 +39,8 @@ def run_explain(what: str, project: Path | None, chosen: ExplainFormat, output: 
     return 0 if answers.is_explained and answers.unknown is None else FOUND
 
 
-def _write_manual(what: str, chosen: ExplainFormat, output: Path | None, color: Color) -> None:
-    if chosen is ExplainFormat.JSON:
+def _write_manual(what: str, chosen: Format, output: Path | None, color: Color) -> None:
+    if chosen is Format.JSON:
         write_bytes(manual_as_json(what).encode(), output)
     elif output is None:
         show_markdown(manual_named(what), color.wanted)
@@ -48,14 +48,14 @@ def _write_manual(what: str, chosen: ExplainFormat, output: Path | None, color: 
         write_bytes(manual_named(what).encode(), output)
 
 
-def _write(answers: Answers, project: Project | None, chosen: ExplainFormat, output: Path | None, color: Color) -> None:
+def _write(answers: Explanations, project: Project | None, chosen: Format, output: Path | None, color: Color) -> None:
     from ..diagnosis.data import to_json, to_markdown
     from ..diagnosis.text import answer_lines
 
-    if chosen is ExplainFormat.TEXT:
+    if chosen is Format.TEXT:
         show_lines(iter([*answer_lines(answers, project)]), output, color.wanted)
     else:
-        text = to_json(answers, project) if chosen is ExplainFormat.JSON else to_markdown(answers, project)
+        text = to_json(answers, project) if chosen is Format.JSON else to_markdown(answers, project)
         write_bytes(text.encode("utf-8", "backslashreplace"), output)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from .options import Argument, Flag, Value
+from .options import Argument, FlagOption, ValueOption
 from .typed_words import Asked, Option
 
 
@@ -38,7 +38,7 @@ def _described(hint: Any) -> object:
 
 def for_typer(option: Option) -> Any:
     """An option or argument as typer describes it."""
-    if isinstance(option, Flag):
+    if isinstance(option, FlagOption):
         names = [f"{option.names[0]}/{option.off}"] if option.off else option.names
         return typer.Option(*names, help=option.help, show_default=not option.off)
     if isinstance(option, Argument):
@@ -58,7 +58,7 @@ def for_typer(option: Option) -> Any:
     )
 
 
-def _reader(option: Argument | Value) -> Callable[[str], object] | None:
+def _reader(option: Argument | ValueOption) -> Callable[[str], object] | None:
     read = option.read
     if read is None:
         return None

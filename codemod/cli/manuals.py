@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 from ..model import Rule
 from .known_rules import installed_rules, rule_named
-from .options import RulesFormat
+from .options import Format
 from .output import INTERNAL
 
 
-def list_rules(chosen: RulesFormat, color: bool | None) -> int:
+def list_rules(chosen: Format, color: bool | None) -> int:
     """Write the list of rules; returns the exit code, 3 when rules of another package are broken."""
     from ..report.text import show
 
     known, problems = installed_rules()
-    if chosen is RulesFormat.JSON:
+    if chosen is Format.JSON:
         print(_as_json(known))
     else:
         width = max(36, *(len(rule.name) for rule in known))

@@ -15,8 +15,9 @@ from ..outcome import Report
 from .answering import looked_at
 from .commands import MigrateRequest, words_of
 from .observations import tell_of_sight
-from .options import MigrateFormat
+from .options import MIGRATE_FORMATS, Format
 from .output import (
+    Written,
     check_distinct,
     check_writable,
     diff_of,
@@ -29,7 +30,6 @@ from .output import (
     view_of,
     write_bytes,
 )
-from .proof_shown import show_proof, with_proof
 from .request import Opened, check_chosen, open_request, options_of, target_line
 
 DECIDING = (
@@ -50,7 +50,7 @@ def run_migrate(request: MigrateRequest) -> int:
     """Migrate, write the result, and return the exit code; raises UsageError, and then nothing is written."""
     if request.is_stdin and (request.patch is not None or request.interactive):
         raise UsageError("neither --patch nor --interactive works on standard input")
-    reports = reports_of(request.reports, [each.value for each in MigrateFormat])
+    reports = reports_of(request.reports, MIGRATE_FORMATS)
     check_distinct([request.output, request.patch, *(file for _, file in reports)])
     terminal = _terminal(request) if request.interactive else None
     opened = open_request(request)
@@ -76,11 +76,13 @@ def run_migrate(request: MigrateRequest) -> int:
     if request.patch is not None:
         write_bytes(diff_of(report, opened.project), request.patch)
     for chosen, file in reports:
-        _write(report, opened, replace(request, output_format=MigrateFormat(chosen), output=file), proof)
+        _write(report, opened, replace(request, output_format=chosen, output=file), proof)
     _write(report, opened, request, proof)
-    if proof is not None and request.chosen_format is not MigrateFormat.JSON:
-        show_proof(proof, to_stdout=request.output is None and request.chosen_format is MigrateFormat.TEXT)
-    if request.quiet or request.output is not None or request.chosen_format is not MigrateFormat.TEXT:
+    if proof is not None and request.chosen_format is not Format.JSON:
+        from .proving import show_proof
+
+        show_proof(proof, to_stdout=request.output is None and request.chosen_format is Format.TEXT)
+    if request.quiet or request.output is not None or request.chosen_format is not Format.TEXT:
         tell_of_unread(report, opened.named)
     left = bool(report.changes) if request.preview else False
     still = proof is not None and proof.comparison.still_raises
@@ -129,7 +131,7 @@ def _migrated(opened: Opened, request: MigrateRequest, terminal: Terminal | None
         return move(opened.project, opened.rules, opened.target, allowed, opened.known)
 
 
-def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[tuple[str, Path]]) -> int:
+def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports: Sequence[Written]) -> int:
     """The file from standard input with its fixes (as it came when it cannot be parsed); with a format the report."""
     document = opened.project.document(opened.stdin)
     if document is None:
@@ -138,7 +140,7 @@ def _to_stdout(report: Report, opened: Opened, request: MigrateRequest, reports:
     only_told = request.preview or request.output_format is not None
     told = replace(request, paths=[Path(opened.stdin)], dry_run=only_told)
     for chosen, file in reports:
-        _write(report, opened, replace(told, output_format=MigrateFormat(chosen), output=file))
+        _write(report, opened, replace(told, output_format=chosen, output=file))
     if only_told:
         _write(report, opened, told)
         tell_of_unread(report, opened.named)
@@ -175,9 +177,9 @@ def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof
     unsafe = bool(options_of(opened, request.unsafe_fixes).unsafe_fixes)
     view = replace(view_of(opened.project, request.quiet, request.verbose, unsafe), asked=request.interactive)
     chosen = request.chosen_format
-    if chosen is MigrateFormat.TEXT:
+    if chosen is Format.TEXT:
         show_lines(_lines(report, opened, request, view), request.output, request.color.wanted)
-    elif chosen is MigrateFormat.DIFF:
+    elif chosen is Format.DIFF:
         write_bytes(diff_of(report, opened.project), request.output)
         if request.output_format is not None and request.output is not None:
             return
@@ -193,8 +195,11 @@ def _write(report: Report, opened: Opened, request: MigrateRequest, proof: Proof
             undo=f"precfix undo {_root(opened)}".strip(),
             asked=request.interactive,
         )
-        text = for_machines(chosen.value, report, opened.project, advice)
-        text = with_proof(text, proof) if proof is not None and chosen is MigrateFormat.JSON else text
+        text = for_machines(chosen, report, opened.project, advice)
+        if proof is not None and chosen is Format.JSON:
+            from .proving import with_proof
+
+            text = with_proof(text, proof)
         write_bytes(text.encode("utf-8", "backslashreplace"), request.output)
 
 

@@ -6,7 +6,7 @@ typed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -14,21 +14,8 @@ from typing import Annotated, NamedTuple, TypeVar
 Word = TypeVar("Word", bound=Enum)
 
 
-class CheckFormat(str, Enum):
-    """How ``check`` writes its result."""
-
-    TEXT = "text"
-    JSON = "json"
-    JSON_LINES = "json-lines"
-    SARIF = "sarif"
-    GITHUB = "github"
-    GITLAB = "gitlab"
-    JUNIT = "junit"
-    MARKDOWN = "markdown"
-
-
-class MigrateFormat(str, Enum):
-    """How ``migrate`` writes its result."""
+class Format(str, Enum):
+    """How a command writes its result."""
 
     TEXT = "text"
     DIFF = "diff"
@@ -41,30 +28,13 @@ class MigrateFormat(str, Enum):
     MARKDOWN = "markdown"
 
 
-class AuditFormat(str, Enum):
-    """How ``audit`` writes its result."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
+MIGRATE_FORMATS = tuple(Format)
+CHECK_FORMATS = tuple(each for each in Format if each is not Format.DIFF)
+PAGE_FORMATS = (Format.TEXT, Format.JSON, Format.MARKDOWN)
+"""Of what is read as a page: ``audit``, ``explain``."""
 
 
-class RulesFormat(str, Enum):
-    """How ``rules`` writes its list."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class ExplainFormat(str, Enum):
-    """How ``explain`` writes its answer."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
-class Regime(str, Enum):
+class TargetChoice(str, Enum):
     """What ``migrate --to`` takes."""
 
     BF16_MIXED = "bf16-mixed"
@@ -88,7 +58,7 @@ class Color(str, Enum):
         return {"auto": None, "always": True, "never": False}[self.value]
 
 
-class Flag(NamedTuple):
+class FlagOption(NamedTuple):
     """A switch that is off unless it is given."""
 
     help: str
@@ -97,7 +67,7 @@ class Flag(NamedTuple):
     """The name that switches it off, where neither is the default."""
 
 
-class Value(NamedTuple):
+class ValueOption(NamedTuple):
     """An option with a value, or several."""
 
     help: str
@@ -136,24 +106,21 @@ def number_named(text: str) -> int:
     return int(text)
 
 
-def word_of(kind: type[Word]) -> Callable[[str], Word]:
-    """Reads a word of ``kind``; a wrong one is answered with the closest."""
+def word_of(kind: Sequence[Word]) -> Callable[[str], Word]:
+    """Reads one of some words; a wrong one is answered with the closest."""
 
     def read(text: str) -> Word:
         words = [str(each.value) for each in kind]
         if text in words:
-            return kind(text)
-        from difflib import get_close_matches
+            return kind[words.index(text)]
+        from ..settings.settings import instead_of
 
-        close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
-        raise ValueError(f"{text!r} is not known; {hint}")
+        raise ValueError(f"{text!r} is not known; {instead_of(text, words)}")
 
-    read.__name__ = kind.__name__
     return read
 
 
-def _completion(kind: type[Enum]) -> Callable[[str], list[str]]:
+def _completion(kind: Sequence[Enum]) -> Callable[[str], list[str]]:
     """What a shell offers while the word is typed."""
 
     def complete(incomplete: str) -> list[str]:
@@ -169,20 +136,20 @@ def _complete_rule(incomplete: str) -> list[str]:
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
-def _choice(kind: type[Enum], help: str, *names: str) -> Value:
-    """An option that takes one of the words of ``kind``."""
+def _choice(kind: Sequence[Enum], help: str, *names: str) -> ValueOption:
+    """An option that takes one of some words."""
     words = "|".join(str(each.value) for each in kind)
-    return Value(help, names, f"[{words}]", word_of(kind), _completion(kind))
+    return ValueOption(help, names, f"[{words}]", word_of(kind), _completion(kind))
 
 
-def flag(help: str, *names: str) -> Flag:
+def flag(help: str, *names: str) -> FlagOption:
     """A switch that is off unless it is given."""
-    return Flag(help, names)
+    return FlagOption(help, names)
 
 
-def file(help: str, *names: str) -> Value:
+def file(help: str, *names: str) -> ValueOption:
     """An option that takes a file."""
-    return Value(help, names, "FILE", path_named)
+    return ValueOption(help, names, "FILE", path_named)
 
 
 def path_argument(help: str) -> Argument:
@@ -195,29 +162,29 @@ def current_folder() -> list[Path]:
     return [Path(".")]
 
 
-CheckFormatOption = Annotated[CheckFormat, _choice(CheckFormat, "How to write the result.", "--output-format")]
-MigrateFormatOption = Annotated[
-    MigrateFormat | None,
-    _choice(MigrateFormat, "How to write the result.  [default: diff with --dry-run, else text]", "--output-format"),
-]
-AuditFormatOption = Annotated[AuditFormat, _choice(AuditFormat, "How to write the result.", "--output-format")]
-RULES_FORMAT = _choice(RulesFormat, "How to write the list.", "--output-format")
+def format_option(formats: Sequence[Format], what: str = "result", default: str = "") -> ValueOption:
+    """The option ``--output-format``."""
+    return _choice(formats, f"How to write the {what}.{default}", "--output-format")
+
+
 RegimeOption = Annotated[
-    Regime,
+    TargetChoice,
     _choice(
-        Regime,
+        tuple(TargetChoice),
         "Bring every declaration to this regime. auto: what the settings or a machine's profile say, else what the "
         "project itself declares.",
     ),
 ]
 EXPLAINED = Argument(
-    "A rule's code or name (PF101), the id in a finding's brackets; or a log: a file, - for standard input, its text.",
+    "A rule (PF101, or its name), the id in a finding's brackets, or a log: a file, - for standard input, or its text.",
     "CODE|FILE|-|TEXT",
     complete=_complete_rule,
 )
-EXPLAIN_FORMAT = _choice(ExplainFormat, "How to write the answer.", "--output-format")
-EXPLAIN_PROJECT = Value(
-    "The project that wrote the log: names the line, and shows the fix.", ("--project",), "FOLDER", path_named
+EXPLAIN_PROJECT = ValueOption(
+    "The project that the log is from: the answer names its line and shows the fix.",
+    ("--project",),
+    "FOLDER",
+    path_named,
 )
 Paths = Annotated[list[Path], path_argument("Project folders or files; - reads one file from standard input.")]
 PathsOrHere = Annotated[
@@ -226,10 +193,12 @@ PathsOrHere = Annotated[
 ]
 FoldersOrHere = Annotated[list[Path], path_argument("Project folders or files.  [default: the current folder]")]
 Select = Annotated[
-    str | None, Value("Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES")
+    str | None, ValueOption("Comma-separated rules to enable: codes, prefixes of codes, or names.", metavar="CODES")
 ]
-Ignore = Annotated[str, Value("Comma-separated rules to disable.", metavar="CODES")]
-Exclude = Annotated[list[str] | None, Value("Skip these paths too (gitignore pattern).", metavar="GLOB", several=True)]
+Ignore = Annotated[str, ValueOption("Comma-separated rules to disable.", metavar="CODES")]
+Exclude = Annotated[
+    list[str] | None, ValueOption("Skip these paths too (gitignore pattern).", metavar="GLOB", several=True)
+]
 ProfileOption = Annotated[
     Path | None,
     file("The machine to train on, as `precfix probe --save` wrote it.  [default: a profile in the project]"),
@@ -239,29 +208,29 @@ ObservedOption = Annotated[
     file("What `precfix rehearse --save` saw of the project.  [default: precfix-observed.json in the project]"),
 ]
 DiffBase = Annotated[
-    str | None, Value("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
+    str | None, ValueOption("Report only findings on lines changed since this commit or branch.", metavar="REVISION")
 ]
 BaselineOption = Annotated[Path | None, file("Leave out the findings that this file lists.")]
 StdinFilename = Annotated[
-    Path | None, Value("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
+    Path | None, ValueOption("File name to assume for stdin; selects its settings.", metavar="FILE", read=Path)
 ]
 Isolated = Annotated[bool, flag("Ignore configuration files and third-party rules.", "--isolated")]
 NoCache = Annotated[bool, flag("Read and write nothing in the cache folder.", "--no-cache")]
 AllowDirty = Annotated[bool, flag("Overwrite uncommitted changes.", "--allow-dirty")]
-OUTPUT = Value("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)
+OUTPUT = ValueOption("Write the result to this file.", ("--output-file", "-o"), "FILE", Path)
 Output = Annotated[Path | None, OUTPUT]
 Reports = Annotated[
     list[str] | None,
-    Value("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
+    ValueOption("Also write the result in this format to this file.", ("--report",), "FORMAT=FILE", several=True),
 ]
 Statistics = Annotated[bool, flag("Count the findings by rule.", "--statistics")]
 Jobs = Annotated[
     int | None,
-    Value("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
+    ValueOption("How many processes check at the same time.  [default: 1]", ("--jobs", "-j"), "N", number_named),
 ]
 Quiet = Annotated[bool, flag("One line per finding.", "--quiet", "-q")]
 Verbose = Annotated[
     bool, flag("Also show skipped files, silenced findings, and the source of the target.", "--verbose", "-v")
 ]
-COLOR = _choice(Color, "When to use color.")
+COLOR = _choice(tuple(Color), "When to use color.")
 ColorOption = Annotated[Color, COLOR]

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model import Fix, UsageError
-from ..outcome import Declaration, Report, RunReport
+from ..outcome import Report
 from .answering import wrote
+from .options import Format
 
 if TYPE_CHECKING:
-    from ..report import EditsOf, Locate, TextEdit
+    from ..report import EditsOf, TextEdit
     from ..report.frame import OutputLine
     from ..report.markdown_report import Advice
     from ..report.places import Places
@@ -62,27 +63,13 @@ def diff_of(report: Report, project: Project) -> bytes:
     return unified_diff(report.changes, prefix_of(project))
 
 
-def json_of(
-    report: Report,
-    project: Project,
-    declarations: Sequence[Declaration] | None = None,
-    runs: Sequence[RunReport] | None = None,
-    elsewhere: Sequence[RunReport] = (),
-) -> str:
-    """The report as one JSON object; ``audit`` gives declarations and runs as well."""
-    from ..report.json_report import to_json
-
-    edits = edits_in(project)
-    return to_json(report, locate_in(project), edits, declarations=declarations, runs=runs, elsewhere=elsewhere)
-
-
-Written = tuple[str, Path]
+Written = tuple[Format, Path]
 """A format and the file that gets the result in it."""
 
 
-def reports_of(items: Sequence[str] | None, known: Iterable[str]) -> tuple[Written, ...]:
+def reports_of(items: Sequence[str] | None, known: Sequence[Format]) -> tuple[Written, ...]:
     """``--report FORMAT=FILE`` as formats and files; raises UsageError."""
-    formats = [*known]
+    formats = {each.value: each for each in known}
     found = []
     for item in items or ():
         chosen, equals, name = item.partition("=")
@@ -90,42 +77,37 @@ def reports_of(items: Sequence[str] | None, known: Iterable[str]) -> tuple[Writt
             raise UsageError(f"--report {item!r}: write FORMAT=FILE, for example sarif=precfix.sarif")
         if chosen not in formats:
             raise UsageError(f"--report {item!r}: the format must be one of {', '.join(formats)}")
-        found.append((chosen, Path(name)))
+        found.append((formats[chosen], Path(name)))
     return tuple(found)
 
 
-def for_machines(chosen: str, report: Report, project: Project, advice: Advice | None = None) -> str:
+def for_machines(chosen: Format, report: Report, project: Project, advice: Advice | None = None) -> str:
     """The report in one of the formats that other programs and services read.
 
     Paths in ``json`` and ``json-lines`` are relative to the project; services know files by their place in the
     repository, so in the other formats they are relative to the top of the git work tree that holds the project.
     """
-    from ..report import github, gitlab, json_lines, junit, markdown_report, sarif
-    from ..version import version_text
+    from ..report import github, gitlab, json_report, junit, markdown_report, sarif
 
-    if chosen == "json":
-        return json_of(report, project)
-    if chosen == "json-lines":
-        return json_lines.to_json_lines(report, locate_in(project), edits_in(project))
     places = places_in(project)
-    if chosen == "sarif":
-        return sarif.to_sarif(report, project.document, places, edits_in(project), version=version_text())
-    if chosen == "gitlab":
-        return gitlab.to_gitlab(report, project.document, places)
-    if chosen == "markdown":
+    if chosen is Format.MARKDOWN:
         return markdown_report.to_markdown(report, places, advice)
-    return junit.to_junit(report, places) if chosen == "junit" else github.to_github(report, places)
+    writers: dict[Format, Callable[[Report, Places], str]] = {
+        Format.JSON: json_report.to_json,
+        Format.JSON_LINES: json_report.to_json_lines,
+        Format.SARIF: sarif.to_sarif,
+        Format.GITHUB: github.to_github,
+        Format.GITLAB: gitlab.to_gitlab,
+        Format.JUNIT: junit.to_junit,
+    }
+    return writers[chosen](report, places)
 
 
 def places_in(project: Project) -> Places:
     """Where things stand as seen from the top of the repository; from the project itself where it is in none."""
     from ..report.places import Places
 
-    def file_row(path: str, row: int) -> int | None:
-        document = project.document(path)
-        return row if document is None else document.file_row(row)
-
-    return Places(locate_in(project), file_row, prefix_of(project))
+    return Places(project.document, edits_in(project), prefix_of(project))
 
 
 def prefix_of(project: Project) -> str:
@@ -150,19 +132,6 @@ def edits_in(project: Project) -> EditsOf:
         return tuple(edits)
 
     return edits_of
-
-
-def locate_in(project: Project) -> Locate:
-    """How a row and column of a file are told: in notebooks by cell."""
-
-    def locate(path: str, row: int, column: int) -> tuple[int | None, int, int]:
-        document = project.document(path)
-        cell = document.cell_of(row) if document is not None else None
-        if document is None or cell is None:
-            return None, row, column
-        return cell[0], cell[1], document.shown_column(row, column)
-
-    return locate
 
 
 def show_lines(lines: Iterator[OutputLine], output: Path | None, color: bool | None) -> None:
@@ -243,6 +212,13 @@ def check_distinct(files: Iterable[Path | None]) -> None:
         seen.add(real)
 
 
+def check_folder(output: Path | None) -> None:
+    """Raise UsageError when a result cannot be written to a file there; asked before anything takes its time."""
+    if output is not None and (output.is_dir() or not output.parent.is_dir()):
+        reason = "it is a folder" if output.is_dir() else f"there is no folder {str(output.parent)!r}"
+        raise UsageError(f"{str(output)!r} cannot be written: {reason}")
+
+
 def check_writable(output: Path | None, project: Project, report: Report) -> None:
     """Raise UsageError when a result cannot go to ``output``, or would overwrite a source file of the project.
 
@@ -254,12 +230,10 @@ def check_writable(output: Path | None, project: Project, report: Report) -> Non
 
     if output is None:
         return
+    check_folder(output)
     folder = output.parent
-    if not folder.is_dir():
-        raise UsageError(f"{str(output)!r} cannot be written: there is no folder {str(folder)!r}")
-    if output.is_dir() or not os.access(output if output.exists() else folder, os.W_OK):
-        reason = "it is a folder" if output.is_dir() else "permission denied"
-        raise UsageError(f"{str(output)!r} cannot be written: {reason}")
+    if not os.access(output if output.exists() else folder, os.W_OK):
+        raise UsageError(f"{str(output)!r} cannot be written: permission denied")
     leads_out = output.is_symlink() and not output.resolve().is_relative_to(project.root)
     if leads_out and folder.resolve().is_relative_to(project.root):  # the project's own link, not /dev/stdout
         raise UsageError(f"{str(output)!r} cannot be written: it is a link that leads out of the project")

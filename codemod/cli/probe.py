@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..model import UsageError
+from .output import check_folder
 
 if TYPE_CHECKING:
     from ..profiles.profile import Profile
@@ -33,14 +34,15 @@ def probe(
     as_json: Annotated[bool, typer.Option("--json", help="Print the profile, for programs.")] = False,
     save: Annotated[
         Path | None,
-        typer.Option(help=f"Write the profile to this file ({SAVED_NAME} is found by itself).", metavar="FILE"),
+        typer.Option(help=f"Write the profile to this file (precfix finds {SAVED_NAME} by itself).", metavar="FILE"),
     ] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(help=f"Exit with 1 unless the machine has it: {', '.join(REQUIREMENTS)}.", metavar="WHAT"),
+        typer.Option(help=f"Exit with 1 unless the machine supports this: {', '.join(REQUIREMENTS)}.", metavar="WHAT"),
     ] = None,
     distributed: Annotated[
-        bool, typer.Option("--distributed", help="Be one rank of torchrun, SLURM or MPI: probe the whole cluster.")
+        bool,
+        typer.Option("--distributed", help="Run as one rank of torchrun, SLURM or MPI, and probe the whole cluster."),
     ] = False,
     ranks: Annotated[
         Path | None,
@@ -54,7 +56,7 @@ def probe(
     wanted = _requirements(require or [])
     if DEVICE.fullmatch(device) is None:
         raise UsageError(f"--device {device!r}: write all, cpu, mps, cuda:0 or xpu:0")
-    _check_writable(save)
+    check_folder(save)
     if distributed:
         found = _cluster(ranks, device, quick, timeout)
         if found is None:  # the first rank speaks for all
@@ -80,20 +82,11 @@ def _requirements(given: list[str]) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _check_writable(file: Path | None) -> None:
-    """Before the probe takes its time."""
-    if file is None:
-        return
-    if file.is_dir() or not file.parent.is_dir():
-        reason = "it is a folder" if file.is_dir() else f"there is no folder {str(file.parent)!r}"
-        raise UsageError(f"{str(file)!r} cannot be written: {reason}")
-
-
 def _probed(device: str, quick: bool, timeout: float) -> Profile:
-    from ...probes.probing import Request, probe
+    from ...probes.probing import ProbeRequest, probe
 
     with _spinner() as watch:
-        return probe(Request(device, quick, timeout, watch))
+        return probe(ProbeRequest(device, quick, timeout, watch))
 
 
 def _cluster(folder: Path | None, device: str, quick: bool, timeout: float) -> Profile | None:

@@ -155,3 +155,20 @@ def command_of(text: str) -> list[str]:
     if not words:
         raise UsageError("--prove requires a command: precfix migrate PATH --prove -- python train.py")
     return words
+
+
+def show_proof(proof: Proof, *, to_stdout: bool) -> None:
+    """The table; on stderr where stdout holds something else."""
+    from ..report.proof_lines import proof_lines
+    from ..report.text import show
+
+    show(proof_lines(proof.comparison, proof.taken_out), sys.stdout if to_stdout else sys.stderr, color=False)
+
+
+def with_proof(text: str, proof: Proof) -> str:
+    """A JSON report with the proof as one more field."""
+    import json
+
+    from ..report.proof_lines import proof_json
+
+    return json.dumps({**json.loads(text), "proof": proof_json(proof.comparison, proof.taken_out)}, indent=2) + "\n"

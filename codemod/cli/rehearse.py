@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from enum import Enum
 from errno import ENOEXEC
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,19 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..model import UsageError
-from .output import FOUND
+from .for_typer import for_typer
+from .options import Format, format_option
+from .output import FOUND, check_folder
 
 if TYPE_CHECKING:
     from ...probes.rehearsal.record import Record
     from ...probes.rehearsal.running import Notebook, Rehearsal, Run
-
-
-class Format(str, Enum):
-    """How the result is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
 
 
 def rehearse(
@@ -42,7 +35,9 @@ def rehearse(
         ),
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write what was seen to this file.", metavar="FILE")] = None,
-    output_format: Annotated[Format, typer.Option(help="How to print what was seen.")] = Format.TEXT,
+    output_format: Annotated[
+        Format, for_typer(format_option((Format.TEXT, Format.JSON, Format.SARIF), "result"))
+    ] = Format.TEXT,
     time_limit: Annotated[
         float, typer.Option(help="End the program after this many seconds.", min=1.0, max=86400.0)
     ] = 600.0,
@@ -74,13 +69,12 @@ def rehearse(
     Exit code 0: nothing raised, 1: something would raise, 2: bad usage, 3: the program died of something else.
     """
     from ...probes.rehearsal.running import Gpu, Rehearsal
-    from .comparing_devices import compared
+    from .rehearsed import compared, page_of
     from .rehearsed_command import root_of
     from .rehearsed_device import device_of
-    from .shadowed import page_of
 
-    _check_writable(save)
-    _check_writable(shadow_page)
+    check_folder(save)
+    check_folder(shadow_page)
     profile, simulated_device = device_of(device)
     request = Rehearsal(
         command,
@@ -112,13 +106,6 @@ def _notebook(command: list[str]) -> Notebook | None:
 
     path = notebook_of(command)
     return None if path is None else Notebook(python(), path, code_of(path))
-
-
-def _check_writable(file: Path | None) -> None:
-    """Before the program takes its time."""
-    if file is not None and (file.is_dir() or not file.parent.is_dir()):
-        reason = "it is a folder" if file.is_dir() else f"there is no folder {str(file.parent)!r}"
-        raise UsageError(f"{str(file)!r} cannot be written: {reason}")
 
 
 def _rehearsed(request: Rehearsal) -> tuple[Record, Run]:
@@ -153,8 +140,7 @@ def _not_executable(word: str) -> str:
 def _shown(root: Path, record: Record, run: Run, output_format: Format | None, verbose: bool) -> int:
     from ...probes.rehearsal.verdict import UNSEEN, closing, exit_code, tail
     from ..report.printable import printable
-    from .rehearsed import report_rehearsal
-    from .shadowed import losses_told, shadow_lines
+    from .rehearsed import losses_told, report_rehearsal, shadow_lines
 
     code = exit_code(record) or (FOUND if losses_told(record) else 0)
     if verbose:
@@ -162,7 +148,7 @@ def _shown(root: Path, record: Record, run: Run, output_format: Format | None, v
     elif code == UNSEEN and record.ended == "error":
         print("\n".join(printable(line) for line in tail(run.errors)), file=sys.stderr)
     if output_format is not None:
-        report_rehearsal(record.dump(), root=root, output_format=output_format.value)
+        report_rehearsal(record.dump(), root, output_format)
     if output_format in (Format.TEXT, None):
         for line in shadow_lines(record):
             print(printable(line))

@@ -1,8 +1,9 @@
-"""The report of a rehearsal: each failure as a finding of the rule that knows it, in the usual formats."""
+"""The report of a rehearsal: each failure as a finding of the rule that knows it; the shadow; a GPU beside it."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,13 @@ from ..model import Finding
 from ..observed.observed_file import parse_observation
 from ..outcome import Report
 from .commands import CheckRequest
-from .output import for_machines, show_lines, view_of, write_bytes
+from .options import Format
+from .output import FOUND, for_machines, show_lines, view_of, write_bytes
 from .request import Opened, open_request, options_of
 
 if TYPE_CHECKING:
+    from ...probes.rehearsal.inside.shadow.places import Findings
+    from ...probes.rehearsal.record import Record
     from ..observed.observation import Failure, Observation
     from ..report.frame import OutputLine
     from ..report.text import View
@@ -26,26 +30,17 @@ OF_REPORT = ("diagnostics", "skipped", "failed_rules", "summary")
 """What JSON has of the report of `check`, beside the record."""
 
 
-def report_rehearsal(
-    record: str,
-    *,
-    root: Path,
-    output_format: str = "text",
-    output: Path | None = None,
-    quiet: bool = False,
-    color: bool | None = None,
-) -> None:
+def report_rehearsal(record: str, root: Path, chosen: Format) -> None:
     """Write the report of a record, as text, JSON or SARIF. Raises UsageError for one that cannot be read."""
     observation = parse_observation(record, "the record")
     opened = _opened(root, observation)
     report = _of_failures(opened, observation)
-    if output_format == "text":
-        view = view_of(opened.project, quiet, False, False)
-        show_lines(_lines(report, observation, view), output, color)
+    if chosen is Format.TEXT:
+        show_lines(_lines(report, observation, view_of(opened.project, False, False, False)), None, None)
     else:
-        text = for_machines(output_format, report, opened.project)
-        text = _with_findings(record, text) if output_format == "json" else text
-        write_bytes(text.encode("utf-8", "backslashreplace"), output)
+        text = for_machines(chosen, report, opened.project)
+        text = _with_findings(record, text) if chosen is Format.JSON else text
+        write_bytes(text.encode("utf-8", "backslashreplace"), None)
 
 
 def _opened(root: Path, observation: Observation) -> Opened:
@@ -114,3 +109,50 @@ def _closing(observation: Observation) -> Iterator[str]:
 
 def _counted(dtypes: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(dtypes.items())) or "none"
+
+
+# --- a GPU beside the rehearsal, and the float64 shadow ---
+
+
+def compared(recorded: Record, simulated: Record) -> int:
+    """Say on standard error where the rehearsal was wrong; the exit code."""
+    from ..observed.agreeing import disagreements
+    from ..observed.observed_file import parse_observation
+    from ..report.printable import printable
+
+    found = disagreements(*(parse_observation(each.dump(), "the record") for each in (recorded, simulated)))
+    for line in found:
+        print(printable(f"wrong: {line}"), file=sys.stderr)
+    count = f"{len(found)} place{'' if len(found) == 1 else 's'}"
+    said = f"was wrong at {count}" if found else "saw what this GPU does"
+    print(f"Compared: the rehearsal as {simulated.device['profile']} {said}.", file=sys.stderr)
+    return FOUND if found else 0
+
+
+def losses_told(record: Record) -> bool:
+    """Whether the shadow shows a loss beyond the noise of rounding."""
+    findings = _findings(record)
+    return findings is not None and bool(findings.worst)
+
+
+def shadow_lines(record: Record) -> list[str]:
+    """The table of the worst places; nothing when no shadow was asked for."""
+    from ...probes.rehearsal.inside.shadow.report import as_text
+
+    findings = _findings(record)
+    return as_text(findings).splitlines() if findings is not None else []
+
+
+def page_of(record: Record) -> str:
+    """The picture per layer; of a program that never came to torch it says that."""
+    from ...probes.rehearsal.inside.shadow.page import page
+    from ...probes.rehearsal.inside.shadow.places import Findings
+
+    title = f"Shadow of {' '.join(record.command)}"
+    return page(_findings(record) or Findings((), (), (), 0, (), 0.0), title)
+
+
+def _findings(record: Record) -> Findings | None:
+    from ...probes.rehearsal.inside.shadow.places import Findings
+
+    return None if record.shadow is None else Findings.of_json(record.shadow)

@@ -17,7 +17,7 @@ from .commands import STDIN, MigrateRequest, Request
 from .known_rules import known_rules, rule_named
 from .machine import machine_of, target_on
 from .observations import observation_of
-from .options import Regime
+from .options import TargetChoice
 
 if TYPE_CHECKING:
     from ..engine import Options
@@ -239,7 +239,7 @@ def _aimed(project: Project, request: Request, settings: Settings) -> tuple[Proj
     machine = machine_of(project, profile, request.probe)
     if machine is not None:
         project = project.with_profile(machine.profile)
-    if request.to is not Regime.AUTO:
+    if request.to is not TargetChoice.AUTO:
         return project.with_target(request.to.value), Target(request.to.value, "asked for with --to")
     if settings.target not in (None, "auto"):
         target = Target(str(settings.target), f"the settings in {settings.path}")
@@ -266,7 +266,7 @@ def target_line(target: Target) -> str:
 
 
 def _warn_of_missing_target_rule(request: Request, rules: Sequence[Rule]) -> None:
-    if request.to is Regime.AUTO or any(rule.code == TARGET_RULE for rule in rules):
+    if request.to is TargetChoice.AUTO or any(rule.code == TARGET_RULE for rule in rules):
         return
     print(f"precfix: {TARGET_RULE} is not selected, so nothing is moved to {request.to.value}", file=sys.stderr)
 
@@ -295,13 +295,13 @@ def _selected(
 
 def _moves_anyway(request: Request) -> bool:
     """Whether ``--to`` was given and nothing else on the command line: settings do not take it back."""
-    return request.to is not Regime.AUTO and not request.select and not request.ignore
+    return request.to is not TargetChoice.AUTO and not request.select and not request.ignore
 
 
 def _left_by_a_move(request: Request, known: Sequence[Rule]) -> frozenset[str]:
     """The rules that move nothing: ``--to`` asks for a move, and leaves their fixes unless they are named too."""
     asked = {item.partition("=")[0] for item in getattr(request, "fix", None) or ()}
-    if request.to is Regime.AUTO or request.select:
+    if request.to is TargetChoice.AUTO or request.select:
         return frozenset()
     return frozenset(UPKEEP) - {rule_named(code, known).code for code in asked}
 

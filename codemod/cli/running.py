@@ -30,7 +30,10 @@ def migrate(request: MigrateRequest) -> int:
 
 
 def audit(request: AuditRequest) -> int:
-    """Show every place that states a precision: what wins, what is overridden, what contradicts. Exit code 0."""
+    """Show every place that states a precision: what wins, what is overridden, what contradicts.
+
+    Exit code 0; with --plan 1 if a run would be left.
+    """
     from .audit import run_audit
 
     return run_audit(request)

@@ -12,10 +12,10 @@ from dataclasses import MISSING, fields
 from typing import TypeVar, get_type_hints
 
 from .commands import Request
-from .options import Argument, Flag, Value
+from .options import Argument, FlagOption, ValueOption
 
 Asked = TypeVar("Asked", bound=Request)
-Option = Argument | Flag | Value
+Option = Argument | FlagOption | ValueOption
 
 
 def options_of(kind: type[Request]) -> dict[str, Option]:
@@ -24,10 +24,10 @@ def options_of(kind: type[Request]) -> dict[str, Option]:
     return {each.name: hints[each.name].__metadata__[0] for each in fields(kind)}  # type: ignore[arg-type]
 
 
-def names_of(field: str, option: Flag | Value) -> tuple[str, ...]:
+def names_of(field: str, option: FlagOption | ValueOption) -> tuple[str, ...]:
     """All names under which an option is typed."""
     names = option.names or (f"--{field.replace('_', '-')}",)
-    return (*names, option.off) if isinstance(option, Flag) and option.off else names
+    return (*names, option.off) if isinstance(option, FlagOption) and option.off else names
 
 
 def request_of(kind: type[Asked], words: Sequence[str]) -> Asked | None:
@@ -75,9 +75,9 @@ def _given(options: dict[str, Option], words: Sequence[str]) -> dict[str, object
             continue
         name, equals, value = word.partition("=")
         field, option = named[name]
-        if equals and (isinstance(option, Flag) or not name.startswith("--")):
+        if equals and (isinstance(option, FlagOption) or not name.startswith("--")):
             raise ValueError(word)
-        if isinstance(option, Flag):
+        if isinstance(option, FlagOption):
             given[field] = name != option.off
         else:
             _add(given, field, option, _plain(value if equals else next(rest, "")))
@@ -91,7 +91,7 @@ def _plain(text: str) -> str:
 
 
 def _add(given: dict[str, object], field: str, option: Option, text: str) -> None:
-    assert not isinstance(option, Flag)
+    assert not isinstance(option, FlagOption)
     value = option.read(text) if option.read is not None else text
     if isinstance(option, Argument) or option.several:
         several = given.setdefault(field, [])

@@ -12,28 +12,28 @@ from ..releases.pins import VersionRange, allowed
 from ..source.project import Project
 from .catalog import load_catalog
 from .deciding import FaultSeen, Judged, Sureness, faults_seen, judge
-from .entries import Entry
+from .entries import KnownMessage
 from .evidence import Evidence
 from .locating import Located, locate
 from .log import Log, read_log
 from .matching import Match, matches, telling
 from .project_side import OBSERVED, Explaining, Met, explaining, met_at, precision_of_runs
-from .tracebacks import Failure, Frame
+from .tracebacks import Raised, StackFrame
 
 MAX_ANSWERS = 6
 MAX_FINDINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Explanation:
     """What is known of one message."""
 
     match: Match
     owner: str
     """Whose code called torch last: ``user``, ``library``, ``torch``; empty without a traceback."""
-    frame: Frame | None
+    frame: StackFrame | None
     """The innermost frame of code that is not installed; None where no such frame is known."""
-    through: Frame | None
+    through: StackFrame | None
     """The innermost frame of a library that was called from there."""
     causes: tuple[Judged, ...]
     faults: tuple[FaultSeen, ...]
@@ -43,7 +43,7 @@ class Answer:
     commands: tuple[str, ...] = ()
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> KnownMessage:
         return self.match.entry
 
     @property
@@ -56,11 +56,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Explanations:
     """What is said of a whole log."""
 
-    known: tuple[Answer, ...]
-    unknown: Failure | None
+    known: tuple[Explanation, ...]
+    unknown: Raised | None
     """The last error that ended something and that the catalog does not know; None where there is none."""
     log: Log
     runs: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class ProjectView:
     runs: Callable[[], Sequence[RunReport]] = field(default=lambda: ())
 
 
-def answers_to(data: bytes, view: ProjectView | None = None, log_name: str = "LOG") -> Answers:
+def answers_to(data: bytes, view: ProjectView | None = None, log_name: str = "LOG") -> Explanations:
     """What the catalog, and the project if there is one, say of a log; ``log_name`` is how commands name it."""
     entries = load_catalog()
     log = read_log(data, telling(entries))
@@ -94,7 +94,7 @@ def answers_to(data: bytes, view: ProjectView | None = None, log_name: str = "LO
     regimes = tuple(dict.fromkeys(run.regime for run in runs))
     known = [_answer(Evidence(match, log, regimes), view, by_code, log_name) for match in found]
     name = view.name if view is not None else ""
-    return Answers(tuple(known), _unknown(log, found), log, tuple(precision_of_runs(runs)), name)
+    return Explanations(tuple(known), _unknown(log, found), log, tuple(precision_of_runs(runs)), name)
 
 
 def _findings(view: ProjectView | None, found: Iterable[Match]) -> dict[str, list[Finding]]:
@@ -110,7 +110,7 @@ def _findings(view: ProjectView | None, found: Iterable[Match]) -> dict[str, lis
 
 def _answer(
     evidence: Evidence, view: ProjectView | None, by_code: Mapping[str, list[Finding]], log_name: str
-) -> Answer:
+) -> Explanation:
     match, log = evidence.match, evidence.log
     located = tuple(locate(view.project, evidence.frames)) if view is not None else ()
     fitting = [finding for code in (*match.entry.rules, OBSERVED) for finding in by_code.get(code, ())]
@@ -123,7 +123,7 @@ def _answer(
     met = met_at(view.project, located) if view is not None and not at_frame else []
     faults = faults_seen(evidence, log.versions, _pinned(view))
     commands = dict.fromkeys(_commands(match.entry, causes, ordered, view, log_name))
-    return Answer(
+    return Explanation(
         match,
         evidence.owner,
         evidence.user_frame,
@@ -158,7 +158,7 @@ def _of_best_cause(near: Sequence[Explaining], causes: Sequence[Judged]) -> list
     )
 
 
-def _unknown(log: Log, found: Iterable[Match]) -> Failure | None:
+def _unknown(log: Log, found: Iterable[Match]) -> Raised | None:
     """The error that the catalog does not know, where none of those it knows ended the run."""
     if any(match.entry.kind == "error" for match in found):
         return None
@@ -168,7 +168,7 @@ def _unknown(log: Log, found: Iterable[Match]) -> Failure | None:
 
 
 def _commands(
-    entry: Entry, causes: Sequence[Judged], near: Sequence[Explaining], view: ProjectView | None, log_name: str
+    entry: KnownMessage, causes: Sequence[Judged], near: Sequence[Explaining], view: ProjectView | None, log_name: str
 ) -> Iterable[str]:
     """What to run next, exactly."""
     folder = shlex.quote(view.name) if view is not None else "."

@@ -10,16 +10,16 @@ from ..model import EditRefused, Fix
 from ..report.markdown_text import code, escaped, fenced
 from ..report.proposal import diff_view
 from ..source.project import Project
-from .answer import Answer, Answers
+from .answer import Explanation, Explanations
 from .deciding import FaultSeen, Judged
 from .project_side import Explaining
 from .told import at_row, fault_line, message_of, short, sureness_of, unknown_lines, where
-from .tracebacks import Frame
+from .tracebacks import StackFrame
 
 VERSION = 1
 
 
-def to_json(answers: Answers, project: Project | None) -> str:
+def to_json(answers: Explanations, project: Project | None) -> str:
     """One object; the fields are described in docs/explain.md."""
     unknown = answers.unknown
     data = {
@@ -36,7 +36,7 @@ def to_json(answers: Answers, project: Project | None) -> str:
     return json.dumps(data, indent=2) + "\n"
 
 
-def _answer(answer: Answer, project: Project | None) -> dict[str, object]:
+def _answer(answer: Explanation, project: Project | None) -> dict[str, object]:
     entry, match, place = answer.entry, answer.match, answer.place
     return {
         "id": entry.id,
@@ -64,7 +64,7 @@ def _answer(answer: Answer, project: Project | None) -> dict[str, object]:
     }
 
 
-def _frame(frame: Frame | None) -> dict[str, object] | None:
+def _frame(frame: StackFrame | None) -> dict[str, object] | None:
     if frame is None:
         return None
     return {"filename": frame.path, "row": frame.row, "function": frame.function or None, "code": frame.code or None}
@@ -126,7 +126,7 @@ def _diff(fix: Fix, project: Project | None) -> list[str]:
     return ["".join(text for text, _ in line) for line in view.lines]
 
 
-def to_markdown(answers: Answers, project: Project | None) -> str:
+def to_markdown(answers: Explanations, project: Project | None) -> str:
     """The answers as a section of an issue or a pull request."""
     lines: list[str] = []
     if answers.unknown is not None or not answers.known:
@@ -138,7 +138,7 @@ def to_markdown(answers: Answers, project: Project | None) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _markdown(answer: Answer, project: Project | None) -> Iterator[str]:
+def _markdown(answer: Explanation, project: Project | None) -> Iterator[str]:
     yield f"### {answer.entry.title}"
     yield ""
     yield f"{code(message_of(answer))} ({at_row(answer)})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..releases.pins import VersionRange
-from .entries import Cause, Entry, Fault
+from .entries import Cause, Fault, KnownMessage
 from .evidence import Evidence
 
 LIKELY = 0.6
@@ -82,7 +82,7 @@ def _weighed(cause: Cause, evidence: Evidence, found: set[str]) -> tuple[float, 
     return weight, tuple(dict.fromkeys(reasons))
 
 
-def _sureness(belief: float, reasons: Sequence[str], shown: bool, entry: Entry) -> Sureness:
+def _sureness(belief: float, reasons: Sequence[str], shown: bool, entry: KnownMessage) -> Sureness:
     if shown:
         return Sureness.SHOWN
     is_only = len(entry.causes) == 1

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 KINDS = ("error", "warning", "symptom")
 """What stops a run, what it says on the way, what it shows without a message of its own: in this order they count."""
-OWNERS = ("user", "library", "torch")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Sign:
     """One thing that speaks for a cause when it is seen: see docs/explain.md for what each ``about`` means."""
 
     about: str
@@ -30,8 +29,8 @@ class Cause:
     """In how many of ``of`` public threads it was the cause."""
     of: int
     fix: str
-    when: tuple[Condition, ...] = ()
-    unless: tuple[Condition, ...] = ()
+    when: tuple[Sign, ...] = ()
+    unless: tuple[Sign, ...] = ()
     rules: tuple[str, ...] = ()
     """Rules that find it in a project."""
     environment: bool = False
@@ -47,11 +46,11 @@ class Fault:
     """The first release that does not."""
     says: str
     source: str
-    when: tuple[Condition, ...] = ()
+    when: tuple[Sign, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KnownMessage:
     """One message, in all its wordings."""
 
     id: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .entries import Condition
-from .installed import with_sources
+from ..source.reading import FileRefused, read_regular_file
+from .entries import Sign
 from .log import Log
 from .matching import Match
-from .tracebacks import Frame
+from .tracebacks import StackFrame
 
 LAST_FRAMES = 4
 _LISTED = re.compile(
@@ -24,6 +24,10 @@ TORCH = ("/torch/", "torch/nn/", "torch/_", "torch/autograd/", "torch/amp/", "to
 RUNNERS = ("runpy.py", "threading.py", "<frozen", "multiprocessing/", "concurrent/futures", "asyncio/", "<string>",
            "contextlib.py", "functools.py", "importlib/")  # fmt: skip
 
+MAX_BYTES = 2_000_000
+MAX_READ = 8
+"""So many of the innermost frames have their source lines looked up in installed libraries: read, never imported."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -35,7 +39,7 @@ class Evidence:
     """What the project's runs compute in; empty without a project."""
 
     @cached_property
-    def frames(self) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[StackFrame, ...]:
         failure = self.match.statement.failure
         if failure is not None and failure.frames:
             return with_sources(failure.frames)
@@ -43,7 +47,7 @@ class Evidence:
         return () if others or self.match.entry.kind == "warning" else with_sources(self.log.broken_off)
 
     @cached_property
-    def owned(self) -> list[tuple[Frame, str]]:
+    def owned(self) -> list[tuple[StackFrame, str]]:
         """Each frame with its owner."""
         return [(frame, owner_of(frame)) for frame in self.frames]
 
@@ -53,12 +57,12 @@ class Evidence:
         return next((owner for _, owner in reversed(self.owned) if owner != "torch"), "torch" if self.frames else "")
 
     @cached_property
-    def user_frame(self) -> Frame | None:
+    def user_frame(self) -> StackFrame | None:
         """The innermost frame of code that is not installed."""
         return next((frame for frame, owner in reversed(self.owned) if owner == "user"), None)
 
     @cached_property
-    def library_frame(self) -> Frame | None:
+    def library_frame(self) -> StackFrame | None:
         """The innermost frame of a library, where it is below all code that is not installed."""
         if self.owner != "library":
             return None
@@ -73,7 +77,7 @@ class Evidence:
     def _paths(self) -> list[str]:
         return [frame.posix.lower() for frame in self.frames]
 
-    def shows(self, condition: Condition) -> str:
+    def shows(self, condition: Sign) -> str:
         """What is seen of a condition, as a phrase for people; empty for nothing."""
         asked = getattr(self, f"_{condition.about}")
         found: str = asked(condition.values)
@@ -139,7 +143,7 @@ class Evidence:
         )
 
 
-def owner_of(frame: Frame) -> str:
+def owner_of(frame: StackFrame) -> str:
     """``torch``, ``library`` (installed) or ``user`` (everything else)."""
     path = frame.posix.lower()
     installed = any(mark in path for mark in INSTALLED)
@@ -165,3 +169,20 @@ def _stands(word: str, text: str) -> bool:
 
 def _short(path: str) -> str:
     return "/".join(path.split("/")[-3:])
+
+
+def with_sources(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """The frames, the innermost of them with their source line where it is missing and the file is here."""
+    outer, inner = frames[:-MAX_READ], frames[-MAX_READ:]
+    return (*outer, *(frame if frame.code else replace(frame, code=_line(frame)) for frame in inner))
+
+
+def _line(frame: StackFrame) -> str:
+    path = frame.posix
+    if not path.startswith("/") or not path.endswith(".py") or not any("/" + mark in path for mark in INSTALLED[:2]):
+        return ""
+    try:
+        lines = read_regular_file(path, MAX_BYTES).decode("utf-8", "replace").splitlines()
+    except (OSError, FileRefused, ValueError):
+        return ""
+    return lines[frame.row - 1].strip()[:300] if 1 <= frame.row <= len(lines) else ""

@@ -43,7 +43,7 @@ _STARTS = frozenset("[(>0123456789IWEFCDSs -|:")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line of a log."""
 
     row: int
@@ -52,7 +52,7 @@ class Line:
     """Which rank or process wrote it; empty where nothing says so."""
 
 
-def lines_of(data: bytes) -> Iterator[Line]:
+def lines_of(data: bytes) -> Iterator[LogLine]:
     """The lines that say something."""
     row = 1
     for number, part in enumerate(_parts(data)):
@@ -77,7 +77,7 @@ def _is_utf16(data: bytes) -> bool:
     return data[:2] in (b"\xff\xfe", b"\xfe\xff")
 
 
-def _cleaned(line: str, row: int) -> Iterator[Line]:
+def _cleaned(line: str, row: int) -> Iterator[LogLine]:
     """A line between two newlines; a progress bar writes over it with carriage returns."""
     for segment in line.split("\r"):
         segment = segment[:MAX_LINE]
@@ -89,14 +89,14 @@ def _cleaned(line: str, row: int) -> Iterator[Line]:
             segment = _LINK.sub(r"\1", segment)
         if not segment or segment.isspace():
             if not segment:
-                yield Line(row, "")
+                yield LogLine(row, "")
             continue
         if any(mark in segment for mark in _BARS) and _PROGRESS.search(segment):
             segment = _behind_progress(segment)
             if not segment:
                 continue
         stream, text = _without_prefixes(segment)
-        yield Line(row, text, stream)
+        yield LogLine(row, text, stream)
 
 
 def _behind_progress(segment: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..source.documents import Document
 from ..source.project import Project
 from .evidence import owner_of
-from .tracebacks import Frame
+from .tracebacks import StackFrame
 
 MAX_ROWS = 200_000
 
@@ -17,14 +17,14 @@ MAX_ROWS = 200_000
 class Located:
     """A frame, and where it is in the project."""
 
-    frame: Frame
+    frame: StackFrame
     path: str
     row: int
     moved: bool = False
     """Whether the line stands elsewhere in the file than the traceback says."""
 
 
-def locate(project: Project, frames: Iterable[Frame]) -> list[Located]:
+def locate(project: Project, frames: Iterable[StackFrame]) -> list[Located]:
     """Where the frames are, innermost first; those of other code are left out."""
     by_name: dict[str, list[str]] = {}
     for path in project.paths:
@@ -37,7 +37,7 @@ def locate(project: Project, frames: Iterable[Frame]) -> list[Located]:
     return found
 
 
-def _located(project: Project, frame: Frame, by_name: dict[str, list[str]]) -> Located | None:
+def _located(project: Project, frame: StackFrame, by_name: dict[str, list[str]]) -> Located | None:
     if frame.path.startswith("<"):
         return _in_notebooks(project, frame)
     name = frame.posix.rpartition("/")[2]
@@ -63,7 +63,7 @@ def _common(one: str, other: str) -> int:
     return count
 
 
-def _row(project: Project, frame: Frame, path: str) -> Located | None:
+def _row(project: Project, frame: StackFrame, path: str) -> Located | None:
     document = project.document(path)
     if document is None or document.notebook is not None:
         return None
@@ -75,7 +75,7 @@ def _row(project: Project, frame: Frame, path: str) -> Located | None:
     return Located(frame, path, min(rows, key=lambda row: abs(row - frame.row)), moved=True)
 
 
-def _in_notebooks(project: Project, frame: Frame) -> Located | None:
+def _in_notebooks(project: Project, frame: StackFrame) -> Located | None:
     """A cell is known by its source line alone: its number is that of its execution."""
     if not frame.code:
         return None

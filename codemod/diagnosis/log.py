@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from .lines import Line, is_cut, lines_of
-from .tracebacks import Failure, Frame, Reader
+from .lines import LogLine, is_cut, lines_of
+from .tracebacks import Raised, Reader, StackFrame
 
 MAX_STATEMENTS = 400
 MAX_FAILURES = 200
@@ -30,7 +30,7 @@ class Statement:
 
     text: str
     row: int
-    failure: Failure | None = None
+    failure: Raised | None = None
     """The exception or warning that says it; None for a line on its own."""
     times: int = 1
     streams: tuple[str, ...] = ()
@@ -41,8 +41,8 @@ class Log:
     """What was read."""
 
     statements: list[Statement] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    broken_off: tuple[Frame, ...] = ()
+    failures: list[Raised] = field(default_factory=list)
+    broken_off: tuple[StackFrame, ...] = ()
     """The frames of a traceback that the log does not end; used for a message that has none."""
     context: str = ""
     """The log itself, as far as evidence is looked for in it."""
@@ -72,8 +72,8 @@ def read_log(data: bytes, telling: Callable[[str], tuple[str, ...]]) -> Log:
     return log
 
 
-def _blocks(lines: Iterable[Line]) -> Iterable[list[Line]]:
-    block: list[Line] = []
+def _blocks(lines: Iterable[LogLine]) -> Iterable[list[LogLine]]:
+    block: list[LogLine] = []
     for line in lines:
         block.append(line)
         if len(block) == BLOCK:
@@ -87,14 +87,14 @@ class _Collected:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._failures: dict[tuple[object, ...], list[Failure]] = {}
-        self._lines: dict[str, list[Line]] = {}
+        self._failures: dict[tuple[object, ...], list[Raised]] = {}
+        self._lines: dict[str, list[LogLine]] = {}
         self._context: dict[str, str] = {}
         self._size = 0
         self._later: dict[str, str] = {}
         self._later_size = 0
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: Raised) -> None:
         where = [(frame.path, frame.row) for frame in failure.frames[-3:]]
         key = (failure.kind, _DIGITS.sub("0", failure.message[:300]), *where)
         if key in self._failures or len(self._failures) < MAX_FAILURES:
@@ -102,7 +102,7 @@ class _Collected:
             if len(same) < MAX_FAILURES:
                 same.append(failure)
 
-    def take(self, line: Line, words: Iterable[str]) -> None:
+    def take(self, line: LogLine, words: Iterable[str]) -> None:
         """A line: what it says once is enough, whatever the numbers in it are."""
         key = _DIGITS.sub("0", line.text.strip()[:400])
         same = self._lines.get(key)

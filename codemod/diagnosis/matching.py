@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from .catalog import words_of
-from .entries import KINDS, Entry
+from .entries import KINDS, KnownMessage
 from .log import Log, Statement
 
 MAX_MATCHED = 4_000
@@ -27,7 +27,7 @@ _DTYPE_WORD = re.compile(r"bfloat16|float16|half|float64|double|float32|float|bf
 class Match:
     """An entry, and where the log speaks of it."""
 
-    entry: Entry
+    entry: KnownMessage
     statement: Statement
     first: str = ""
     """The first dtype that the message names; empty where it names none."""
@@ -35,7 +35,7 @@ class Match:
     operation: str = ""
 
 
-def telling(entries: Sequence[Entry]) -> Callable[[str], tuple[str, ...]]:
+def telling(entries: Sequence[KnownMessage]) -> Callable[[str], tuple[str, ...]]:
     """Gives the words that stand in a text in lower case and that some entry asks for."""
     words = words_of(entries)
 
@@ -46,7 +46,7 @@ def telling(entries: Sequence[Entry]) -> Callable[[str], tuple[str, ...]]:
     return told
 
 
-def matches(log: Log, entries: Sequence[Entry]) -> list[Match]:
+def matches(log: Log, entries: Sequence[KnownMessage]) -> list[Match]:
     """One match for each entry that the log speaks of: what stopped the run first, then warnings, then symptoms."""
     found: dict[str, Match] = {}
     for statement in log.statements:
@@ -82,7 +82,7 @@ def _frames(match: Match) -> int:
     return len(match.statement.failure.frames) if match.statement.failure is not None else 0
 
 
-def _of_statement(statement: Statement, entries: Iterable[Entry]) -> list[Match]:
+def _of_statement(statement: Statement, entries: Iterable[KnownMessage]) -> list[Match]:
     text = statement.text[:MAX_MATCHED].translate(_MARKUP)
     lowered = text.lower()
     found = [
@@ -95,7 +95,7 @@ def _of_statement(statement: Statement, entries: Iterable[Entry]) -> list[Match]
     return [match for match in found if not ids & set(match.entry.after)]
 
 
-def _match(entry: Entry, statement: Statement, text: str) -> Match | None:
+def _match(entry: KnownMessage, statement: Statement, text: str) -> Match | None:
     for pattern in entry.patterns:
         match = pattern.search(statement.text[:MAX_MATCHED]) or pattern.search(text)
         if match is not None:

@@ -12,7 +12,7 @@ from ..report.printable import printable
 from ..report.proposal import diff_view
 from ..report.text import place
 from ..source.project import Project
-from .answer import Answer, Answers
+from .answer import Explanation, Explanations
 from .deciding import Judged
 from .project_side import Explaining
 from .told import at_row, fault_line, message_of, sureness_of, unknown_lines, where
@@ -21,7 +21,7 @@ WIDTH = 110
 NEARNESS = ("on a line of the traceback", "in a file of the traceback", "elsewhere in the project")
 
 
-def answer_lines(answers: Answers, project: Project | None) -> Iterator[OutputLine]:
+def answer_lines(answers: Explanations, project: Project | None) -> Iterator[OutputLine]:
     """All answers, the one that matters most first."""
     if answers.unknown is not None or not answers.known:
         for line in unknown_lines(answers.unknown, answers):
@@ -42,7 +42,7 @@ def answer_lines(answers: Answers, project: Project | None) -> Iterator[OutputLi
         yield (("The log is longer than 64 MiB: its middle was not read.", "note"),)
 
 
-def _answer(answer: Answer, project: Project | None, brief: bool) -> Iterator[OutputLine]:
+def _answer(answer: Explanation, project: Project | None, brief: bool) -> Iterator[OutputLine]:
     yield (message_of(answer), "bad"), (f"  ({at_row(answer)})", "note")
     yield ((f"{answer.entry.title} [{answer.entry.id}]", "place"),)
     yield from _prose((("  ", "text"),), answer.entry.means)
@@ -71,7 +71,7 @@ def _prose(head: OutputLine, text: str) -> Iterator[OutputLine]:
         yield ((f"    {line}", "text"),)
 
 
-def _where(answer: Answer) -> Iterator[OutputLine]:
+def _where(answer: Explanation) -> Iterator[OutputLine]:
     if answer.frame is not None:
         yield ("  Raised at: ", "note"), (where(answer.frame), "text")
     if answer.through is not None:
@@ -83,7 +83,7 @@ def _where(answer: Answer) -> Iterator[OutputLine]:
         yield ("  In the project: ", "note"), (printable(f"{first.path}:{first.row}"), "place"), (moved, "note")
 
 
-def _causes(answer: Answer, brief: bool) -> Iterator[OutputLine]:
+def _causes(answer: Explanation, brief: bool) -> Iterator[OutputLine]:
     best, *others = answer.causes
     yield from _prose((("  Cause ", "place"), (f"({sureness_of(best)}): ", "note")), best.cause.says)
     for reason in best.reasons[:4]:

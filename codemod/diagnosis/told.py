@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..report.printable import printable
-from .answer import Answer, Answers
+from .answer import Explanation, Explanations
 from .deciding import FaultSeen, Judged, Sureness
-from .tracebacks import Failure, Frame
+from .tracebacks import Raised, StackFrame
 
 MAX_MESSAGE = 300
 PRECISION_WORDS = (
@@ -30,7 +30,7 @@ SEND_ALONG = (
 """What is missing where nothing is known."""
 
 
-def message_of(answer: Answer) -> str:
+def message_of(answer: Explanation) -> str:
     """The message as the log has it, on one line."""
     return short(answer.match.statement.text)
 
@@ -41,7 +41,7 @@ def short(text: str) -> str:
     return printable(flat if len(flat) <= MAX_MESSAGE else f"{flat[:MAX_MESSAGE]} ...")
 
 
-def at_row(answer: Answer) -> str:
+def at_row(answer: Explanation) -> str:
     """``line 12 of the log``, and from how many ranks."""
     statement = answer.match.statement
     ranks = f", from {len(statement.streams)} ranks" if len(statement.streams) > 1 else ""
@@ -53,7 +53,7 @@ COUNTED = 5
 """Shares of fewer threads only order the causes of an entry."""
 
 
-def where(frame: Frame) -> str:
+def where(frame: StackFrame) -> str:
     """A frame as a place."""
     function = f" in {frame.function}" if frame.function else ""
     code = f": `{frame.code}`" if frame.code else ""
@@ -86,7 +86,7 @@ def speaks_of_precision(text: str) -> bool:
     return any(word in lowered for word in PRECISION_WORDS)
 
 
-def unknown_lines(failure: Failure | None, answers: Answers) -> Iterator[str]:
+def unknown_lines(failure: Raised | None, answers: Explanations) -> Iterator[str]:
     """What is said where the error is not known."""
     if failure is None:
         yield "Unknown: precfix finds no message of mixed precision in this text."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from .lines import Line
+from .lines import LogLine
 
 MAX_FRAMES = 200
 """Of a deep recursion the outer and the inner half of these are kept."""
@@ -33,7 +33,7 @@ _NOT_A_MESSAGE = ('File "', "Traceback (most recent", "[rank", "During handling"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One entry of a traceback."""
 
     path: str
@@ -48,14 +48,14 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Raised:
     """One exception: its frames, outermost first, and what it said."""
 
     kind: str
     message: str
     row: int
     """The row of the log on which the message stands."""
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
     stream: str = ""
     chained: bool = False
     """Whether it was raised while another one, printed before it, was handled."""
@@ -66,14 +66,14 @@ class Failure:
 class _Open:
     """What has been read of one stream's traceback."""
 
-    frames: list[Frame] = field(default_factory=list)
+    frames: list[StackFrame] = field(default_factory=list)
     left_out: int = 0
     chained: bool = False
-    said: Failure | None = None
+    said: Raised | None = None
     """The exception whose message may go on in the next lines."""
     lines: int = 0
 
-    def add(self, frame: Frame) -> None:
+    def add(self, frame: StackFrame) -> None:
         self.frames.append(frame)
         if len(self.frames) > MAX_FRAMES:
             del self.frames[MAX_FRAMES // 2]
@@ -85,7 +85,7 @@ class Reader:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    def read(self, line: Line) -> Iterator[Failure]:
+    def read(self, line: LogLine) -> Iterator[Raised]:
         """What is complete once this line is known."""
         state = self._state(line.stream)
         text = line.text.strip()
@@ -107,16 +107,16 @@ class Reader:
         else:
             yield from self._spoken(state, line, text)
 
-    def end(self) -> Iterator[Failure]:
+    def end(self) -> Iterator[Raised]:
         """What was still open when the log ended."""
         for state in self._open.values():
             yield from self._closed(state)
 
     @property
-    def broken_off(self) -> tuple[Frame, ...]:
+    def broken_off(self) -> tuple[StackFrame, ...]:
         """The frames of a traceback whose last line is missing: people paste what fits."""
         left = [state.frames for state in self._open.values() if state.frames]
-        longest: list[Frame] = max(left, key=len, default=[])
+        longest: list[StackFrame] = max(left, key=len, default=[])
         return tuple(longest)
 
     def _state(self, stream: str) -> _Open:
@@ -124,7 +124,7 @@ class Reader:
             stream = next(iter(self._open))
         return self._open.setdefault(stream, _Open())
 
-    def _spoken(self, state: _Open, line: Line, text: str) -> Iterator[Failure]:
+    def _spoken(self, state: _Open, line: LogLine, text: str) -> Iterator[Raised]:
         warned = _warning_in(line, text)
         if warned is not None:
             yield warned
@@ -138,7 +138,7 @@ class Reader:
             _attach_code(state, text)
             return
         frames = tuple(state.frames)
-        state.said = Failure(kind, message, line.row, frames, line.stream, state.chained)
+        state.said = Raised(kind, message, line.row, frames, line.stream, state.chained)
         state.frames, state.chained, state.lines = [], False, 0
 
     def _goes_on(self, state: _Open, text: str) -> bool:
@@ -151,33 +151,33 @@ class Reader:
         state.said = replace(state.said, message=f"{state.said.message} {text}".strip()[:4000])
         return True
 
-    def _closed(self, state: _Open) -> Iterator[Failure]:
+    def _closed(self, state: _Open) -> Iterator[Raised]:
         if state.said is not None:
             yield state.said
         state.said = None
 
 
-def frame_in(text: str) -> Frame | None:
+def frame_in(text: str) -> StackFrame | None:
     """The entry of a traceback that a line is."""
     if ", line " in text:
         match = _PYTHON.search(text)
         if match is not None:
-            return Frame(match.group(1).strip(), int(match.group(2)), (match.group(3) or "").strip())
+            return StackFrame(match.group(1).strip(), int(match.group(2)), (match.group(3) or "").strip())
     if text.startswith(("File ", "Cell In", "Input In", "In [")):
         match = _IPYTHON.match(text)
         if match is not None:
-            return Frame(match.group(1), int(match.group(2)), _name(match.group(3)))
+            return StackFrame(match.group(1), int(match.group(2)), _name(match.group(3)))
         match = _CELL.match(text)
         if match is not None:
             function = match.group(3) or match.group(4) or ""
-            return Frame(f"<cell {match.group(1)}>", int(match.group(2) or 0), _name(function))
+            return StackFrame(f"<cell {match.group(1)}>", int(match.group(2) or 0), _name(function))
     if (" in " in text and ".py" in text) or text.startswith("<ipython-input"):
         match = _RICH.match(text)
         if match is not None:
-            return Frame(match.group(1).strip(), int(match.group(2)), _name(match.group(3)))
+            return StackFrame(match.group(1).strip(), int(match.group(2)), _name(match.group(3)))
         match = _OLD_IPYTHON.match(text)
         if match is not None:
-            return Frame(match.group(1), 0, _name(match.group(2)))
+            return StackFrame(match.group(1), 0, _name(match.group(2)))
     return None
 
 
@@ -198,16 +198,16 @@ def _is_code(text: str) -> bool:
     return text.startswith(("raise ", "except ", "assert ", "warnings.warn(", "return ", "-->", "--->", "❱"))
 
 
-def _warning_in(line: Line, text: str) -> Failure | None:
+def _warning_in(line: LogLine, text: str) -> Raised | None:
     if "Warning: " not in text:
         return None
     match = _WARNING.search(text)
     if match is None:
         return None
     path, row, kind, said, bare_kind, bare = match.groups()
-    frames = (Frame(path, int(row)),) if path else ()
+    frames = (StackFrame(path, int(row)),) if path else ()
     message = (said or bare or "").strip()
-    return Failure(kind or bare_kind, message, line.row, frames, line.stream, is_warning=True)
+    return Raised(kind or bare_kind, message, line.row, frames, line.stream, is_warning=True)
 
 
 def _attach_code(state: _Open, text: str) -> None:

@@ -19,14 +19,14 @@ _NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """What shall be done about a finding."""
 
     fix: tuple[str, str] | None
     """Name and applicability of the fix to use; None: leave it as it is."""
 
     @classmethod
-    def use(cls, fix: Fix) -> Answer:
+    def use(cls, fix: Fix) -> Reply:
         """Carry out this fix."""
         return cls((fix.name, fix.applicability.value))
 
@@ -35,7 +35,7 @@ class Answer:
         return next((fix for fix in finding.fixes if (fix.name, fix.applicability.value) == self.fix), None)
 
 
-LEAVE = Answer(None)
+LEAVE = Reply(None)
 
 _Place: TypeAlias = tuple[object, ...]
 """A finding within one round."""
@@ -47,22 +47,22 @@ _Kind: TypeAlias = tuple[str, str, str]
 class _Given:
     finding: Finding
     text: str
-    answer: Answer
+    answer: Reply
 
 
-class Answers:
+class Replies:
     """The answers given so far, by the findings of the present round."""
 
     def __init__(self) -> None:
         self._given: dict[_Place, _Given] = {}
         self._project: Project | None = None
 
-    def recall(self, finding: Finding) -> Answer | None:
+    def recall(self, finding: Finding) -> Reply | None:
         """What was answered to a finding of the present round; None: nothing that is known for sure."""
         given = self._given.get(_place(finding))
         return given.answer if given is not None else None
 
-    def remember(self, project: Project, finding: Finding, answer: Answer) -> None:
+    def remember(self, project: Project, finding: Finding, answer: Reply) -> None:
         """Keep the answer to a finding of the present round."""
         self._given[_place(finding)] = _Given(finding, _row_text(project, finding), answer)
 
@@ -96,7 +96,7 @@ class Answers:
                 self.remember(project, finding, by_span[finding.span])
 
     def _carry_by_text(self, project: Project, known: Sequence[_Given], found: Sequence[Finding]) -> None:
-        rows: dict[str, tuple[list[Answer], list[Finding]]] = {given.text: ([], []) for given in known}
+        rows: dict[str, tuple[list[Reply], list[Finding]]] = {given.text: ([], []) for given in known}
         for given in known:
             rows[given.text][0].append(given.answer)
         strangers = []
@@ -116,7 +116,7 @@ class Answers:
                 self.remember(project, finding, LEAVE)
 
 
-def _common(answers: Sequence[Answer], found: int) -> Answer | None:
+def _common(answers: Sequence[Reply], found: int) -> Reply | None:
     """The answer to all of ``found`` findings, which cannot be told apart; None when it may differ."""
     if not answers or found > len(answers):
         return None

@@ -12,7 +12,7 @@ from ..report.proposal import diff_view, evidence_lines, fix_line, heading_lines
 from ..report.tally import counted
 from ..source.documents import Document
 from ..source.project import Project
-from .answers import LEAVE, Answer, Answers
+from .answers import LEAVE, Replies, Reply
 from .terminal import Terminal
 
 HELP = {
@@ -101,10 +101,10 @@ class Interview:
     asked: int = 0
     """Findings that were settled, by a question or by an earlier answer for the whole rule."""
     stopped: bool = False
-    _answers: Answers = field(default_factory=Answers)
-    _always: set[tuple[str, Answer]] = field(default_factory=set)
+    _answers: Replies = field(default_factory=Replies)
+    _always: set[tuple[str, Reply]] = field(default_factory=set)
     """Rules, and the fix to use without asking where it is proposed."""
-    _instead: dict[str, Answer] = field(default_factory=dict)
+    _instead: dict[str, Reply] = field(default_factory=dict)
     """Rules, and the fix to use without asking where it is offered at all: it was chosen over the proposed one."""
     _never: set[str] = field(default_factory=set)
     _taken: list[Edit] = field(default_factory=list)
@@ -153,7 +153,7 @@ class Interview:
         """What would be done without asking, else the best of what needs permission."""
         return choose(finding, self.options) or choose(finding, replace(self.options, unsafe_fixes=True))
 
-    def _recall(self, finding: Finding) -> Answer | None:
+    def _recall(self, finding: Finding) -> Reply | None:
         answer = self._answers.recall(finding)
         return None if answer is None or (answer != LEAVE and answer.fix_of(finding) is None) else answer
 
@@ -161,19 +161,19 @@ class Interview:
         self._taken += fix.edits if fix is not None else ()
         return fix
 
-    def _without_asking(self, finding: Finding, proposed: Fix) -> Answer | None:
+    def _without_asking(self, finding: Finding, proposed: Fix) -> Reply | None:
         if finding.code in self._never:
             return LEAVE
         instead = self._instead.get(finding.code)
         if instead is not None and instead.fix_of(finding) is not None:
             return instead
-        use = Answer.use(proposed)
+        use = Reply.use(proposed)
         covered = bool(proposed.edits) and all(edit in self._taken for edit in proposed.edits)
         return use if covered or (finding.code, use) in self._always else None
 
     # --- one question -------------------------------------------------------------------------------------------------
 
-    def _ask(self, question: _Question) -> Answer:
+    def _ask(self, question: _Question) -> Reply:
         number = self.asked + 1
         position = f"{number}/{number + self._open - 1}"
         finding, source_of = question.finding, question.project.document
@@ -212,32 +212,32 @@ class Interview:
             self.terminal.say(question.refused)
         self.terminal.show(*other_lines(question.finding, question.fix))
 
-    def _yes(self, question: _Question) -> Answer:
-        return Answer.use(question.fix)
+    def _yes(self, question: _Question) -> Reply:
+        return Reply.use(question.fix)
 
-    def _no(self, question: _Question) -> Answer:
+    def _no(self, question: _Question) -> Reply:
         return LEAVE
 
-    def _all(self, question: _Question) -> Answer:
-        answer = Answer.use(question.fix)
+    def _all(self, question: _Question) -> Reply:
+        answer = Reply.use(question.fix)
         if question.fix == question.first:
             self._always.add((question.finding.code, answer))
         else:
             self._instead[question.finding.code] = answer
         return answer
 
-    def _none(self, question: _Question) -> Answer:
+    def _none(self, question: _Question) -> Reply:
         self._never.add(question.finding.code)
         return LEAVE
 
-    def _quit(self, question: _Question) -> Answer:
+    def _quit(self, question: _Question) -> Reply:
         self.stopped = True
         kept = counted(self.accepted, "accepted fix")
         self.terminal.say(f"No further questions; {kept} kept.")
         return LEAVE
 
 
-_DECISIONS: dict[str, Callable[[Interview, _Question], Answer]] = {
+_DECISIONS: dict[str, Callable[[Interview, _Question], Reply]] = {
     "y": Interview._yes,
     "n": Interview._no,
     "a": Interview._all,

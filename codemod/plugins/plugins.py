@@ -35,7 +35,7 @@ _URL = re.compile(r"https?://[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedRules:
     """All rules, and why some are missing."""
 
     rules: tuple[Rule, ...]
@@ -72,7 +72,7 @@ class _Collection:
         return f"{word} is a rule of {self.owners.get(other.code, 'precfix')} already"
 
 
-def with_plugins(own: Iterable[Rule], scanned: Iterable[Path] = ()) -> Loaded:
+def with_plugins(own: Iterable[Rule], scanned: Iterable[Path] = ()) -> LoadedRules:
     """``own`` and the rules of all plugins that are installed.
 
     ``scanned`` are the folders of the project: from them, and from the current folder, nothing is loaded that the user
@@ -88,7 +88,7 @@ def with_plugins(own: Iterable[Rule], scanned: Iterable[Path] = ()) -> Loaded:
         with redirect_stdout(sys.stderr), _not_importing_from(guarded, editable_folder(each)):
             _load(each, collected)
     ordered = tuple(collected.rules[code] for code in sorted(collected.rules))
-    return Loaded(ordered, tuple(sorted(collected.problems, key=lambda item: (item.path, item.reason))))
+    return LoadedRules(ordered, tuple(sorted(collected.problems, key=lambda item: (item.path, item.reason))))
 
 
 def _current_folder() -> list[str]:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
-class Source(str, Enum):
+class ProfileSource(str, Enum):
     """Where a profile comes from."""
 
     MEASURED = "measured"
@@ -35,6 +35,9 @@ class Support(str, Enum):
     """The probe could not tell."""
 
 
+_WEAKEST_FIRST = (Support.ABSENT, Support.EMULATED, Support.UNKNOWN, Support.NATIVE)
+
+
 class Status(str, Enum):
     """How a check ended."""
 
@@ -48,7 +51,7 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DtypeVerdict:
     """Whether a device has a number format, and what says so, strongest first."""
 
     support: Support = Support.UNKNOWN
@@ -59,7 +62,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """The result of one check."""
 
     name: str = ""
@@ -126,10 +129,10 @@ class Device:
     capability: str = ""
     """``7.5`` on CUDA, ``gfx90a`` on ROCm, the generation (``M2``) on MPS, empty elsewhere."""
     memory_bytes: int | None = None
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[str, DtypeVerdict] = field(default_factory=dict)
     """By short name: ``bf16``, ``fp16``, ``tf32``, ``fp8``."""
     recommended: Recommendation = field(default_factory=Recommendation)
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     ops: tuple[OpSupport, ...] = ()
     facts: tuple[Fact, ...] = ()
     rank: int | None = None
@@ -187,7 +190,7 @@ class Torch:
 class Profile:
     """What one machine, or a cluster of them, can do."""
 
-    source: Source = Source.MEASURED
+    source: ProfileSource = ProfileSource.MEASURED
     created: str = ""
     """ISO 8601, UTC."""
     precfix: str = ""
@@ -199,7 +202,7 @@ class Profile:
     machine: Machine = field(default_factory=Machine)
     torch: Torch = field(default_factory=Torch)
     devices: tuple[Device, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
     """Checks of the machine as a whole; those of a device stand with the device."""
     recommended: Recommendation = field(default_factory=Recommendation)
     extra: Mapping[str, Json] = field(default_factory=dict)
@@ -207,7 +210,7 @@ class Profile:
     @property
     def real(self) -> bool:
         """Whether it was measured, not written by hand."""
-        return self.source is Source.MEASURED
+        return self.source is ProfileSource.MEASURED
 
     @property
     def training_devices(self) -> tuple[Device, ...]:
@@ -217,11 +220,18 @@ class Profile:
 
     def support(self, dtype: str) -> Support:
         """What *every* training device can do with ``dtype``: the weakest of them."""
-        found = {device.support(dtype) for device in self.training_devices}
-        order = (Support.ABSENT, Support.EMULATED, Support.UNKNOWN, Support.NATIVE)
-        return next((support for support in order if support in found), Support.UNKNOWN)
+        device = self.weakest(dtype)
+        return device.support(dtype) if device is not None else Support.UNKNOWN
 
-    def weakest(self, dtype: str) -> Device | None:
-        """A training device whose support of ``dtype`` is `support`; None without devices."""
-        wanted = self.support(dtype)
-        return next((device for device in self.training_devices if device.support(dtype) is wanted), None)
+    def weakest(self, dtype: str, device_type: str | None = None) -> Device | None:
+        """The device of a torch device type that does least with ``dtype``; without a type of those that train."""
+        return min(
+            self.meant(device_type), key=lambda device: _WEAKEST_FIRST.index(device.support(dtype)), default=None
+        )
+
+    def meant(self, device_type: str | None) -> Sequence[Device]:
+        """The devices of a torch device type (``cuda``); without one, those that a training run uses."""
+        if device_type is None:
+            return self.training_devices
+        backends = ("cuda", "rocm") if device_type == "cuda" else (device_type,)
+        return [device for device in self.devices if device.backend in backends]

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from ..source.project import Project
 
-__all__ = ["VERDICTS", "Trusted", "Verdict"]
+__all__ = ["VERDICTS", "RuleRecord", "Trusted"]
 
 ENOUGH = 0.8
 """The share of right findings from which on a rule's fixes may be called safe."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RuleRecord:
     """What somebody who had not written the rule said of its findings."""
 
     right: int
@@ -30,11 +30,11 @@ class Verdict:
         return self.right >= ENOUGH * self.judged
 
 
-VERDICTS: Mapping[str, Verdict] = {
-    "PF203": Verdict(right=0, judged=6),
-    "PF208": Verdict(right=2, judged=4),
-    "PF211": Verdict(right=0, judged=7),
-    "PF212": Verdict(right=1, judged=4),
+VERDICTS: Mapping[str, RuleRecord] = {
+    "PF203": RuleRecord(right=0, judged=6),
+    "PF208": RuleRecord(right=2, judged=4),
+    "PF211": RuleRecord(right=0, judged=7),
+    "PF212": RuleRecord(right=1, judged=4),
 }
 
 

@@ -23,7 +23,6 @@ from ..model import (
     ReplaceText,
     SetArgument,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 from ..source.documents import Document
@@ -80,10 +79,6 @@ class Editable:
     def remove(self, statement: Where) -> Edit:
         """Delete a statement with the comments that belong to it."""
         return self._edit(RemoveStatement(self.span(statement)))
-
-    def unwrap(self, block: Where, branch: Literal["body", "orelse"] = "body") -> Edit:
-        """Replace a ``with`` or ``if`` statement by the statements of one of its branches."""
-        return self._edit(UnwrapBlock(self.span(block), branch))
 
     def insert(self, statement: Where, text: str, where: Literal["before", "after"] = "before") -> Edit:
         """Insert ``text`` (complete lines, not indented) before or after a statement."""

@@ -22,7 +22,7 @@ class TextEdit:
     content: str
 
 
-class Source(Protocol):
+class SourceText(Protocol):
     """The part of a document that reports need."""
 
     def line(self, row: int) -> str:
@@ -33,17 +33,16 @@ class Source(Protocol):
         """In a notebook: the 1-based cell and the row inside it; None in any other file."""
         ...
 
+    def file_row(self, row: int) -> int | None:
+        """The row of the file itself: in notebooks that of the JSON text, None if no row has it."""
+        ...
+
     def shown_column(self, row: int, column: int) -> int:
         """The column a reader sees: differs from ``column`` only on masked notebook lines (``!cmd``)."""
         ...
 
 
-SourceOf: TypeAlias = Callable[[str], Source | None]
+SourceOf: TypeAlias = Callable[[str], SourceText | None]
 """The document at a path, or None when it cannot be shown."""
-Locate: TypeAlias = Callable[[str, int, int], tuple[int | None, int, int]]
-"""Path, row and column of a document to what a reader sees: notebook cell (None in other files), row in it, column."""
-FileRow: TypeAlias = Callable[[str, int], "int | None"]
-"""Path and row of a document to the row of the file itself: in notebooks that of the JSON text, None if no row has it.
-"""
 EditsOf: TypeAlias = Callable[[Fix], tuple[TextEdit, ...]]
 """The characters a fix would change if it were the only one; raises EditRefused when it cannot be carried out."""

@@ -9,7 +9,7 @@ from functools import cache, partial
 from ..model import Finding, Fix
 from ..outcome import FileChange, Report
 from ..source.documents import Document, Unreadable, kind_of
-from . import Source, SourceOf
+from . import SourceOf, SourceText
 from .diff import line_counts
 from .frame import OutputLine
 from .move_table import move_lines
@@ -50,7 +50,7 @@ def _changed_sources(report: Report, before: SourceOf) -> SourceOf:
     changed = {change.path: change.after for change in report.changes}
 
     @cache
-    def source_of(path: str) -> Source | None:
+    def source_of(path: str) -> SourceText | None:
         kind = kind_of(path)
         if path not in changed or kind is None:
             return before(path)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 
-from ..model import Finding, Span
+from ..model import Finding
 from ..outcome import Report, RunEntry, RunReport
-from . import Locate
 from .frame import OutputLine
+from .markdown_text import code, escaped
 from .move_table import cells_of, move_lines
+from .places import Places
 from .printable import printable
 from .tally import what_was_read
 
@@ -24,84 +23,73 @@ TITLES = {"torch": "code"}
 
 
 def show_audit(
-    runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, locate: Locate
+    runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, places: Places
 ) -> Iterator[OutputLine]:
     """Lines of the tables, then what contradicts, then what was read."""
     findings, target = report.findings, report.target
     for run in runs:
         yield (printable(run.title), "place"), (f"  {printable(run.path)}:{run.row}", "note")
         yield (("  runs ", "text"), (run.regime, "rule" if run.regime == "unknown" else "good"), (_roles(run), "note"))
-        yield from _table([_cells(entry, locate) for entry in run.entries])
+        yield from _table([_cells(entry, places) for entry in run.entries])
         yield (("", "text"),)
     for file in elsewhere:
         yield (printable(file.path), "place"), (f"  {NO_RUN}", "note")
-        yield from _table([_cells(entry, locate) for entry in file.entries])
+        yield from _table([_cells(entry, places) for entry in file.entries])
         yield (("", "text"),)
     for finding in findings:
-        place = printable(_where(finding.path, finding.span, locate))
+        place = places.shown(finding.path, finding.span)
         yield (finding.code, "rule"), (f" {place} ", "place"), (printable(finding.message), "text")
     yield ((_summary((*runs, *elsewhere), findings), "place"),)
-    yield from move_lines(report.moves, target.regime, partial(_row, locate), planned=True)
+    yield from move_lines(report.moves, target.regime, places.at, planned=True)
     yield ((printable(target.said), "note"),)
     for each in report.skipped:
         yield ((printable(f"  skipped: {each.path}: {each.reason}"), "note"),)
     yield ((what_was_read(report), "note"),)
 
 
-def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, locate: Locate) -> str:
+def markdown_audit(runs: Sequence[RunReport], elsewhere: Sequence[RunReport], report: Report, places: Places) -> str:
     """The same as Markdown."""
     findings, target = report.findings, report.target
     lines = [
         "# Precision of this project",
         "",
-        f"{_summary((*runs, *elsewhere), findings)} {_escaped(target.said)}.",
+        f"{_summary((*runs, *elsewhere), findings)} {escaped(target.said)}.",
         "",
     ]
     for run in runs:
         lines += [
-            f"## {_escaped(run.title)}",
+            f"## {escaped(run.title)}",
             "",
-            f"{_code(f'{run.path}:{run.row}')} runs **{run.regime}**{_roles(run)}",
+            f"{code(f'{run.path}:{run.row}')} runs **{run.regime}**{_roles(run)}",
             "",
         ]
-        lines += _rows(run, locate)
+        lines += _rows(run, places)
     for file in elsewhere:
-        lines += [f"## {_escaped(file.path)}", "", f"{NO_RUN.capitalize()}.", "", *_rows(file, locate)]
+        lines += [f"## {escaped(file.path)}", "", f"{NO_RUN.capitalize()}.", "", *_rows(file, places)]
     if findings:
         lines += ["## Contradictions", ""]
         for finding in findings:
-            where = _code(_where(finding.path, finding.span, locate))
-            lines.append(f"- **{finding.code}** {where} {_escaped(finding.message)}")
+            where = code(places.shown(finding.path, finding.span))
+            lines.append(f"- **{finding.code}** {where} {escaped(finding.message)}")
         lines.append("")
     if report.moves:
         lines += [f"## On the way to {target.regime}", "", "| where | run | before | after | | why |"]
         lines += ["| --- | --- | --- | --- | --- | --- |"]
-        lines += [
-            "| " + " | ".join(map(_escaped, cells_of(each, partial(_row, locate)))) + " |" for each in report.moves
-        ]
+        lines += ["| " + " | ".join(map(escaped, cells_of(each, places.at))) + " |" for each in report.moves]
         lines.append("")
-    lines += [_escaped(what_was_read(report)), ""]
+    lines += [escaped(what_was_read(report)), ""]
     return "\n".join(printable(line) for line in lines)
 
 
-def _rows(run: RunReport, locate: Locate) -> list[str]:
+def _rows(run: RunReport, places: Places) -> list[str]:
     lines = ["| role | value | where | said by | |", "| --- | --- | --- | --- | --- |"]
-    lines += ["| " + " | ".join(_escaped(cell) for cell in _cells(entry, locate)) + " |" for entry in run.entries]
+    lines += ["| " + " | ".join(escaped(cell) for cell in _cells(entry, places)) + " |" for entry in run.entries]
     return [*lines, ""]
 
 
-def _row(locate: Locate, path: str, row: int) -> str:
-    return _where(path, Span(row, 1, row, 1), locate)
-
-
-def _where(path: str, span: Span, locate: Locate) -> str:
-    cell, row, _ = locate(path, span.row, span.column)
-    return f"{path}:{row}" if cell is None else f"{path}:cell {cell}:{row}"
-
-
-def _cells(entry: RunEntry, locate: Locate) -> tuple[str, ...]:
+def _cells(entry: RunEntry, places: Places) -> tuple[str, ...]:
     item = entry.declaration
-    where = _where(item.path, item.span, locate)
+    where = places.shown(item.path, item.span)
     value = f"{item.value} ({item.condition})" if item.condition else item.value
     status = ", ".join(part for part in (entry.status, entry.note) if part and entry.status != "overridden")
     if entry.status == "overridden":
@@ -139,16 +127,3 @@ def _summary(runs: Sequence[RunReport], findings: Sequence[Finding]) -> str:
     files = {path for path, _ in places}
     counted = f"{len(places)} declaration{'s' * (len(places) != 1)} in {len(files)} file{'s' * (len(files) != 1)}"
     return f"{counted}, {len(findings)} contradiction{'s' * (len(findings) != 1)}."
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is: no markup, links or HTML, and no end of a table's cell."""
-    return re.sub(r"([\\|`*\[\]])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " "))
-
-
-def _code(text: str) -> str:
-    """A code span, between more backticks than stand in a row inside."""
-    if "`" not in text:
-        return f"`{text}`"
-    fence = "`" * (max(map(len, re.findall("`+", text))) + 1)
-    return f"{fence} {text} {fence}"

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from ..model import EditRefused, Span
 from ..source.magics import unmask_cell
-from . import Source
+from . import SourceText
 from .printable import printable_char, width
 
 CONTEXT = 2
@@ -23,7 +23,7 @@ Segment: TypeAlias = tuple[str, str]
 OutputLine: TypeAlias = tuple[Segment, ...]
 
 
-def frame(source: Source, span: Span) -> Iterator[OutputLine]:
+def frame(source: SourceText, span: Span) -> Iterator[OutputLine]:
     """The lines of a code frame, without newlines; nothing when the span's first row does not exist or is empty."""
     if not source.line(span.row).strip():
         return
@@ -37,7 +37,7 @@ def frame(source: Source, span: Span) -> Iterator[OutputLine]:
         yield from _row(source, span, row, gutter)
 
 
-def _rows(source: Source, span: Span) -> Iterator[int]:
+def _rows(source: SourceText, span: Span) -> Iterator[int]:
     """Row numbers to show; 0 stands for rows left out. Context never leaves the span's notebook cell."""
     last = max(span.row, span.end_row - 1 if span.end_column == 1 else span.end_row)
     inside = list(range(span.row, last + 1)) if last - span.row < MAX_ROWS else [*range(span.row, span.row + MAX_ROWS)]
@@ -52,17 +52,17 @@ def _rows(source: Source, span: Span) -> Iterator[int]:
     yield from after
 
 
-def _is_context(source: Source, span: Span, row: int) -> bool:
+def _is_context(source: SourceText, span: Span, row: int) -> bool:
     cell, home = source.cell_of(row), source.cell_of(span.row)
     return row >= 1 and (cell and cell[0]) == (home and home[0])
 
 
-def _number(source: Source, row: int) -> str:
+def _number(source: SourceText, row: int) -> str:
     cell = source.cell_of(row)
     return str(cell[1] if cell else row)
 
 
-def _row(source: Source, span: Span, row: int, gutter: int) -> Iterator[OutputLine]:
+def _row(source: SourceText, span: Span, row: int, gutter: int) -> Iterator[OutputLine]:
     line = _shown_line(source, row)
     marked = span.row <= row <= span.end_row
     low, high = _columns(source, line, span, row) if marked else (0, 0)
@@ -72,7 +72,7 @@ def _row(source: Source, span: Span, row: int, gutter: int) -> Iterator[OutputLi
         yield (" " * gutter + " | ", "gutter"), (" " * start + "^" * max(size, 1), "caret")
 
 
-def _shown_line(source: Source, row: int) -> str:
+def _shown_line(source: SourceText, row: int) -> str:
     """A row as its author wrote it: in notebooks, lines like ``!cmd`` are masked."""
     line = source.line(row)
     if source.cell_of(row) is None:
@@ -83,7 +83,7 @@ def _shown_line(source: Source, row: int) -> str:
         return line
 
 
-def _columns(source: Source, line: str, span: Span, row: int) -> tuple[int, int]:
+def _columns(source: SourceText, line: str, span: Span, row: int) -> tuple[int, int]:
     """0-based columns to underline in a row of the span, without indentation and blanks at the end."""
     low = source.shown_column(row, span.column) - 1 if row == span.row else len(line) - len(line.lstrip())
     high = source.shown_column(row, span.end_column) - 1 if row == span.end_row else len(line.rstrip())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ..model import Applicability, Finding
 from ..outcome import Report, Skipped
-from .outcomes import Outcome, State, outcomes
+from .outcomes import FindingState, Outcome, outcomes, reasons
 from .places import Places
 from .printable import printable, printable_char
 from .tally import counted
@@ -27,9 +27,9 @@ def to_github(report: Report, places: Places) -> str:
     notebooks they are the file's own, without columns, and the message names the cell.
     """
     every = outcomes(report)
-    lines = [_failure(each) for each in sorted(report.failed_rules, key=lambda each: (each.path, each.reason))]
+    lines = [_failure(each) for each in sorted(report.failed_rules)]
     lines += [_annotation(each, places) for each in _by_weight(every)]
-    lines += [_skipped(each, places) for each in sorted(report.skipped, key=lambda each: (each.path, each.reason))]
+    lines += [_skipped(each, places) for each in sorted(report.skipped)]
     return "".join(line + "\n" for line in [*lines, _summary(report, every)])
 
 
@@ -37,7 +37,7 @@ def _by_weight(every: list[Outcome]) -> list[Outcome]:
     seen: Counter[tuple[str, bool]] = Counter()
     ranked = []
     for number, each in enumerate(every):
-        repaired = each.state is State.REPAIRED
+        repaired = each.state is FindingState.REPAIRED
         seen[each.finding.code, repaired] += 1
         ranked.append((repaired, seen[each.finding.code, repaired], _trust(each.finding), number))
     return [every[number] for _, _, _, number in sorted(ranked)]
@@ -51,9 +51,11 @@ def _annotation(each: Outcome, places: Places) -> str:
     finding = each.finding
     title = f"{finding.code} {finding.name}"
     how = "repaired" if each.fix is not None else "gone with the other changes"
-    level, title = ("notice", f"{title} ({how})") if each.state is State.REPAIRED else ("warning", title)
+    cell = places.in_cell(finding.path, finding.span)
+    level, title = ("notice", f"{title} ({how})") if each.state is FindingState.REPAIRED else ("warning", title)
     values = {"file": places.path(finding.path), **_region(finding, places), "title": printable(title)}
-    return _command(level, values, "\n".join(map(printable, _message(each, places))))
+    said = [f"{cell}: {finding.message}" if cell else finding.message, *reasons(each, places)]
+    return _command(level, values, "\n".join(map(printable, said)))
 
 
 def _region(finding: Finding, places: Places) -> dict[str, str]:
@@ -66,19 +68,6 @@ def _region(finding: Finding, places: Places) -> dict[str, str]:
     if span.row == span.end_row and not places.in_cell(finding.path, span):
         region |= {"col": span.column, "endColumn": max(span.column, span.end_column)}
     return {name: str(value) for name, value in region.items()}
-
-
-def _message(each: Outcome, places: Places) -> Iterator[str]:
-    finding = each.finding
-    cell = places.in_cell(finding.path, finding.span)
-    yield f"{cell}: {finding.message}" if cell else finding.message
-    for seen in finding.evidence:
-        yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
-    if each.state is State.LATER:
-        yield "It is found once the fixes are carried out."
-    fixes = () if each.state is State.REPAIRED else finding.fixes
-    for fix in [each.fix] if each.fix is not None else fixes:
-        yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
 
 def _failure(each: Skipped) -> str:
@@ -105,7 +94,7 @@ def _property(text: str) -> str:
 
 
 def _summary(report: Report, every: list[Outcome]) -> str:
-    counts = Counter(each.state is State.REPAIRED for each in every)
+    counts = Counter(each.state is FindingState.REPAIRED for each in every)
     parts = [f"{counts[False]} found"]
     parts += [f"{counts[True]} repaired"] if report.changes else []
     parts += [f"{len(report.skipped)} skipped"] if report.skipped else []

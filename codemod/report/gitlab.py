@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 from ..outcome import Report
-from . import SourceOf
 from .fingerprints import unique_fingerprints
 from .json_report import Json
-from .outcomes import Outcome, State, outcomes
+from .outcomes import FOUND_LATER, FindingState, Outcome, outcomes
 from .places import Places
 from .printable import printable
 
@@ -16,7 +15,7 @@ SEVERITY = "major"
 """The one severity that is written: rules do not grade their findings."""
 
 
-def to_gitlab(report: Report, source_of: SourceOf, places: Places) -> str:
+def to_gitlab(report: Report, places: Places) -> str:
     """A Code Quality report (a JSON array), ASCII only, with a final newline.
 
     ``check`` writes every finding, ``migrate`` those that are left, so that the widget shows repaired ones as resolved.
@@ -24,8 +23,8 @@ def to_gitlab(report: Report, source_of: SourceOf, places: Places) -> str:
     cell. The format has no place for skipped files, failed rules and silenced findings: they are not written.
     """
     every = outcomes(report)
-    prints = unique_fingerprints([each.finding for each in every], source_of)
-    issues = [_issue(each, prints[each.finding], places) for each in every if each.state is not State.REPAIRED]
+    prints = unique_fingerprints([each.finding for each in every], places.source_of)
+    issues = [_issue(each, prints[each.finding], places) for each in every if each.state is not FindingState.REPAIRED]
     return json.dumps(issues, indent=2) + "\n"
 
 
@@ -33,8 +32,8 @@ def _issue(each: Outcome, fingerprint: str, places: Places) -> Json:
     finding = each.finding
     first, last = places.rows(finding.path, finding.span) or (1, 1)
     said = [f"{finding.code} {finding.name}", places.in_cell(finding.path, finding.span), finding.message]
-    if each.state is State.LATER:
-        said.append("found once the fixes are carried out")
+    if each.state is FindingState.LATER:
+        said.append(FOUND_LATER)
     return {
         "type": "issue",
         "check_name": printable(finding.code),

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ..model import EditRefused, Finding, Fix, Place, Span
-from ..outcome import Declaration, Report, RunMove, RunReport, Skipped
-from . import EditsOf, Locate, TextEdit
-from .outcomes import State, outcomes
+from ..outcome import Declaration, Report, RunMove, RunReport
+from . import TextEdit
+from .outcomes import FindingState, outcomes
+from .places import Places
 from .tally import in_order, settled, tally
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
@@ -22,8 +23,7 @@ MAX_LEFT_OUT = 1000
 
 def to_json(
     report: Report,
-    locate: Locate,
-    edits_of: EditsOf,
+    places: Places,
     *,
     declarations: Sequence[Declaration] | None = None,
     runs: Sequence[RunReport] | None = None,
@@ -44,24 +44,24 @@ def to_json(
         "version": VERSION,
         "target": report.target.regime,
         "target_source": report.target.source,
-        "diagnostics": [*diagnostics(report, locate, edits_of)],
-        "skipped": [{"filename": each.path, "reason": each.reason} for each in _sorted(report.skipped)],
+        "diagnostics": [*diagnostics(report, places)],
+        "skipped": [{"filename": each.path, "reason": each.reason} for each in sorted(report.skipped)],
         "left_out": [{"filename": each.path, "reason": each.reason} for each in report.left_out[:MAX_LEFT_OUT]],
         "silenced": [
             {
                 "code": each.finding.code,
-                **_where(each.finding.path, each.finding.span, locate),
+                **_where(each.finding.path, each.finding.span, places),
                 "by": each.by.value,
                 "reason": each.reason or None,
             }
             for each in report.silenced
         ],
-        "failed_rules": [{"code": each.path, "reason": each.reason} for each in _sorted(report.failed_rules)],
+        "failed_rules": [{"code": each.path, "reason": each.reason} for each in sorted(report.failed_rules)],
     }
     if report.moves:
-        out["moves"] = [_move(each, locate) for each in report.moves]
+        out["moves"] = [_move(each, places) for each in report.moves]
     if declarations is not None:
-        out["declarations"] = [_declaration(each, locate) for each in declarations]
+        out["declarations"] = [_declaration(each, places) for each in declarations]
         numbers = {each: number for number, each in enumerate(declarations)}
         out["runs"] = [_run(each, numbers) for each in runs or ()]
         out["elsewhere"] = [_run(each, numbers) for each in elsewhere]
@@ -69,44 +69,50 @@ def to_json(
     return json.dumps(out, indent=2) + "\n"
 
 
-def _sorted(skipped: Sequence[Skipped]) -> list[Skipped]:
-    return sorted(skipped, key=lambda each: (each.path, each.reason))
+def to_json_lines(report: Report, places: Places) -> str:
+    """One JSON object per finding and line, ASCII only; nothing for a report without findings.
+
+    The objects are those of ``diagnostics`` in the JSON report (see `to_json`), in the same order. ``check`` and
+    ``migrate`` both write what was found in the files as they were read; ``applied`` tells what ``migrate`` repaired.
+    Skipped files, failed rules, silenced findings and the summary are only in the JSON report.
+    """
+    return "".join(json.dumps(each) + "\n" for each in diagnostics(report, places))
 
 
-def diagnostics(report: Report, locate: Locate, edits_of: EditsOf) -> Iterator[dict[str, Json]]:
+def diagnostics(report: Report, places: Places) -> Iterator[dict[str, Json]]:
     """Each finding as it stands in ``diagnostics``, in order."""
     chosen = dict(settled(report))
     urls = {rule.code: rule.url for rule in report.rules}
-    left = {each.finding for each in outcomes(report) if each.state is State.LEFT}
+    left = {each.finding for each in outcomes(report) if each.state is FindingState.LEFT}
     for finding in in_order(report.findings):
-        out = _diagnostic(finding, chosen.get(finding), urls.get(finding.code, ""), locate, edits_of)
+        out = _diagnostic(finding, chosen.get(finding), urls.get(finding.code, ""), places)
         yield out | {"remaining": finding in left}
 
 
-def _diagnostic(finding: Finding, chosen: Fix | None, url: str, locate: Locate, edits_of: EditsOf) -> dict[str, Json]:
+def _diagnostic(finding: Finding, chosen: Fix | None, url: str, places: Places) -> dict[str, Json]:
     first = chosen or (finding.fixes[0] if finding.fixes else None)
     others = [fix for fix in finding.fixes if fix is not first and fix != first]
     return {
         "code": finding.code,
         "name": finding.name,
         "message": finding.message,
-        **_where(finding.path, finding.span, locate),
-        "evidence": [_evidence(place, locate) for place in finding.evidence],
-        "fix": None if first is None else _fix(first, locate, edits_of),
+        **_where(finding.path, finding.span, places),
+        "evidence": [_evidence(place, places) for place in finding.evidence],
+        "fix": None if first is None else _fix(first, places),
         "applied": chosen is not None,
-        "alternatives": [_fix(fix, locate, edits_of) for fix in others],
+        "alternatives": [_fix(fix, places) for fix in others],
         "url": url or None,
     }
 
 
-def _where(path: str, span: Span, locate: Locate) -> dict[str, Json]:
-    cell, row, column = locate(path, span.row, span.column)
+def _where(path: str, span: Span, places: Places) -> dict[str, Json]:
+    cell, row, column = places.locate(path, span.row, span.column)
     if span.end_column == 1 and span.end_row > span.row:
         # The end of a whole row: asked for through that row, since the next one may lie in another cell.
-        _, end_row, end_column = locate(path, span.end_row - 1, 1)
+        _, end_row, end_column = places.locate(path, span.end_row - 1, 1)
         end_row, end_column = end_row + 1, 1
     else:
-        _, end_row, end_column = locate(path, span.end_row, span.end_column)
+        _, end_row, end_column = places.locate(path, span.end_row, span.end_column)
     out: dict[str, Json] = {"filename": path} if cell is None else {"filename": path, "cell": cell}
     return out | {
         "location": {"row": row, "column": column},
@@ -114,28 +120,28 @@ def _where(path: str, span: Span, locate: Locate) -> dict[str, Json]:
     }
 
 
-def _evidence(place: Place, locate: Locate) -> Json:
-    cell, row, _ = locate(place.path, place.span.row, place.span.column)
+def _evidence(place: Place, places: Places) -> Json:
+    cell, row, _ = places.locate(place.path, place.span.row, place.span.column)
     out: dict[str, Json] = {"filename": place.path} if cell is None else {"filename": place.path, "cell": cell}
     return out | {"row": row, "message": place.message}
 
 
-def _fix(fix: Fix, locate: Locate, edits_of: EditsOf) -> Json:
+def _fix(fix: Fix, places: Places) -> Json:
     out: dict[str, Json] = {"name": fix.name, "applicability": fix.applicability.value, "message": fix.message}
     try:
-        edits = edits_of(fix)
+        edits = places.edits_of(fix)
     except EditRefused as error:
         return out | {"edits": [], "refused": str(error)}
-    return out | {"edits": [_edit(edit, locate) for edit in edits]}
+    return out | {"edits": [_edit(edit, places) for edit in edits]}
 
 
-def _edit(edit: TextEdit, locate: Locate) -> Json:
-    return {**_where(edit.path, edit.span, locate), "content": edit.content}
+def _edit(edit: TextEdit, places: Places) -> Json:
+    return {**_where(edit.path, edit.span, places), "content": edit.content}
 
 
-def _declaration(each: Declaration, locate: Locate) -> Json:
+def _declaration(each: Declaration, places: Places) -> Json:
     return {
-        **_where(each.path, each.span, locate),
+        **_where(each.path, each.span, places),
         "framework": each.framework,
         "key": each.key,
         "role": each.role,
@@ -145,7 +151,7 @@ def _declaration(each: Declaration, locate: Locate) -> Json:
     }
 
 
-def _move(each: RunMove, locate: Locate) -> Json:
+def _move(each: RunMove, places: Places) -> Json:
     return {
         "title": each.title,
         "filename": each.path,
@@ -153,7 +159,7 @@ def _move(each: RunMove, locate: Locate) -> Json:
         "before": each.before,
         "after": each.after,
         "state": each.state.value,
-        "why": [_evidence(place, locate) for place in each.why],
+        "why": [_evidence(place, places) for place in each.why],
     }
 
 

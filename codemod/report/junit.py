@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from ..outcome import Report, Skipped
-from .outcomes import Outcome, State, outcomes, rules_of
+from .outcomes import FindingState, Outcome, outcomes, reasons, rules_of
 from .places import Places
 from .printable import printable
 
@@ -47,14 +47,10 @@ def _cases(report: Report, places: Places) -> Iterator[Element]:
     for rule in rules_of(report):
         if rule.code not in silent:
             yield _case("precfix", f"{rule.code} {rule.name}")
-    for trouble in sorted(report.failed_rules, key=_key):
+    for trouble in sorted(report.failed_rules):
         yield _trouble("error", "precfix", trouble)
-    for trouble in sorted(report.skipped, key=_key):
+    for trouble in sorted(report.skipped):
         yield _trouble("skipped", trouble.path, trouble)
-
-
-def _key(each: Skipped) -> tuple[str, str]:
-    return each.path, each.reason
 
 
 def _case(group: str, name: str) -> Element:
@@ -69,24 +65,12 @@ def _finding(each: Outcome, places: Places) -> Element:
     case = _case(finding.path, f"{rule} at {where}")
     case.set("file", _text(places.path(finding.path)))
     case.set("line", str((places.rows(finding.path, finding.span) or (1,))[0]))
-    said = SubElement(case, "system-out" if each.state is State.REPAIRED else "failure")
-    if each.state is not State.REPAIRED:
+    said = SubElement(case, "system-out" if each.state is FindingState.REPAIRED else "failure")
+    if each.state is not FindingState.REPAIRED:
         said.set("type", _text(rule))
         said.set("message", _text(finding.message))
-    said.text = "\n".join(map(_text, [f"{where} {finding.message}", *_reasons(each, places)]))
+    said.text = "\n".join(map(_text, [f"{where} {finding.message}", *reasons(each, places)]))
     return case
-
-
-def _reasons(each: Outcome, places: Places) -> Iterator[str]:
-    for seen in each.finding.evidence:
-        yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
-    if each.state is State.REPAIRED:
-        yield f"repaired: {each.fix.message if each.fix else 'gone with the other changes'}"
-        return
-    if each.state is State.LATER:
-        yield "found once the fixes are carried out"
-    for fix in each.finding.fixes:
-        yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
 
 def _trouble(tag: str, group: str, each: Skipped) -> Element:

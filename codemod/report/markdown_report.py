@@ -211,9 +211,9 @@ def _left(report: Report, urls: dict[str, str], places: Places, advice: Advice) 
 
 
 def _trouble(report: Report, places: Places) -> Iterator[str]:
-    for each in sorted(report.failed_rules, key=lambda each: (each.path, each.reason)):
+    for each in sorted(report.failed_rules):
         yield f"- rule {escaped(each.path)} failed (please report this): {escaped(each.reason)}"
-    for each in sorted(report.skipped, key=lambda each: (each.path, each.reason)):
+    for each in sorted(report.skipped):
         yield f"- {code(places.prefix + each.path)}: {escaped(each.reason)}"
 
 

@@ -9,10 +9,13 @@ from enum import Enum
 
 from ..model import Finding, Fix, Rule
 from ..outcome import Report, Silence, Silenced
+from .places import Places
 from .tally import in_order, likeness, settled
 
+FOUND_LATER = "found once the fixes are carried out"
 
-class State(str, Enum):
+
+class FindingState(str, Enum):
     """What a run did to a finding."""
 
     LEFT = "left"
@@ -28,7 +31,7 @@ class Outcome:
     """A finding and what became of it; ``fix`` is the one that was carried out for it."""
 
     finding: Finding
-    state: State
+    state: FindingState
     fix: Fix | None = None
 
 
@@ -46,8 +49,8 @@ def outcomes(report: Report) -> list[Outcome]:
         fix = carried_out.get(finding)
         stays = fix is None and left[likeness(finding)] > 0
         left[likeness(finding)] -= stays
-        out.append(Outcome(finding, State.LEFT if stays else State.REPAIRED, fix))
-    return out + [Outcome(finding, State.LATER) for finding in in_order(_unmatched(report, left))]
+        out.append(Outcome(finding, FindingState.LEFT if stays else FindingState.REPAIRED, fix))
+    return out + [Outcome(finding, FindingState.LATER) for finding in in_order(_unmatched(report, left))]
 
 
 def _unmatched(report: Report, left: Counter[tuple[str, str, str]]) -> Iterator[Finding]:
@@ -56,6 +59,19 @@ def _unmatched(report: Report, left: Counter[tuple[str, str, str]]) -> Iterator[
         if left[likeness(finding)] > 0:
             left[likeness(finding)] -= 1
             yield finding
+
+
+def reasons(each: Outcome, places: Places) -> Iterator[str]:
+    """A line per piece of evidence, then what was done about a finding, or could be."""
+    for seen in each.finding.evidence:
+        yield f"because: {places.shown(seen.path, seen.span)} {seen.message}"
+    if each.state is FindingState.REPAIRED:
+        yield f"repaired: {each.fix.message if each.fix else 'gone with the other changes'}"
+        return
+    if each.state is FindingState.LATER:
+        yield FOUND_LATER
+    for fix in each.finding.fixes:
+        yield f"fix [{fix.applicability.value}] {fix.name}: {fix.message}"
 
 
 def rules_of(report: Report) -> list[Rule]:

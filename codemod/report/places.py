@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from ..model import Span
-from . import FileRow, Locate
+from . import EditsOf, SourceOf
 from .printable import printable
 
 
@@ -14,9 +14,22 @@ from .printable import printable
 class Places:
     """Where findings stand. ``prefix`` leads from the repository's root to the project's: empty, or ending in ``/``."""
 
-    locate: Locate
-    file_row: FileRow
+    source_of: SourceOf
+    edits_of: EditsOf = lambda fix: ()
     prefix: str = ""
+
+    def locate(self, path: str, row: int, column: int = 1) -> tuple[int | None, int, int]:
+        """What a reader sees of a place in a document: notebook cell (None in other files), row in it, column."""
+        source = self.source_of(path)
+        cell = source.cell_of(row) if source is not None else None
+        if source is None or cell is None:
+            return None, row, column
+        return cell[0], cell[1], source.shown_column(row, column)
+
+    def file_row(self, path: str, row: int) -> int | None:
+        """The row of the file in which a row of a document stands."""
+        source = self.source_of(path)
+        return row if source is None else source.file_row(row)
 
     def path(self, path: str) -> str:
         """A path as text that any encoding of Unicode holds: bytes that are no UTF-8 become ``\\xff``."""
@@ -40,7 +53,11 @@ class Places:
 
     def shown(self, path: str, span: Span) -> str:
         """``path:row``, or ``path:cell 3:row``, on one line, for people."""
-        cell, row, _ = self.locate(path, span.row, span.column)
+        return self.at(path, span.row)
+
+    def at(self, path: str, row: int) -> str:
+        """The same of a row."""
+        cell, row, _ = self.locate(path, row)
         return printable(f"{self.prefix}{path}:{row}" if cell is None else f"{self.prefix}{path}:cell {cell}:{row}")
 
 

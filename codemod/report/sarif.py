@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from ..model import Applicability, EditRefused, Finding, Fix, Place, Rule, Span
 from ..outcome import Report, Silence, Silenced, Skipped
 from ..source.documents import FileKind, kind_of
-from . import EditsOf, SourceOf, TextEdit
+from ..version import version_text
+from . import TextEdit
 from .fingerprints import unique_fingerprints
 from .json_report import Json
 from .manual import manual_of, sections_of
 from .markdown_text import clipped, is_link
-from .outcomes import State, outcomes, rules_of, silenced_by
+from .outcomes import FOUND_LATER, FindingState, outcomes, rules_of, silenced_by
 from .places import Places
 from .printable import printable
 from .tally import in_order, settled
@@ -37,10 +38,9 @@ class _Run:
     fingerprints: dict[Finding, str]
     repaired: frozenset[Finding]
     places: Places
-    edits_of: EditsOf
 
 
-def to_sarif(report: Report, source_of: SourceOf, places: Places, edits_of: EditsOf, *, version: str) -> str:
+def to_sarif(report: Report, places: Places, version: str | None = None) -> str:
     """One SARIF log with one run of precfix ``version``, on one line of ASCII.
 
     The results are the findings in the files as they were read, of ``check`` and of ``migrate`` alike; of the latter
@@ -53,16 +53,16 @@ def to_sarif(report: Report, source_of: SourceOf, places: Places, edits_of: Edit
     Readers show a notebook as the JSON text it is. There a region is the rows of that text that hold the lines of the
     cell, without columns, the message names the cell and the row in it, and fixes are left out.
     """
+    version = version or version_text()
     rules = rules_of(report)
     silenced = {each.finding: each for each in report.silenced}
     findings = in_order(dict.fromkeys([*report.findings, *silenced]))
     run = _Run(
         report,
         {rule.code: number for number, rule in enumerate(rules)},
-        unique_fingerprints(findings, source_of),
+        unique_fingerprints(findings, places.source_of),
         frozenset(finding for finding, _ in settled(report)),
         places,
-        edits_of,
     )
     driver: dict[str, Json] = {"name": "precfix", "informationUri": HOME, "version": version}
     if _SEMANTIC.fullmatch(version):
@@ -167,7 +167,7 @@ def _fix(fix: Fix, run: _Run) -> Json:
     if fix.applicability is Applicability.DISPLAY_ONLY:
         return None
     try:
-        edits = run.edits_of(fix)
+        edits = run.places.edits_of(fix)
     except EditRefused:
         return None
     if not edits or not all(map(_can_be_written, edits)):
@@ -195,14 +195,14 @@ def _replacement(edit: TextEdit) -> Json:
 
 
 def _notifications(report: Report, places: Places) -> Iterator[Json]:
-    for each in sorted(report.failed_rules, key=lambda each: (each.path, each.reason)):
+    for each in sorted(report.failed_rules):
         rule: dict[str, Json] = {"id": printable(each.path)}
         yield {"level": "error", "message": {"text": _message(each.reason)}, "associatedRule": rule}
-    for each in sorted(report.skipped, key=lambda each: (each.path, each.reason)):
+    for each in sorted(report.skipped):
         yield _skipped(each, places)
-    for finding in (each.finding for each in outcomes(report) if each.state is State.LATER):
+    for finding in (each.finding for each in outcomes(report) if each.state is FindingState.LATER):
         where = places.shown(finding.path, finding.span)
-        said = f"found once the fixes are carried out: {finding.code} {where} {finding.message}"
+        said = f"{FOUND_LATER}: {finding.code} {where} {finding.message}"
         yield {"level": "warning", "message": {"text": _message(said)}}
 
 

@@ -9,7 +9,7 @@ from ..model import Applicability
 from ..outcome import Report
 from .frame import OutputLine
 from .printable import printable
-from .tally import counted, silenced_counts, tally
+from .tally import counted, most_trusted, silenced_counts, tally
 from .text import View, trouble_lines
 
 LEVELS = (*(level.value for level in Applicability), "none")
@@ -42,9 +42,5 @@ def show_statistics(report: Report, view: View) -> Iterator[OutputLine]:
 
 def _levels(report: Report, code: str) -> str:
     """``3 safe, 1 none``: the most trusted fix of each finding of a rule."""
-    best = Counter(
-        next((level for level in LEVELS if any(fix.applicability.value == level for fix in finding.fixes)), "none")
-        for finding in report.findings
-        if finding.code == code
-    )
+    best = Counter(most_trusted(finding) for finding in report.findings if finding.code == code)
     return ", ".join(f"{best[level]} {'without fix' if level == 'none' else level}" for level in LEVELS if best[level])

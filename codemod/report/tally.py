@@ -28,7 +28,7 @@ class Tally:
 
 def tally(report: Report) -> Tally:
     """Count the findings of a report."""
-    levels = Counter(_most_trusted(finding) for finding in report.findings)
+    levels = Counter(most_trusted(finding) for finding in report.findings)
     unsafe, safe = levels[Applicability.UNSAFE.value], levels[Applicability.SAFE.value]
     return Tally(
         findings=len(report.findings),
@@ -41,7 +41,8 @@ def tally(report: Report) -> Tally:
     )
 
 
-def _most_trusted(finding: Finding) -> str:
+def most_trusted(finding: Finding) -> str:
+    """The level of the fix that may be trusted most; ``none`` without one."""
     present = {fix.applicability for fix in finding.fixes}
     return next((level.value for level in Applicability if level in present), "none")
 

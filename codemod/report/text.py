@@ -12,7 +12,7 @@ from typing import TextIO
 
 from ..model import Applicability, Finding, Fix
 from ..outcome import Report, Skipped
-from . import Source, SourceOf
+from . import SourceOf, SourceText
 from .frame import OutputLine, frame
 from .outcomes import silenced_by
 from .printable import printable
@@ -135,7 +135,7 @@ def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterat
     yield ()
 
 
-def place(path: str, source: Source | None, row: int, column: int | None = None) -> str:
+def place(path: str, source: SourceText | None, row: int, column: int | None = None) -> str:
     """``path:row:column``, or ``path:cell 3:row:column`` with the row inside the cell."""
     cell = source.cell_of(row) if source is not None else None
     parts = [printable(path), *([f"cell {cell[0]}", str(cell[1])] if cell else [str(row)])]
@@ -182,7 +182,7 @@ def why_left(fixes: Sequence[Fix], unsafe_fixes: bool, asked: bool = False) -> s
 
 def trouble_lines(report: Report, view: View) -> Iterator[OutputLine]:
     """Skipped files (not when quiet) and failed rules (always)."""
-    skipped = sorted(report.skipped, key=lambda each: (each.path, each.reason))
+    skipped = sorted(report.skipped)
     if skipped and view.level > Level.QUIET:
         shown = skipped if view.level == Level.VERBOSE else skipped[:SHOWN_SKIPPED]
         yield ((f"Skipped ({len(skipped)}):", "place"),)

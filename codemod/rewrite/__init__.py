@@ -14,7 +14,7 @@ from ..model import AddImport, DropImport, EditRefused, PythonOperation
 from ..source.parsing import tree_of
 from .editor import Editor
 from .imports import add_imports, bindings_of
-from .locate import Source
+from .locate import ParsedText
 from .names import used_names
 from .plan import make_plan
 
@@ -34,7 +34,7 @@ def rewrite(text: str, operations: Sequence[PythonOperation]) -> str:
     if len(added) == len(operations):
         return _verified(text, add_imports(text, added))
     try:
-        result = _edited(Source(text), operations, bindings_of(added))
+        result = _edited(ParsedText(text), operations, bindings_of(added))
     except cst.CSTValidationError as error:
         raise EditRefused(f"the edit does not fit into the code around it: {error}") from error
     except RecursionError as error:
@@ -42,7 +42,7 @@ def rewrite(text: str, operations: Sequence[PythonOperation]) -> str:
     return _verified(text, add_imports(result, added))
 
 
-def _edited(source: Source, operations: Sequence[PythonOperation], rebound: dict[str, str]) -> str:
+def _edited(source: ParsedText, operations: Sequence[PythonOperation], rebound: dict[str, str]) -> str:
     """The text after all operations but the added imports; an import is dropped only if nothing else needs it."""
     result = _transformed(source, operations)
     dropped = [operation for operation in operations if isinstance(operation, DropImport)]
@@ -54,7 +54,7 @@ def _edited(source: Source, operations: Sequence[PythonOperation], rebound: dict
     return _transformed(source, rest) if needed else result
 
 
-def _transformed(source: Source, operations: Sequence[PythonOperation]) -> str:
+def _transformed(source: ParsedText, operations: Sequence[PythonOperation]) -> str:
     plan = make_plan(source, operations)
     if not plan.touched:
         return source.text

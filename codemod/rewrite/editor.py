@@ -9,10 +9,10 @@ import libcst as cst
 from ..model import EditRefused
 from .expressions import bracketed, comments_of, composed, level, parsed, required, seated
 from .lines import comment_lines, deepened
-from .listing import call_listing, call_with, without_names, without_parameter
-from .locate import Source, Suite
-from .plan import CallPlan, Plan
-from .statements import BlockWriter, Line, leading_lines, unwrapped
+from .listing import call_listing, call_with, without_names
+from .locate import ParsedText, Suite
+from .plan import CallPlan, EditPlan
+from .statements import BlockWriter, Line, leading_lines
 
 _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
 
@@ -20,12 +20,10 @@ _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
 class Editor(cst.CSTTransformer):
     """Carries out a plan."""
 
-    def __init__(self, source: Source, plan: Plan) -> None:
+    def __init__(self, source: ParsedText, plan: EditPlan) -> None:
         super().__init__()
         self.source = source
         self.plan = plan
-        self.emptied: set[cst.CSTNode] = set()
-        """Blocks of the source that have lost every statement."""
         self._done: dict[cst.CSTNode, cst.BaseExpression] = {}
         self._lifted: dict[cst.CSTNode, list[cst.EmptyLine]] = {}
 
@@ -116,32 +114,13 @@ class Editor(cst.CSTTransformer):
     # --- statements ---------------------------------------------------------------------------------------------------
 
     def _function(self, original: cst.CSTNode, function: cst.FunctionDef) -> cst.FunctionDef:
-        names = self.plan.parameters.get(original, [])
-        if names and _has_signature_comment(function):
-            raise EditRefused(f"{function.name.value} has its types in a comment")
-        for name in names:
-            smaller = without_parameter(function, name)
-            if smaller is None:
-                raise EditRefused(f"{function.name.value} has no parameter {name}")
-            function = smaller
         texts = self.plan.decorators.get(original, [])
         added = [cst.Decorator(parsed(text, self.source.module)) for text in texts]
         return function.with_changes(decorators=[*function.decorators, *added]) if added else function
 
     def _elif(self, original: cst.If, updated: cst.If) -> cst.If:
-        child, now = original.orelse, updated.orelse
-        if not isinstance(child, cst.If) or not isinstance(now, cst.If):
-            return updated
-        if child in self.plan.removed:
-            return updated.with_changes(orelse=None)
-        branch = self.plan.unwrapped.get(child)
-        if branch == "orelse":
-            return updated.with_changes(orelse=now.orelse)
-        if branch is None:
-            return updated
-        statements, _ = unwrapped(child, now, branch, self.emptied)
-        orelse = cst.Else(body=now.body, leading_lines=now.leading_lines) if statements else None
-        return updated.with_changes(orelse=orelse)
+        is_gone = isinstance(original.orelse, cst.If) and original.orelse in self.plan.removed
+        return updated.with_changes(orelse=None) if is_gone else updated
 
     def _module(self, original: cst.Module, updated: cst.Module) -> cst.Module:
         if not self._is_concerned(original):
@@ -158,8 +137,6 @@ class Editor(cst.CSTTransformer):
         writer = self._writer(original, updated)
         footer = updated.footer if isinstance(updated, cst.IndentedBlock) else ()
         block = writer.write(self.plan.wraps.get(original, ()), (), footer)
-        if not block.body:
-            self.emptied.add(original)
         if isinstance(updated, cst.IndentedBlock):
             if block.body:
                 return updated.with_changes(body=block.body, footer=block.footer)
@@ -174,11 +151,11 @@ class Editor(cst.CSTTransformer):
         nodes: list[cst.CSTNode] = []
         for each in suite.body:
             nodes += each.body if isinstance(each, cst.SimpleStatementLine) else (each,)
-        wishes = (plan.removed, plan.unwrapped, plan.before, plan.after)
+        wishes = (plan.removed, plan.before, plan.after)
         return suite in plan.wraps or any(node in wish for node in nodes for wish in wishes)
 
     def _writer(self, original: Suite, updated: Suite) -> BlockWriter:
-        return BlockWriter(self.plan, self._parsed_lines, self.emptied, (original, updated))
+        return BlockWriter(self.plan, self._parsed_lines, (original, updated))
 
     def _parsed_lines(self, text: str) -> list[Line]:
         """Statements from new text, whose newlines and indentation become those of the file."""
@@ -202,11 +179,3 @@ def _one_line(suite: cst.SimpleStatementSuite, body: list[Line]) -> cst.BaseSuit
     if len(body) == 1 and isinstance(only, cst.SimpleStatementLine) and not only.leading_lines:
         return suite.with_changes(body=only.body, trailing_whitespace=only.trailing_whitespace)
     return cst.IndentedBlock(body=body)
-
-
-def _has_signature_comment(function: cst.FunctionDef) -> bool:
-    body = function.body
-    if not isinstance(body, cst.IndentedBlock):
-        return False
-    comments = comments_of(body.header) + [each for line in leading_lines(body.body[0]) for each in comments_of(line)]
-    return any(each.value.replace(" ", "").startswith("#type:(") for each in comments)

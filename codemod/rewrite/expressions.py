@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from ..model import EditRefused, Span
-from .locate import Source, parents_of, read_expression, shape
+from .locate import ParsedText, parents_of, read_expression, shape
 
 _PLACEHOLDER = "__precfix_kept_{}__"
 
@@ -51,7 +51,7 @@ def parsed(code: str, module: cst.Module) -> cst.BaseExpression:
 
 
 def composed(
-    source: Source, parts: Sequence[str | Span], kept: Sequence[cst.BaseExpression], starred: Sequence[bool]
+    source: ParsedText, parts: Sequence[str | Span], kept: Sequence[cst.BaseExpression], starred: Sequence[bool]
 ) -> cst.BaseExpression:
     """The expression that ``parts`` spell, with ``kept[i]`` (already edited) in the place of the i-th span.
 
@@ -69,7 +69,7 @@ def composed(
 
 
 def seated(
-    source: Source, original: cst.BaseExpression, new: cst.BaseExpression, edges: tuple[str, str]
+    source: ParsedText, original: cst.BaseExpression, new: cst.BaseExpression, edges: tuple[str, str]
 ) -> cst.BaseExpression:
     """``new`` in the place of ``original``: between its parentheses, or with some of its own where they are needed."""
     outer = len(original.lpar) - _own_brackets(original)
@@ -84,7 +84,7 @@ def seated(
     return bracketed(new) if _would_be_items(source, original, new) else new
 
 
-def _would_be_items(source: Source, original: cst.BaseExpression, new: cst.BaseExpression) -> bool:
+def _would_be_items(source: ParsedText, original: cst.BaseExpression, new: cst.BaseExpression) -> bool:
     """Whether ``new`` is a tuple whose parentheses a ``with`` statement would take for its own: ``with (a, b):``."""
     item = source.parents[original]
     if not isinstance(new, cst.Tuple) or not isinstance(item, cst.WithItem) or item.asname is not None:
@@ -220,7 +220,7 @@ def _check(template: str, fills: dict[str, cst.BaseExpression], result: cst.Base
 # --- the place in the file --------------------------------------------------------------------------------------------
 
 
-def _breaks_line(source: Source, original: cst.BaseExpression, code: str) -> bool:
+def _breaks_line(source: ParsedText, original: cst.BaseExpression, code: str) -> bool:
     """Whether a newline in ``code`` would end the statement."""
     if "\n" not in code and "\r" not in code:
         return False
@@ -231,7 +231,7 @@ def _breaks_line(source: Source, original: cst.BaseExpression, code: str) -> boo
     return False
 
 
-def _in_brackets(source: Source, node: cst.CSTNode) -> bool:
+def _in_brackets(source: ParsedText, node: cst.CSTNode) -> bool:
     child = node
     for above in source.ancestors(node):
         if isinstance(above, cst.BaseSmallStatement | cst.BaseCompoundStatement):

@@ -17,7 +17,7 @@ _Import = ast.Import | ast.ImportFrom
 
 
 @dataclass(frozen=True)
-class Binding:
+class ImportBinding:
     """What an import makes a name mean."""
 
     name: str
@@ -47,35 +47,35 @@ def add_imports(text: str, statements: Sequence[str]) -> str:
     return text
 
 
-def _wanted(statement: str) -> list[Binding]:
+def _wanted(statement: str) -> list[ImportBinding]:
     body = parse_edited(statement).body
     if len(body) != 1 or not isinstance(body[0], _Import) or any(alias.name == "*" for alias in body[0].names):
         raise EditRefused(f"{statement!r} is not an import that can be added")
     return list(_bindings(body[0]))
 
 
-def _bindings(node: _Import) -> Iterator[Binding]:
+def _bindings(node: _Import) -> Iterator[ImportBinding]:
     for alias in node.names:
         spelled = alias.name + (f" as {alias.asname}" if alias.asname else "")
         if isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             target = f"{module}.{alias.name}" if node.module else f"{module}{alias.name}"
-            yield Binding(alias.asname or alias.name, target, module, f"from {module} import {spelled}")
+            yield ImportBinding(alias.asname or alias.name, target, module, f"from {module} import {spelled}")
         else:
             root = alias.name.split(".", 1)[0]
             target = alias.name if alias.asname else root
-            yield Binding(alias.asname or root, target, alias.name, f"import {spelled}")
+            yield ImportBinding(alias.asname or root, target, alias.name, f"import {spelled}")
 
 
 # --- what holds already -----------------------------------------------------------------------------------------------
 
 
-def _with_import(text: str, binding: Binding) -> str:
+def _with_import(text: str, binding: ImportBinding) -> str:
     tree = parse_edited(text)
     same = False
     other = False
     for held, always in _module_bindings(tree.body, always=True):
-        if isinstance(held, Binding) and held.name == binding.name:
+        if isinstance(held, ImportBinding) and held.name == binding.name:
             alike = held.target == binding.target
             loaded = binding.target != binding.package or f"{held.loads}.".startswith(f"{binding.loads}.")
             same = same or (alike and always and loaded)
@@ -88,7 +88,7 @@ def _with_import(text: str, binding: Binding) -> str:
     return _Place(text, tree, binding).text_with_import()
 
 
-def _module_bindings(body: Sequence[ast.stmt], *, always: bool) -> Iterator[tuple[Binding | str, bool]]:
+def _module_bindings(body: Sequence[ast.stmt], *, always: bool) -> Iterator[tuple[ImportBinding | str, bool]]:
     """What module-level statements bind, names for all but imports, and whether that happens in every run."""
     for node in body:
         if isinstance(node, _Import):
@@ -127,7 +127,7 @@ def _assigned_in_functions(tree: ast.Module, name: str) -> bool:
 class _Place:
     """Looks for the line of one new import."""
 
-    def __init__(self, text: str, tree: ast.Module, binding: Binding) -> None:
+    def __init__(self, text: str, tree: ast.Module, binding: ImportBinding) -> None:
         self.text = text
         self.binding = binding
         self.body = tree.body

@@ -1,19 +1,18 @@
-"""Adding to and taking from comma-separated lists: call arguments, parameters, imported names.
+"""Adding to and taking from comma-separated lists: call arguments, imported names.
 
-A `Listing` tells the items apart from the gaps between them, so that one pair of operations serves all three.
+A `Listing` tells the items apart from the gaps between them, so that one pair of operations serves both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import libcst as cst
 
 from .lines import kept_without
 
-Item: TypeAlias = cst.Arg | cst.Param | cst.ParamStar | cst.ParamSlash | cst.ImportAlias
+Item: TypeAlias = cst.Arg | cst.ImportAlias
 Gap: TypeAlias = cst.BaseParenthesizableWhitespace
 
 _NO_GAP = cst.SimpleWhitespace("")
@@ -126,103 +125,6 @@ def _with_commas(listing: Listing) -> list[tuple[Item, cst.Comma | cst.MaybeSent
         spelled = cst.MaybeSentinel.DEFAULT if comma is None else comma.with_changes(whitespace_after=gap)
         rows.append((item, spelled, gap))
     return rows
-
-
-# --- parameters -------------------------------------------------------------------------------------------------------
-
-
-def without_parameter(function: cst.FunctionDef, name: str) -> cst.FunctionDef | None:
-    """The function less one parameter; None when it has none of that name."""
-    listing = _parameter_listing(function)
-    index = next((i for i, item in enumerate(listing.items) if _is_parameter(item, name)), None)
-    if index is None:
-        return None
-    star = _only_marks_keywords(listing, index)
-    if star is not None:
-        items = (*listing.items[:index], star, *listing.items[index + 1 :])
-        return _function_with(function, replace(listing, items=items))
-    listing = listing.without(index)
-    for index, item in reversed(tuple(enumerate(listing.items))):
-        if _is_idle_marker(listing.items, index, item):
-            listing = listing.without(index)
-    return _function_with(function, listing)
-
-
-def _is_parameter(item: Item, name: str) -> bool:
-    return isinstance(item, cst.Param) and item.name.value == name
-
-
-def _only_marks_keywords(listing: Listing, index: int) -> cst.ParamStar | None:
-    """``*args`` before keyword-only names leaves its star behind, or these would become positional."""
-    item = listing.items[index]
-    following = listing.items[index + 1 : index + 2]
-    is_star = isinstance(item, cst.Param) and item.star == "*"
-    named = any(isinstance(each, cst.Param) and each.star == "" for each in following)
-    return cst.ParamStar() if is_star and named else None
-
-
-def _is_idle_marker(items: Sequence[Item], index: int, item: Item) -> bool:
-    if isinstance(item, cst.ParamSlash):
-        return index == 0
-    after = items[index + 1] if index + 1 < len(items) else None
-    return isinstance(item, cst.ParamStar) and not (isinstance(after, cst.Param) and after.star == "")
-
-
-def _parameter_listing(function: cst.FunctionDef) -> Listing:
-    params = function.params
-    items: list[cst.Param | cst.ParamStar | cst.ParamSlash] = list(params.posonly_params)
-    if isinstance(params.posonly_ind, cst.ParamSlash):
-        items.append(params.posonly_ind)
-    items += params.params
-    if isinstance(params.star_arg, cst.Param | cst.ParamStar):
-        items.append(params.star_arg)
-    items += params.kwonly_params
-    if params.star_kwarg is not None:
-        items.append(params.star_kwarg)
-    gaps: list[Gap] = [function.whitespace_before_params]
-    commas: list[cst.Comma | None] = []
-    for item in items:
-        comma = item.comma if isinstance(item.comma, cst.Comma) else None
-        commas.append(comma)
-        gaps.append(comma.whitespace_after if comma is not None else _gap_after(item))
-    return Listing(tuple(items), tuple(commas), tuple(gaps))
-
-
-def _gap_after(item: cst.Param | cst.ParamStar | cst.ParamSlash) -> Gap:
-    if isinstance(item, cst.Param):
-        return item.whitespace_after_param
-    return item.whitespace_after if isinstance(item, cst.ParamSlash) else _NO_GAP
-
-
-def _function_with(function: cst.FunctionDef, listing: Listing) -> cst.FunctionDef:
-    spelled = [_spelled_parameter(*row) for row in _with_commas(listing)]
-    names = [item for item in spelled if isinstance(item, cst.Param)]
-    slash = next((i for i, item in enumerate(spelled) if isinstance(item, cst.ParamSlash)), -1)
-    star = next((i for i, item in enumerate(spelled) if isinstance(item, cst.ParamStar) or _starred(item)), None)
-    end = len(spelled) - (1 if names and names[-1].star == "**" else 0)
-    stop = end if star is None else star
-    params = function.params.with_changes(
-        posonly_params=spelled[: max(slash, 0)],
-        posonly_ind=spelled[slash] if slash >= 0 else cst.MaybeSentinel.DEFAULT,
-        params=spelled[slash + 1 : stop],
-        star_arg=cst.MaybeSentinel.DEFAULT if star is None else spelled[star],
-        kwonly_params=[] if star is None else spelled[star + 1 : end],
-        star_kwarg=spelled[end] if end < len(spelled) else None,
-    )
-    return function.with_changes(params=params, whitespace_before_params=listing.gaps[0])
-
-
-def _starred(item: Item) -> bool:
-    return isinstance(item, cst.Param) and item.star == "*"
-
-
-def _spelled_parameter(item: Item, comma: cst.Comma | cst.MaybeSentinel, gap: Gap) -> Item:
-    after = _NO_GAP if isinstance(comma, cst.Comma) else gap
-    if isinstance(item, cst.Param):
-        return item.with_changes(comma=comma, whitespace_after_param=after)
-    if isinstance(item, cst.ParamSlash):
-        return item.with_changes(comma=comma, whitespace_after=after)
-    return item.with_changes(comma=comma)
 
 
 # --- imported names ---------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def where(span: Span) -> str:
     return f"row {span.row}, column {span.column}"
 
 
-class Source:
+class ParsedText:
     """The text of one file, parsed by both parsers. Raises `EditRefused` when either cannot, or LibCST loses bytes."""
 
     def __init__(self, text: str) -> None:

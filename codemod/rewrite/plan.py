@@ -16,16 +16,14 @@ from ..model import (
     InsertStatement,
     PythonOperation,
     RemoveArgument,
-    RemoveParameter,
     RemoveStatement,
     ReplaceExpression,
     SetArgument,
     Span,
-    UnwrapBlock,
     WrapStatements,
 )
 from .listing import bound_name
-from .locate import Source, Statement, where
+from .locate import ParsedText, Statement, where
 
 
 @dataclass(frozen=True)
@@ -57,25 +55,23 @@ class Wrap:
 
 
 @dataclass
-class Plan:
+class EditPlan:
     """What to do with which node of one file."""
 
     removed: set[cst.CSTNode] = field(default_factory=set)
-    unwrapped: dict[cst.CSTNode, str] = field(default_factory=dict)
     before: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     after: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     wraps: dict[cst.CSTNode, list[Wrap]] = field(default_factory=dict)
     """By the block that holds the statements."""
     replaced: dict[cst.CSTNode, Replacement] = field(default_factory=dict)
     calls: dict[cst.CSTNode, CallPlan] = field(default_factory=dict)
-    parameters: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     decorators: dict[cst.CSTNode, list[str]] = field(default_factory=dict)
     imports: dict[cst.CSTNode, set[str]] = field(default_factory=dict)
     touched: set[cst.CSTNode] = field(default_factory=set)
     """The nodes to be edited and all around them: nothing else is visited."""
 
 
-def make_plan(source: Source, operations: Sequence[PythonOperation]) -> Plan:
+def make_plan(source: ParsedText, operations: Sequence[PythonOperation]) -> EditPlan:
     """Look up the target of every operation; raises `EditRefused` when one is missing or two contradict."""
     planner = _Planner(source, tuple(dict.fromkeys(operations)))
     for operation in planner.operations:
@@ -98,51 +94,35 @@ _ON_EXPRESSIONS = (ReplaceExpression, SetArgument, RemoveArgument)
 
 
 class _Planner:
-    def __init__(self, source: Source, operations: tuple[PythonOperation, ...]) -> None:
+    def __init__(self, source: ParsedText, operations: tuple[PythonOperation, ...]) -> None:
         self.source = source
         self.operations = operations
-        self.plan = Plan()
+        self.plan = EditPlan()
         self._gone = list(self._gone_spans())
         self._refuse_lost_edits()
 
     # --- what swallows what -------------------------------------------------------------------------------------------
 
     def is_absorbed(self, operation: PythonOperation) -> bool:
-        """Whether the target goes away with a statement, a branch or an argument that is removed."""
+        """Whether the target goes away with a statement or an argument that is removed."""
         target = target_of(operation)
         return target is not None and any(
-            whole.contains(target)
-            and not any(kept.contains(target) for kept in survivors)
-            and (owner != operation and not _is_about(operation, target, owner))
-            for owner, whole, survivors in self._gone
+            whole.contains(target) and owner != operation and not _is_about(operation, target, owner)
+            for owner, whole in self._gone
         )
 
-    def _gone_spans(self) -> Iterable[tuple[PythonOperation, Span, tuple[Span, ...]]]:
+    def _gone_spans(self) -> Iterable[tuple[PythonOperation, Span]]:
         for operation in self.operations:
             if isinstance(operation, RemoveStatement):
-                yield operation, self._with_decorators(operation.span), ()
-            elif isinstance(operation, UnwrapBlock):
-                yield operation, operation.span, self._branch(operation)
+                yield operation, self._with_decorators(operation.span)
             elif isinstance(operation, RemoveArgument):
-                yield operation, self._argument(operation), ()
+                yield operation, self._argument(operation)
 
     def _with_decorators(self, span: Span) -> Span:
         node = self.source.ast_statement(span)
         decorators = getattr(node, "decorator_list", [])
         start = self.source.span_of(decorators[0]) if decorators else span
         return Span(start.row, start.column, span.end_row, span.end_column)
-
-    def _branch(self, operation: UnwrapBlock) -> tuple[Span, ...]:
-        node = self.source.ast_statement(operation.span)
-        if operation.branch not in ("body", "orelse") or not isinstance(node, ast.With | ast.AsyncWith | ast.If):
-            raise EditRefused(f"only the body of a with, or a branch of an if, can be kept ({where(operation.span)})")
-        if operation.branch == "orelse" and not isinstance(node, ast.If):
-            raise EditRefused(f"a with statement has no else ({where(operation.span)})")
-        statements = node.orelse if isinstance(node, ast.If) and operation.branch == "orelse" else node.body
-        if not statements:
-            return ()
-        first, last = self._with_decorators(self.source.span_of(statements[0])), self.source.span_of(statements[-1])
-        return (Span(first.row, first.column, last.end_row, last.end_column),)
 
     def _argument(self, operation: RemoveArgument) -> Span:
         call = self.source.ast_expression(operation.span)
@@ -167,8 +147,8 @@ class _Planner:
 
     def add(self, operation: PythonOperation) -> None:
         """Put one operation into the plan."""
-        if isinstance(operation, RemoveStatement | UnwrapBlock):
-            self._add_statement(operation)
+        if isinstance(operation, RemoveStatement):
+            self._add_removal(operation)
         elif isinstance(operation, InsertStatement):
             self._add_insertion(operation)
         elif isinstance(operation, WrapStatements):
@@ -177,8 +157,8 @@ class _Planner:
             self._add_replacement(operation)
         elif isinstance(operation, SetArgument | RemoveArgument):
             self._add_call(operation)
-        elif isinstance(operation, RemoveParameter | AddDecorator):
-            self._add_to_function(operation)
+        elif isinstance(operation, AddDecorator):
+            self._add_decorator(operation)
         elif isinstance(operation, DropImport):
             self._add_dropped_import(operation)
 
@@ -189,15 +169,10 @@ class _Planner:
                 return
             self.plan.touched.add(above)
 
-    def _add_statement(self, operation: RemoveStatement | UnwrapBlock) -> None:
+    def _add_removal(self, operation: RemoveStatement) -> None:
         node = self.source.statement(operation.span)
         self._touch(node)
-        if isinstance(operation, RemoveStatement):
-            self.plan.removed.add(node)
-        elif self.plan.unwrapped.setdefault(node, operation.branch) != operation.branch:
-            raise EditRefused(f"both branches of the if at {where(operation.span)} cannot be kept")
-        if node in self.plan.removed and node in self.plan.unwrapped:
-            raise EditRefused(f"the statement at {where(operation.span)} is to be removed and kept")
+        self.plan.removed.add(node)
 
     def _add_insertion(self, operation: InsertStatement) -> None:
         if operation.where not in ("before", "after"):
@@ -278,15 +253,12 @@ class _Planner:
             if target is not None and any(value.contains(target) for value in values):
                 raise EditRefused(f"two edits of {operation.name} in the call at {where(operation.span)}")
 
-    def _add_to_function(self, operation: RemoveParameter | AddDecorator) -> None:
+    def _add_decorator(self, operation: AddDecorator) -> None:
         node = self.source.statement(operation.span)
         if not isinstance(node, cst.FunctionDef):
             raise EditRefused(f"there is no function at {where(operation.span)}")
         self._touch(node)
-        if isinstance(operation, RemoveParameter):
-            self.plan.parameters.setdefault(node, []).append(operation.name)
-        else:
-            self.plan.decorators.setdefault(node, []).append(operation.text)
+        self.plan.decorators.setdefault(node, []).append(operation.text)
 
     def _add_dropped_import(self, operation: DropImport) -> None:
         node = self.source.statement(operation.span)
@@ -320,9 +292,9 @@ def _is_about(operation: PythonOperation, target: Span, owner: PythonOperation) 
     if isinstance(operation, DropImport) or isinstance(owner, RemoveArgument):
         return False
     same = target_of(owner) == target
-    if isinstance(operation, WrapStatements) and isinstance(owner, RemoveStatement | UnwrapBlock):
+    if isinstance(operation, WrapStatements) and isinstance(owner, RemoveStatement):
         return same or owner.span in (operation.first, operation.last)
-    return same and isinstance(operation, RemoveStatement | UnwrapBlock | InsertStatement)
+    return same and isinstance(operation, RemoveStatement | InsertStatement)
 
 
 def _ast_argument(call: ast.Call, operation: RemoveArgument) -> ast.expr:

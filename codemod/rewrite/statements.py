@@ -1,4 +1,4 @@
-"""Rebuilding a block: statements removed, unwrapped, inserted, wrapped; comments and blank lines kept in order."""
+"""Rebuilding a block: statements removed, inserted, wrapped; comments and blank lines kept in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import libcst as cst
 
 from ..model import EditRefused
 from .lines import (
-    comment_lines,
     deepened,
     joined,
     kept_without,
@@ -20,14 +19,14 @@ from .lines import (
     without_trailing_blanks,
 )
 from .locate import Suite
-from .plan import Plan, Wrap
+from .plan import EditPlan, Wrap
 
 Line: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Lines: TypeAlias = Sequence[cst.EmptyLine]
 
 
 @dataclass(frozen=True)
-class Entry:
+class BlockStatement:
     """One statement of a block: as it was, as its inside has become, and where on its line it stands."""
 
     original: cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -47,19 +46,19 @@ class Block:
     footer: list[cst.EmptyLine]
 
 
-def entries_of(original: Suite, updated: Suite) -> list[Entry]:
+def entries_of(original: Suite, updated: Suite) -> list[BlockStatement]:
     """The statements of a block, those sharing a line told apart."""
-    entries: list[Entry] = []
+    entries: list[BlockStatement] = []
     if isinstance(original, cst.SimpleStatementSuite) and isinstance(updated, cst.SimpleStatementSuite):
         pairs = zip(original.body, updated.body, strict=True)
-        return [Entry(old, new, (), updated.trailing_whitespace, 0) for old, new in pairs]
+        return [BlockStatement(old, new, (), updated.trailing_whitespace, 0) for old, new in pairs]
     for number, (old, new) in enumerate(zip(original.body, updated.body, strict=True)):
         if isinstance(old, cst.SimpleStatementLine) and isinstance(new, cst.SimpleStatementLine):
             for index, (small, now) in enumerate(zip(old.body, new.body, strict=True)):
                 leading = new.leading_lines if index == 0 else ()
-                entries.append(Entry(small, now, leading, new.trailing_whitespace, number))
+                entries.append(BlockStatement(small, now, leading, new.trailing_whitespace, number))
         elif isinstance(old, cst.BaseCompoundStatement) and isinstance(new, cst.BaseCompoundStatement):
-            entries.append(Entry(old, new, leading_lines(new), new_line(), number))
+            entries.append(BlockStatement(old, new, leading_lines(new), new_line(), number))
     return entries
 
 
@@ -77,19 +76,16 @@ def leading_lines(node: cst.CSTNode) -> Lines:
 class BlockWriter:
     """Writes the statements of one block anew, following the plan."""
 
-    def __init__(
-        self, plan: Plan, parse: Callable[[str], list[Line]], emptied: set[cst.CSTNode], suite: tuple[Suite, Suite]
-    ) -> None:
+    def __init__(self, plan: EditPlan, parse: Callable[[str], list[Line]], suite: tuple[Suite, Suite]) -> None:
         self.plan = plan
         self.parse = parse
-        self.emptied = emptied
         self.suite = suite
         self.entries = entries_of(*suite)
         self._gone_lines = self._lines_removed()
         self._body: list[Line] = []
         self._pending: list[cst.EmptyLine] = []
         self._open: list[cst.BaseSmallStatement] = []
-        self._open_entry: Entry | None = None
+        self._open_entry: BlockStatement | None = None
         self._leading: Lines = ()
 
     def write(self, wraps: Sequence[Wrap], above: Lines, footer: Lines) -> Block:
@@ -139,7 +135,7 @@ class BlockWriter:
         start, stop, header = wrap
         first, last = self.entries[start].original, self.entries[stop - 1].original
         self._flush()
-        inner = BlockWriter(self._inner_plan(first, last), self.parse, self.emptied, self.suite)
+        inner = BlockWriter(self._inner_plan(first, last), self.parse, self.suite)
         inner._range(start, stop, wraps)
         lines: Lines = []
         if inner._body:
@@ -154,11 +150,11 @@ class BlockWriter:
             self._pending = joined(self._pending, inner._pending)
         self._inserted(self.plan.after.get(last, ()), ())
 
-    def _inner_plan(self, first: cst.CSTNode, last: cst.CSTNode) -> Plan:
+    def _inner_plan(self, first: cst.CSTNode, last: cst.CSTNode) -> EditPlan:
         """The plan less what is inserted at the edges of the wrapped statements: that stays outside."""
         before = {node: texts for node, texts in self.plan.before.items() if node is not first}
         after = {node: texts for node, texts in self.plan.after.items() if node is not last}
-        return Plan(removed=self.plan.removed, unwrapped=self.plan.unwrapped, before=before, after=after)
+        return EditPlan(removed=self.plan.removed, before=before, after=after)
 
     def _under(self, header: str, inner: BlockWriter) -> Line:
         parsed = self.parse(f"{header}\n    pass\n")
@@ -169,7 +165,7 @@ class BlockWriter:
 
     # --- one statement ------------------------------------------------------------------------------------------------
 
-    def _entry(self, entry: Entry) -> None:
+    def _entry(self, entry: BlockStatement) -> None:
         node, lines = entry.original, entry.leading
         if self._open_entry is not None and self._open_entry.line != entry.line:
             self._flush()
@@ -184,8 +180,6 @@ class BlockWriter:
             self._leading, lines = (), ()
         if gone:
             self._remove(entry, lines)
-        elif node in self.plan.unwrapped:
-            self._unwrap(entry, lines)
         elif isinstance(entry.updated, cst.BaseSmallStatement):
             self._open.append(entry.updated)
             self._open_entry = entry
@@ -196,20 +190,11 @@ class BlockWriter:
             self._flush()
             self._inserted(after, ())
 
-    def _remove(self, entry: Entry, lines: Lines) -> None:
+    def _remove(self, entry: BlockStatement, lines: Lines) -> None:
         if entry.line in self._gone_lines:
             self._pending = joined(self._pending, lines)
         else:
             self._leading = [*self._leading, *lines]
-
-    def _unwrap(self, entry: Entry, lines: Lines) -> None:
-        statements, tail = unwrapped(entry.original, entry.updated, self.plan.unwrapped[entry.original], self.emptied)
-        if not statements:
-            self._pending = joined(self._pending, lines)
-        for number, statement in enumerate(statements):
-            own = leading_lines(statement)
-            self._put(statement, joined(lines, own) if number == 0 else own)
-        self._pending = joined(self._pending, tail)
 
     def _inserted(self, texts: Sequence[str], lines: Lines) -> None:
         for text in texts:
@@ -234,30 +219,3 @@ class BlockWriter:
     def _put(self, statement: Line, lines: Lines) -> None:
         self._body.append(statement.with_changes(leading_lines=joined(self._pending, lines)))
         self._pending = []
-
-
-def unwrapped(
-    original: cst.CSTNode, updated: cst.CSTNode, branch: str, emptied: set[cst.CSTNode]
-) -> tuple[list[Line], list[cst.EmptyLine]]:
-    """(the statements of a branch, the comments after the last one); no statements when the branch is empty."""
-    if not isinstance(original, cst.With | cst.If) or not isinstance(updated, cst.With | cst.If):
-        raise EditRefused("only the block of a with or an if can be unwrapped")
-    old, new, above = original.body, updated.body, list[cst.EmptyLine]()
-    if branch == "orelse" and isinstance(original, cst.If) and isinstance(updated, cst.If):
-        if isinstance(updated.orelse, cst.If):
-            return [updated.orelse], []
-        if updated.orelse is None or not isinstance(original.orelse, cst.Else):
-            return [], []
-        old, new = original.orelse.body, updated.orelse.body
-        above = list(without_leading_blanks(updated.orelse.leading_lines))
-    if isinstance(new, cst.SimpleStatementSuite):
-        line = cst.SimpleStatementLine(new.body, above, new.trailing_whitespace)
-        return ([], comment_lines([])) if old in emptied else ([line], [])
-    block = new
-    assert isinstance(block, cst.IndentedBlock)
-    statements = [each for each in block.body if isinstance(each, cst.SimpleStatementLine | cst.BaseCompoundStatement)]
-    above += comment_lines([block.header.comment])
-    if old in emptied:
-        return [], joined([*above, *leading_lines(statements[0])], block.footer)
-    lines = [*above, *without_leading_blanks(leading_lines(statements[0]))]
-    return [statements[0].with_changes(leading_lines=lines), *statements[1:]], list(block.footer)

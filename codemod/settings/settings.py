@@ -7,7 +7,7 @@ names files only in its own folder and below (``extend``: in its repository), an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -267,14 +267,17 @@ def _flag(path: Path, key: str, value: object) -> bool:
 
 
 def _target(path: Path, key: str, value: object) -> str:
+    if value not in TARGETS:
+        raise UsageError(f"{path}: {key} is {_said(value)}; {instead_of(str(value)[:40], TARGETS)}")
+    return str(value)
+
+
+def instead_of(text: str, words: Sequence[str]) -> str:
+    """What to write for a word that is not one of ``words``."""
     from difflib import get_close_matches
 
-    if value not in TARGETS:
-        text = str(value)[:40]
-        close = [each for each in TARGETS if text and each.startswith(text)] or get_close_matches(text, TARGETS, 1)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(TARGETS)}"
-        raise UsageError(f"{path}: {key} is {_said(value)}; {hint}")
-    return str(value)
+    close = [word for word in words if text and word.startswith(text)] or get_close_matches(text, words, 1)
+    return f"did you mean {' or '.join(close)}?" if close else f"it must be one of {', '.join(words)}"
 
 
 def _said(value: object) -> str:

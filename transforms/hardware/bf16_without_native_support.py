@@ -35,7 +35,6 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.model import Edit, Finding, Fix, Rule
-from ...codemod.profiles.meant_devices import devices_meant, weakest
 from ...codemod.profiles.profile import Device, Profile, Support
 from ...codemod.purpose.files import is_test
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -62,7 +61,7 @@ def check(project: Project) -> Iterator[Finding]:
     if profile is None or not any(device.support("bf16") in LACKING for device in profile.devices):
         return
     yield from _autocasts(project, profile)
-    device = weakest(profile.training_devices, "bf16")
+    device = profile.weakest("bf16")
     if device is None or device.support("bf16") not in LACKING:
         return
     for document in project.checked_documents(WORDS):
@@ -77,7 +76,7 @@ def _autocasts(project: Project, profile: Profile) -> Iterator[Finding]:
     for item in autocasts(project):
         if item.switched_off or item.dtype_node is None or is_test(item.module.document.path):
             continue
-        device = weakest(devices_meant(profile, item.device), "bf16")
+        device = profile.weakest("bf16", item.device)
         lacks = device is not None and device.support("bf16") in LACKING
         always = dtype_scenarios(project, item) == (Scenario(BF16),)
         if device is not None and lacks and always and not _has_asked(item.module, item.node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from textwrap import dedent
 
 from ...model import Edit, Fix
 from ...proof.proving import proved
@@ -135,7 +136,8 @@ class _Removal:
         self.scaler = scaler
         self.module = scaler.module
         self.removed: set[ast.stmt] = {scaler.module.statement_of(scaler.call)}
-        self.unwrapped: set[ast.stmt] = set()
+        self.plain: dict[ast.stmt, str] = {}
+        """What stays of an ``if`` whose branches become the same."""
 
     def edits(self) -> Iterator[Edit]:
         self.removed |= {self.module.statement_of(use.node) for use in self.scaler.uses_of("unscale_", "update")}
@@ -143,11 +145,11 @@ class _Removal:
         self._find_equal_branches()
         for statement in sorted(self.removed, key=lambda node: node.lineno):
             if not self._inside_removed(statement):
+                if statement in self.plain:
+                    yield self.module.insert(statement, self.plain[statement])
                 yield self.module.remove(statement)
-        for statement in sorted(self.unwrapped, key=lambda node: node.lineno):
-            yield self.module.unwrap(statement)
         for use in self.scaler.uses_of("scale", "step"):
-            if use.call is not None and not self._inside_removed(use.call) and not self._in_dropped_branch(use.call):
+            if use.call is not None and not self._inside_removed(use.call):
                 yield self._plain(use, use.call)
         yield from self._import()
 
@@ -192,28 +194,33 @@ class _Removal:
         return any(parent in self.removed for parent in self.module.ancestors(node))
 
     def _find_equal_branches(self) -> None:
-        """``if amp: <with scaler> else: <plain>`` whose branches become the same is unwrapped."""
+        """Of ``if amp: <with scaler> else: <plain>`` the plain branch stays, where the other becomes the same."""
         for use in self.scaler.uses_of("scale", "step"):
             for parent in self.module.ancestors(use.node):
                 if isinstance(parent, ast.If) and self._becomes_pointless(parent):
-                    self.unwrapped.add(parent)
+                    self.plain[parent] = self._text(parent.orelse)
+        self.removed |= self.plain.keys()
 
     def _becomes_pointless(self, node: ast.If) -> bool:
-        if not node.orelse or not is_pure(node.test) or self._is_elif(node):
+        if not node.orelse or not is_pure(node.test) or self._is_elif(node) or not self._text(node.orelse):
             return False
         return self._shape(node.body) == self._shape(node.orelse)
+
+    def _text(self, block: list[ast.stmt]) -> str:
+        """A block that has nothing to do with the scaler, at the left margin; empty for any other."""
+        inside = [node for statement in block for node in ast.walk(statement)]
+        ours = {*self.removed, *(use.node for use in self.scaler.uses)}
+        strings = (node for node in inside if isinstance(node, ast.Constant | ast.JoinedStr))
+        line = self.module.document.line
+        apart = not line(block[0].lineno)[: block[0].col_offset].strip() and not hasattr(block[0], "decorator_list")
+        if not apart or not ours.isdisjoint(inside) or any(node.lineno != node.end_lineno for node in strings):
+            return ""
+        rows = range(block[0].lineno, (block[-1].end_lineno or block[-1].lineno) + 1)
+        return dedent("\n".join(map(line, rows)))
 
     def _is_elif(self, node: ast.If) -> bool:
         parent = self.module.parents.get(node)
         return isinstance(parent, ast.If) and node in parent.orelse
-
-    def _in_dropped_branch(self, node: ast.AST) -> bool:
-        child = node
-        for parent in self.module.ancestors(node):
-            if isinstance(parent, ast.If) and parent in self.unwrapped and child in parent.orelse:
-                return True
-            child = parent
-        return False
 
     def _shape(self, block: list[ast.stmt]) -> list[str]:
         return [_Plain(self).dump(statement) for statement in block if statement not in self.removed]

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from packaging.version import InvalidVersion, Version
 
-from ....codemod.profiles.meant_devices import devices_meant
 from ....codemod.profiles.profile import Device, Profile
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
@@ -24,7 +23,7 @@ def seen_on_machine(profile: Profile | None, kinds: Iterable[str]) -> tuple[bool
     """Whether the profile says that the run fails, and on which device; None: it does not say."""
     if profile is None:
         return None, None
-    devices = [device for kind in kinds for device in devices_meant(profile, None if kind == "any" else kind)]
+    devices = [device for kind in kinds for device in profile.meant(None if kind == "any" else kind)]
     for device in devices:
         if any(fact.name == FACT and fact.holds for fact in device.facts):
             return True, device
