@@ -35,14 +35,9 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and threading.active_count() == 1
 
 
-def _costs(project: Project) -> dict[str, int]:
-    """The checked files whose code speaks of torch, and how many bytes each has."""
-    return {path: project.size_of(path) for path in project.python_paths(("torch",)) if project.is_checked(path)}
-
-
 def shares_of(project: Project, number: int) -> list[tuple[str, ...]]:
-    """The checked files in up to ``number`` shares that cost about the same, neighbors together."""
-    costs = _costs(project)
+    """The checked files in up to ``number`` shares with as many bytes that speak of torch, neighbors together."""
+    costs = {path: project.size_of(path) for path in project.python_paths(("torch",)) if project.is_checked(path)}
     each = sum(costs.values()) / number
     shares: list[list[str]] = [[]]
     before = 0

@@ -207,7 +207,7 @@ def test_facts(root: Path) -> None:
         for path in ("train.py", "other.py"):
             document = current.document(path)
             assert document is not None
-            assert current.document_fact(of_document, document) == document.text
+            assert document.fact(of_document) == document.text
     assert sorted(map(str, calls)) == ["other.py", "train.py", "train.py"]
 
 

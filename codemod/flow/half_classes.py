@@ -22,6 +22,7 @@ from ..source.project import Project
 from ..torch.autocast import Autocast
 from ..torch.dtypes import HALVES
 from ..torch.half_models import applications_of, stays_cast
+from ..torch.tables.operations import operation
 from ..torch.weight_changes import moves_only
 from ..torch.weights import cast_dtype
 from .analysis import flow_of
@@ -47,29 +48,36 @@ Model = tuple[ProjectClass, Creation]
 
 
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
-    """The casts of whole models to 16 bits after which nothing in their function gives them another dtype."""
+    """The casts of whole models to 16 bits, in the order of files."""
     for document in project.python_documents(WORDS):
         if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
             module = names_of(project, document)
-            yield from ((module, *cast) for cast in casts_to_half(project, module) if stays_cast(module, cast[0]))
+            yield from ((module, *cast) for cast in casts_to_half(project, module))
 
 
 def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.Call, ProjectClass]]:
-    """The casts of whole models to 16 bits in a file that calls them and opens no autocast region; their classes."""
+    """Casts of whole models to 16 bits in a file that calls them, casts them no more and opens no region; classes."""
     if _may_wrap(module):
         return
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        if not isinstance(call.func, ast.Attribute) or cast_dtype(project, module, call) not in HALVES:
+        if not isinstance(call.func, ast.Attribute) or not _is_used_so(project, module, call):
             continue
         made = creations_of(project, module, call.func.value)
         classes = [class_of(project, item.module, item.call.func) for item in made]
         known = {ProjectClass(*item) for item in classes if item is not None}
         if len(known) == 1 and None not in classes and all(flow_of(project).is_module(item) for item in known):
             owner = known.pop()
-            if entries_of(project, module, call, owner):
+            if cast_dtype(project, module, call) in HALVES and entries_of(project, module, call, owner):
                 yield call, owner
+
+
+def _is_used_so(project: Project, module: ModuleNames, cast: ast.Call) -> bool:
+    """Whether the file calls what is cast, not as a tensor, and casts it no more: what the file itself tells."""
+    names = (name for name, _ in applications_of(project, module, cast))
+    called = any(name not in SETTING and operation(name) is None for name in names)
+    return called and stays_cast(module, cast)
 
 
 def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass) -> list[ast.Call]:

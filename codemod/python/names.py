@@ -138,7 +138,7 @@ STAR_EXPORTS = {
 
 def names_of(project: Project, document: Document) -> ModuleNames:
     """The names of ``document``, computed once."""
-    return project.document_fact(ModuleNames, document)
+    return document.fact(ModuleNames)
 
 
 def resolve(project: Project, module: ModuleNames, node: ast.AST) -> str | None:

@@ -267,7 +267,9 @@ class Project:
         return self._like(terms=replace(self._terms, profile=profile))
 
     def with_observation(self, observation: Observation | None) -> Project:
-        """This project as it was when ``observation`` was made. Documents are shared, facts are computed anew."""
+        """This project as it was when ``observation`` was made. Documents and, for the same one, facts are shared."""
+        if observation is self._terms.observation:
+            return self
         return self._like(terms=replace(self._terms, observation=observation))
 
     def with_target(self, regime: str | None) -> Project:
@@ -340,10 +342,6 @@ class Project:
         if found is self:
             found = self._facts[question] = compute(self._whole, key)
         return found  # type: ignore[return-value]
-
-    def document_fact(self, compute: Callable[[Document], T], document: Document) -> T:
-        """``compute(document)``, computed once for this document and shared by all projects that hold it."""
-        return document.fact(compute)
 
 
 def _module_paths(project: Project) -> ModulePaths:

@@ -63,16 +63,10 @@ class FileStore:
         except (OSError, ValueError):
             return 0
 
-    def fresh(self) -> FileStore:
-        """A store of the same files that shares what is known of their words, and holds no documents."""
-        other = copy(self)
-        other._kept = {}
-        other._passing = WeakValueDictionary()
-        return other
-
     def without(self, paths: frozenset[str]) -> FileStore:
         """A store of all files but these."""
-        other = self.fresh()
+        other = copy(self)
+        other._kept, other._passing = {}, WeakValueDictionary()
         other.paths = tuple(path for path in self.paths if path not in paths)
         other._kinds = {path: kind for path, kind in self._kinds.items() if path not in paths}
         other._index = WordIndex(other._bytes, other.paths)

@@ -141,6 +141,8 @@ def cast_dtype(project: Project, module: ModuleNames, call: ast.Call) -> Dtype |
     for node in candidates:
         if isinstance(node, ast.Starred):
             return None
+        if (attribute_chain(node) or [""])[-1].endswith("device"):
+            continue  # who passes it need not be looked for
         found = constants_of(project, module, node)
         only = found.pop() if len(found) == 1 else None
         if isinstance(only, Dtype):

@@ -101,7 +101,7 @@ def config_files(
 
 def opened(project: Project, document: Document) -> tuple[ConfigFile, ...]:
     """The configuration texts of one document; empty (and recorded) when it is not what its name promises."""
-    result = project.document_fact(_open, document)
+    result = document.fact(_open)
     if isinstance(result, str):
         project.record_skip(document.path, result)
         return ()

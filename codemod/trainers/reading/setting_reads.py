@@ -143,7 +143,7 @@ def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> boo
 
 def names_read(project: Project, module: ModuleNames) -> frozenset[str]:
     """Every attribute and literal key that ``module`` reads."""
-    return project.document_fact(_names_read, module.document)
+    return module.document.fact(_names_read)
 
 
 def _names_read(document: Document) -> frozenset[str]:

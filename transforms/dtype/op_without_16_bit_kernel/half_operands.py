@@ -65,13 +65,13 @@ def operand_of(item: Application) -> tuple[ast.expr, Value] | None:
 def half_operand(project: Project, item: Application) -> HalfOperand | None:
     """Why the operand is 16-bit where the operation stands; None where nothing says so, or autocast casts it."""
     found = operand_of(item)
-    if found is None or _is_raised_by_autocast(project, item):
+    if found is None:
         return None
     node, value = found
     known = _of_atoms(project, node, value)
-    if known is not None or not _is_open(value):
-        return known
-    return _under_autocast(project, item, node)
+    if known is None and _is_open(value):
+        known = _under_autocast(project, item, node)
+    return None if known is None or _is_raised_by_autocast(project, item) else known
 
 
 def _is_raised_by_autocast(project: Project, item: Application) -> bool:
@@ -79,14 +79,15 @@ def _is_raised_by_autocast(project: Project, item: Application) -> bool:
     known = operation(item.operation)
     if known is None or item.autocast.state is Autocasting.OFF:
         return False
+    if known.autocast(_device(project, item)) not in _RAISED:
+        return False
     path = item.module.document.path
     if item.autocast.state is Autocasting.MAYBE and not runs_around(project, item.module, item.node):
         return False
     if item.operation in INTERPOLATION:
         pins = allowed(project, "torch", near=path)
-        if pins is not None and not pins.may_reach(INTERPOLATION_IN_FLOAT32_SINCE):
-            return False
-    return known.autocast(_device(project, item)) in _RAISED
+        return pins is None or pins.may_reach(INTERPOLATION_IN_FLOAT32_SINCE)
+    return True
 
 
 def _device(project: Project, item: Application) -> str:
