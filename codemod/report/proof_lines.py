@@ -28,7 +28,7 @@ def proof_lines(comparison: Comparison, taken_out: TakenOut, changed: Sequence[s
     yield ((printable(_closing(comparison)), "text"),)
     ran = comparison.after.files
     if ran and changed and all(path.endswith(".py") and path not in ran for path in changed):
-        text = f"No tensor was seen in {', '.join(changed)}: the changes were not tried (see --steps), or only set options."
+        text = f"No tensor was seen in {', '.join(changed)}: the changes were not tried (see --steps) or set options."
         yield ((printable(text), "note"),)
 
 
