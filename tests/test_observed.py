@@ -293,6 +293,11 @@ def reported(capfd: pytest.CaptureFixture[str], root: Path, record: dict[str, An
     return capfd.readouterr().out
 
 
+def test_losses_that_are_not_all_shown_end_in_one_ellipsis(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    record = observation(root, [], training={"losses": [2.0] * 9, "loss_dtypes": ["float32"]})
+    assert "Losses (float32): 2, 2, 2, 2, 2, 2, 2, 2, ...\n" in reported(capfd, root, record)
+
+
 def test_the_report_of_a_rehearsal_tells_failures_only(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (root / "other.py").write_text("import torch\n\n\ndef f(x):\n    return torch.zeros(3, dtype='float16')\n")
     training = {"losses": [2.5, None], "loss_dtypes": ["bfloat16"], "parameter_dtypes": {"float32": 3}}

@@ -17,6 +17,7 @@ from precfix.codemod.model import Finding, Fix, Rule, Span, UsageError
 from precfix.codemod.observed.comparing import Comparison
 from precfix.codemod.observed.observation import Failure, FailureKind, Observation, TrainingSeen
 from precfix.codemod.python.names import names_of
+from precfix.codemod.report.proof_lines import proof_lines
 from precfix.codemod.source.project import Project
 
 from .test_cli import precfix
@@ -272,3 +273,21 @@ def test_a_command_is_run_in_the_folder_of_the_copy_that_stands_for_the_current_
     assert first[1] != str(absolute), "it is the one of the copy"
     assert second[1].endswith("/project/scripts/run.sh")
     assert second[2] == "--x=1"
+
+
+@pytest.mark.parametrize(
+    ("changed", "ran", "told"),
+    [
+        (["later.py"], {"train.py": "0"}, True),
+        (["later.py", "train.py"], {"train.py": "0"}, False),
+        (["conf.yaml"], {"train.py": "0"}, False),
+        (["later.py"], {}, False),
+        ([], {"train.py": "0"}, False),
+    ],
+)
+def test_changes_in_files_that_did_not_run_are_not_called_proved(
+    changed: list[str], ran: dict[str, str], told: bool
+) -> None:
+    record = replace(seen(PROGRAM), files=ran)
+    lines = ["".join(text for text, _ in line) for line in proof_lines(Comparison(record, record), (), changed)]
+    assert any("No tensor was seen in later.py" in line for line in lines) == told

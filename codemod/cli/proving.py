@@ -162,7 +162,8 @@ def show_proof(proof: Proof, *, to_stdout: bool) -> None:
     from ..report.proof_lines import proof_lines
     from ..report.text import show
 
-    show(proof_lines(proof.comparison, proof.taken_out), sys.stdout if to_stdout else sys.stderr, color=False)
+    lines = proof_lines(proof.comparison, proof.taken_out, [change.path for change in proof.report.changes])
+    show(lines, sys.stdout if to_stdout else sys.stderr, color=False)
 
 
 def with_proof(text: str, proof: Proof) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,21 +94,17 @@ def _closing(observation: Observation) -> Iterator[str]:
     if training.losses:
         shown = ", ".join("not finite" if each is None else f"{each:.6g}" for each in training.losses[:MAX_LOSSES])
         dtypes = f" ({', '.join(training.loss_dtypes)})" if training.loss_dtypes else ""
-        yield f"Losses{dtypes}: {shown}{', ...' if len(training.losses) > MAX_LOSSES else ''}."
+        yield f"Losses{dtypes}: {shown}{', ...' if len(training.losses) > MAX_LOSSES else '.'}"
     parts = (
         ("weights", training.parameter_dtypes),
         ("gradients", training.gradient_dtypes),
         ("optimizer state", training.optimizer_state_dtypes),
     )
-    told = [f"{name}: {_counted(dtypes)}" for name, dtypes in parts]
+    counted = [(name, ", ".join(f"{count} {dtype}" for dtype, count in sorted(seen.items()))) for name, seen in parts]
     if any(dtypes for _, dtypes in parts):
-        yield f"Tensors of {'; '.join(told)}."
+        yield "Tensors of " + "; ".join(f"{name}: {dtypes or 'none'}" for name, dtypes in counted) + "."
     if training.skipped_steps:
         yield f"The gradient scaler skipped {training.skipped_steps} of them."
-
-
-def _counted(dtypes: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(dtypes.items())) or "none"
 
 
 # --- a GPU beside the rehearsal, and the float64 shadow ---

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from ..model import Finding, Fix
 from ..observed.comparing import Comparison, raising
-from ..observed.observation import Observation
 from .frame import OutputLine
 from .printable import printable
 
@@ -14,8 +13,8 @@ HEADINGS = ("", "before", "after", "")
 TakenOut = Sequence[tuple[Finding, Fix, Comparison]]
 
 
-def proof_lines(comparison: Comparison, taken_out: TakenOut) -> Iterator[OutputLine]:
-    """The table, and below it the fixes that were taken out."""
+def proof_lines(comparison: Comparison, taken_out: TakenOut, changed: Sequence[str]) -> Iterator[OutputLine]:
+    """The table, below it the fixes that were taken out, and whether anything ran in the ``changed`` files."""
     yield ((printable(f"Rehearsed {comparison.before.name} before and after the fixes:"), "text"),)
     rows = [HEADINGS, *comparison.rows()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -27,6 +26,10 @@ def proof_lines(comparison: Comparison, taken_out: TakenOut) -> Iterator[OutputL
         text = f"Taken out: {finding.code} {fix.name} at {place}: {_why(how)}"
         yield ((printable(text), "note"),)
     yield ((printable(_closing(comparison)), "text"),)
+    ran = comparison.after.files
+    if ran and changed and all(path.endswith(".py") and path not in ran for path in changed):
+        text = f"No tensor was seen in {', '.join(changed)}: the changes were not tried (see --steps) or set options."
+        yield ((printable(text), "note"),)
 
 
 def proof_json(comparison: Comparison, taken_out: TakenOut) -> dict[str, object]:
@@ -81,12 +84,7 @@ def _closing(comparison: Comparison) -> str:
     if comparison.still_raises:
         return f"The result still raises: {after} of {max(before, after)} places are left."
     said = "Nothing raises after the fixes." if before else "Nothing raised before the fixes, and nothing after them."
-    return said + _unseen(comparison.after)
-
-
-def _unseen(after: Observation) -> str:
-    """The program was stopped: what it does later, such as an evaluation, is not proved."""
-    if after.ended != "steps":
-        return ""
-    steps = "optimizer step" if after.steps == 1 else "optimizer steps"
-    return f" The program was stopped after {after.steps} {steps}; what it does later was not seen."
+    if comparison.after.ended != "steps":
+        return said
+    steps = f"{comparison.after.steps} optimizer step{'s' if comparison.after.steps != 1 else ''}"
+    return f"{said} The program was stopped after {steps}; what it does later was not seen."
