@@ -90,6 +90,8 @@ class RunMove:
     state: MoveState
     why: tuple[Place, ...] = ()
     """What is in the way, and what a person has to do there."""
+    still: tuple[Place, ...] = ()
+    """What names the 16-bit type that it was to leave, and is not known to count or not to count."""
 
     @property
     def is_left(self) -> bool:

@@ -19,7 +19,8 @@ from ..trainers.reading.followed import ENABLED
 from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of
 from .pairs import UNKNOWN
-from .verifying import FP32, MOVE, Verdict, has_arrived, verdicts
+from .still_says import still_saying
+from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_by_run, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -53,7 +54,8 @@ def move(
     report = engine.migrate(project, rules, target, options)
     if project.target is None or report.failed_rules:
         return report
-    judged = verdicts(project, report, known, options)
+    after = changed(project, report)
+    judged = verdicts(project, after, report, known, options)
     held: dict[str, tuple[Place, ...]] = {}
     frozen: set[str] = set()
     for number in range(MAX_TRIES if withdraws else 0):
@@ -65,8 +67,9 @@ def move(
         held = {**failing, **held}
         frozen |= _changed_by_others(judged)
         report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
-        judged = verdicts(project, report, known, options)
-    rows = ((each, _row(each, target, held)) for each in judged)
+        after = changed(project, report)
+        judged = verdicts(project, after, report, known, options)
+    rows = ((each, _with_still(project, after, each, _row(each, target, held), target)) for each in judged)
     return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
 
 
@@ -161,6 +164,15 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
         left = [Place(item.path, item.span, _said(item)) for item in sorted(each.left, key=_is_held)]
         why = tuple(dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]))
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
+
+
+def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, target: Target) -> RunMove:
+    """``row`` with what still names the other 16-bit type, of a run that was to leave it."""
+    run = each.pair.before
+    if not (row.is_left or row.state is MoveState.MOVED or row.state is MoveState.UNSTATED):
+        return row
+    modules = project.fact(modules_by_run).get((run.path, run.row, run.title), ())
+    return replace(row, still=still_saying(after, each.pair, target, modules))
 
 
 def _start(run: RunReport) -> Place:

@@ -18,6 +18,8 @@ SHORTEST = 8
 """With how little room a title is left out."""
 MAX_MOVED = 20
 """How many runs are listed that have arrived; what is left is listed in full."""
+MAX_STILL = 20
+"""How many places are listed that still name the other 16-bit type."""
 WORDS = {
     MoveState.MOVED: ("moved", "good"),
     MoveState.THERE: ("as before", "note"),
@@ -38,6 +40,7 @@ def move_lines(moves: Sequence[RunMove], target: str, where: Where, *, planned: 
         said = f"What a move to {target} would do:" if planned else f"What the move to {target} did:"
         yield ((said, "place"),)
         yield from _rows(shown, where)
+    yield from _still(moves, where)
     yield _count(moves, target)
 
 
@@ -61,6 +64,19 @@ def _rows(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
         yield (f"  {name:<{width}}  {each.before:<{before}}  {each.after:<{after}}  ", "text"), (word, style)
         for place in each.why:
             yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
+
+
+def _still(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
+    """What names the other 16-bit type in runs that were to move, each place once and not where the table names it."""
+    named = {(place.path, place.span.row) for each in moves for place in each.why}
+    places = {(place.path, place.span.row): place for each in moves for place in each.still}
+    left = [place for key, place in sorted(places.items()) if key not in named]
+    if left:
+        yield (("Not followed, see whether it has to move as well:", "place"),)
+    for place in left[:MAX_STILL]:
+        yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
+    if len(left) > MAX_STILL:
+        yield ((f"    and {len(left) - MAX_STILL} more", "note"),)
 
 
 def _name(each: RunMove, where: Where) -> str:

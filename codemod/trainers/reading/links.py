@@ -56,6 +56,10 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     return _call(question, module, node) if isinstance(node, ast.Call) else None
 
 
+ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available")
+"""Calls that ask whether there is an accelerator, not what it can do: the branch for a CPU stays."""
+
+
 def _checked(node: ast.IfExp) -> ast.expr | None:
     """``x`` of ``x if x in ("no", "fp16") else "no"``: what stands for words that are not accepted decides nothing."""
     test = node.test
@@ -66,7 +70,9 @@ def _checked(node: ast.IfExp) -> ast.expr | None:
 
 
 def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:
-    """A choice by a test of the machine is a value of its own, or none; one by a setting is followed."""
+    """A choice by what bfloat16 the machine has is a value of its own, or none; one by a device or a setting is followed."""
+    if isinstance(node.test, ast.Call) and module.qualified(node.test.func) in ASKS_FOR_DEVICE:
+        return None
     whole = tested_source(HERE, module, node, "")
     if whole is not None:
         return (whole,)
