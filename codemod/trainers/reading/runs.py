@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
+from ...purpose.files import purpose_of
 from ...purpose.imports import reached_from
+from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -37,6 +39,8 @@ OF_FILES = 4
 """The rank of configurations that the script reads."""
 MAX_NAME = 300
 """Characters of a string that can name a file."""
+MAIN = "__main__"
+"""What a program asks its own name for."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 
@@ -83,6 +87,7 @@ class _Resolver:
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str]]]] = {}
         self._passed: set[str] = set()
+        self._entered: set[str] = set()
 
     def runs(self) -> Iterator[Run]:
         shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
@@ -97,6 +102,7 @@ class _Resolver:
                 documents = self._project.python_documents_at([file.path for file in files])
                 modules = [names_of(self._project, document) for document in documents]
                 yield self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
+        yield from self._programs()
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left and left[0].kind in ("call", "mapping"):
@@ -106,6 +112,16 @@ class _Resolver:
             if left:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
                 yield self._run(path, Place(path, left[0].span, path), members)
+
+    def _programs(self) -> Iterator[Run]:
+        """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
+        trained = {module.document.path for module in training_modules(self._project)}
+        for document in self._project.python_documents((MAIN,)) if trained else ():
+            path = document.path
+            if path in self._entered or path in self._by_path or purpose_of(path).is_foreign:
+                continue
+            if not trained.isdisjoint(module.document.path for module in self._modules(path)):
+                yield self._script(path)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
@@ -268,9 +284,9 @@ class _Resolver:
         members = list(self._script_members(path, "in the script"))
         configured = self._configured(path, (), ())
         members += self._members_of(configured, None)
-        scopes = self._by_path[path]
+        span = next((scope.span for scope in self._by_path.get(path, ())), Span(1, 1, 1, 1))
         modules = (*self._modules(path), *configured)
-        return self._run(path, Place(path, scopes[0].span, path), members, None, modules, configured)
+        return self._run(path, Place(path, span, path), members, None, modules, configured)
 
     def _run(
         self,
@@ -289,6 +305,7 @@ class _Resolver:
             once.values(), key=lambda member: (-member.rank, member.depth, member.scope.path, member.scope.span)
         )
         paths = tuple(dict.fromkeys(module.document.path for module in modules))
+        self._entered |= {*paths[:1]}
         named = frozenset(module.document.path for module in configured)
         return Run(title, place, tuple(ordered), command, paths, named)
 
