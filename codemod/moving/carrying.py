@@ -19,7 +19,7 @@ from ..trainers.reading.followed import ENABLED
 from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of
 from .pairs import UNKNOWN
-from .still_says import still_saying
+from .still_says import loose_entries, still_saying
 from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_by_run, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
@@ -76,7 +76,13 @@ def move(
 def _is_listed(each: Verdict, row: RunMove) -> bool:
     """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
     touched = bool(each.applied or each.left) and row.state is not MoveState.APART
-    return each.pair.is_run or touched or _trains(each, row) or row.state is MoveState.WITHDRAWN
+    return (
+        each.pair.is_run
+        or touched
+        or row.state is MoveState.LOOSE
+        or _trains(each, row)
+        or row.state is MoveState.WITHDRAWN
+    )
 
 
 def _trains(each: Verdict, row: RunMove) -> bool:
@@ -169,7 +175,10 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
 def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, target: Target) -> RunMove:
     """``row`` with what still names the other 16-bit type, of a run that was to leave it."""
     run = each.pair.before
-    if not (row.is_left or row.state is MoveState.MOVED or row.state is MoveState.UNSTATED):
+    if not _is_listed(each, row):
+        loose = loose_entries(each.pair, target)
+        return replace(row, state=MoveState.LOOSE, why=(), still=loose) if loose else row
+    if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     modules = project.fact(modules_by_run).get((run.path, run.row, run.title), ())
     return replace(row, still=still_saying(after, each.pair, target, modules))

@@ -21,7 +21,7 @@ from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
-from .left_behind import dtype_of
+from .left_behind import CODE, dtype_of
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
@@ -46,6 +46,16 @@ def still_saying(after: Project, pair: Pair, target: Target, modules: Sequence[s
     places = {**found, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
     return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+
+
+def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
+    """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
+    wanted = compute_dtype(target.regime)
+    told = [entry.declaration for entry in pair.entries if entry.declaration.role == "entry"]
+    others = [item for item in told if wanted in HALVES and dtype_of(item) in {*HALVES} - {wanted}]
+    return tuple(
+        _told(item) for item in others if not item.path.endswith(CODE) and not purpose_of(item.path).is_left_alone
+    )
 
 
 def _is_explained(item: Declaration) -> bool:
@@ -87,7 +97,7 @@ def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
 
 
 def _states(module: ModuleNames, node: ast.expr) -> bool:
-    """Whether a dtype is asked for: it is no side of a comparison, no entry of a collection, in no branch of a choice."""
+    """Whether a dtype is asked for: not compared with, no entry of a collection, in no branch of a choice."""
     parent = module.parents.get(node)
     if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.IfExp | ast.Attribute):
         return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
-from ..outcome import Report, RunEntry, RunReport, Target
+from ..outcome import Declaration, Report, RunEntry, RunReport, Target
 from ..purpose.files import purpose_of
 from ..purpose.training import only_infers, training_modules
 from ..source.documents import Document
@@ -91,8 +91,14 @@ def _judged(
 
 
 def _stays_off(pair: Pair) -> bool:
-    """Whether a run has mixed precision switched off, whatever moves in code that it shares with others."""
-    return pair.before.regime == FP32 and pair.regime == FP32 and any(_is_off(entry) for entry in pair.entries)
+    """Whether a run has mixed precision switched off, whatever moves in what it shares with others."""
+    if pair.before.regime != FP32 or pair.regime != FP32:
+        return False
+    return any(_is_off(entry) for entry in pair.entries) or _winning(pair.before) == _winning(pair.after or pair.before)
+
+
+def _winning(run: RunReport) -> set[Declaration]:
+    return {entry.declaration for entry in run.entries if entry.status == "wins"}
 
 
 def _is_off(entry: RunEntry) -> bool:

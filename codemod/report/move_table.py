@@ -18,6 +18,13 @@ SHORTEST = 8
 """With how little room a title is left out."""
 MAX_MOVED = 20
 """How many runs are listed that have arrived; what is left is listed in full."""
+COUNTED = {
+    MoveState.MOVED: "moved",
+    MoveState.THERE: "as before",
+    MoveState.UNSTATED: "that state nothing",
+    MoveState.LOOSE: "that nothing is seen to read",
+    MoveState.APART: "without training or on a CPU",
+}
 MAX_STILL = 20
 """How many places are listed that still name the other 16-bit type."""
 WORDS = {
@@ -27,6 +34,7 @@ WORDS = {
     MoveState.WITHDRAWN: ("left: its edits were withdrawn", "bad"),
     MoveState.PARTLY: ("moved in part", "bad"),
     MoveState.UNSTATED: ("states nothing", "note"),
+    MoveState.LOOSE: ("nothing is seen to read it", "note"),
     MoveState.APART: ("stays: no training, or on a CPU", "note"),
 }
 
@@ -90,13 +98,8 @@ def _name(each: RunMove, where: Where) -> str:
 
 def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
     left = sum(each.is_left for each in moves)
-    counts = [
-        (left, "left"),
-        (sum(each.state is MoveState.MOVED for each in moves), "moved"),
-        (sum(each.state is MoveState.THERE for each in moves), "as before"),
-        (sum(each.state is MoveState.UNSTATED for each in moves), "that state nothing"),
-        (sum(each.state is MoveState.APART for each in moves), "without training or on a CPU"),
-    ]
+    counts = [(left, "left")]
+    counts += [(sum(each.state is state for each in moves), word) for state, word in COUNTED.items()]
     parts = ", ".join(f"{number} {word}" for number, word in counts if number)
     runs = f"{len(moves)} run{'s' * (len(moves) != 1)}"
     return ((f"{target}: {runs}: {parts}.", "bad" if left else "good"),)

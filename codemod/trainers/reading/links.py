@@ -70,7 +70,7 @@ def _checked(node: ast.IfExp) -> ast.expr | None:
 
 
 def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:
-    """A choice by what bfloat16 the machine has is a value of its own, or none; one by a device or a setting is followed."""
+    """A choice by a test of the machine is a value of its own, or none; by a device or a setting it is followed."""
     if isinstance(node.test, ast.Call) and module.qualified(node.test.func) in ASKS_FOR_DEVICE:
         return None
     whole = tested_source(HERE, module, node, "")
@@ -163,7 +163,11 @@ def _is_fallback(node: ast.IfExp) -> bool:
     return ast.unparse(tested) in (ast.unparse(node.body), ast.unparse(node.orelse))
 
 
-LITERALS: Domain[Source] = Domain(_leaf, _gap, _carried, _setting, follows_returns=False, every_default=True)
+MAX_PLACES = 400
+"""Places that one setting has its value from: the configurations of a large project, each with its own."""
+LITERALS: Domain[Source] = Domain(
+    _leaf, _gap, _carried, _setting, follows_returns=False, every_default=True, most=MAX_PLACES
+)
 """A literal that a setting has its value from."""
 
 
