@@ -25,6 +25,9 @@ COUNTED = {
     MoveState.LOOSE: "that nothing is seen to read",
     MoveState.APART: "without training or on a CPU",
 }
+HALF = ("bf16-mixed", "fp16-mixed", "bf16-true", "fp16-true")
+MAX_APART = 8
+"""How many runs are named that no move is for."""
 MAX_STILL = 20
 """How many places are listed that still name the other 16-bit type."""
 WORDS = {
@@ -49,6 +52,7 @@ def move_lines(moves: Sequence[RunMove], target: str, where: Where, *, planned: 
         yield ((said, "place"),)
         yield from _rows(shown, where)
     yield from _still(moves, where)
+    yield from _apart(moves, target, where)
     yield _count(moves, target)
 
 
@@ -85,6 +89,15 @@ def _still(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
         yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
     if len(left) > MAX_STILL:
         yield ((f"    and {len(left) - MAX_STILL} more", "note"),)
+
+
+def _apart(moves: Sequence[RunMove], target: str, where: Where) -> Iterator[OutputLine]:
+    """The runs in another 16-bit regime that no move is for, so that nobody has to look for them."""
+    stays = [each for each in moves if each.state is MoveState.APART and each.before in HALF and each.before != target]
+    named = [printable(where(each.path, each.row)) for each in stays[:MAX_APART]]
+    if named:
+        more = f" and {len(stays) - len(named)} more" if len(stays) > len(named) else ""
+        yield ((f"Not moved, as no training was found there, or it is on a CPU: {', '.join(named)}{more}", "note"),)
 
 
 def _name(each: RunMove, where: Where) -> str:

@@ -63,12 +63,12 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
 
 
 def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
-    """Flags of launch lines that the project's own program defines: ``python train.py --precision bf16``."""
+    """Flags of launch lines that the project's own program defines, or may: ``python train.py --precision bf16``."""
     for flag in config.text.entries:
         if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, str(flag.value)):
             continue
         program = interface_of_line(project, config.document.path, config.text.commands[flag.call])
-        if program is not None and flag.name.lstrip("-").replace("-", "_") in program.names:
+        if program is not None and (program.is_generated or flag.name.lstrip("-").replace("-", "_") in program.names):
             yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", str(flag.value))
 
 
