@@ -38,9 +38,8 @@ def _other_weights(pair: Pair, target: Target) -> Iterator[Place]:
     """What is still cast to the other 16-bit dtype, which a run of mixed precision then computes with or beside."""
     wanted = compute_dtype(target.regime)
     told = [entry.declaration for entry in pair.entries if entry.declaration.role == "weights"]
-    found = [item for item in told if " " not in item.value and not item.condition]  # not ``x if args.bf16 else None``
-    for item in found if wanted in HALVES else ():
-        if dtype_of(item) in {*HALVES} - {wanted}:
+    for item in told if wanted in HALVES else ():
+        if not item.condition and dtype_of(item) in {*HALVES} - {wanted}:
             yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
 
 
@@ -88,5 +87,5 @@ def _scalers(after: Project, pair: Pair) -> Iterator[Place]:
 
 
 def dtype_of(item: Declaration) -> Constant:
-    """The dtype that a value names, as code or a file writes it."""
-    return as_dtype(item.value.strip("\"'"))
+    """The dtype that a value names, as code or a file writes it; None for a choice between several."""
+    return as_dtype(item.value.strip("\"'")) if " " not in item.value else None

@@ -17,7 +17,7 @@ from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
-from .command_options import declared_options, values_given
+from .command_options import constructions_of, declared_options, values_given
 from .launch_flags import programs_of
 from .named_classes import arguments_named
 from .setting_reads import Read, entries_read, read_of
@@ -106,7 +106,11 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))
     for option in () if read.of_environment else declared_options(question.project, read.module, read.name):
         yield from values_given(question.project, option)
-        if option.default is not None and option.switch is None:
+        calls = constructions_of(question.project, option)
+        passed = [(caller, value) for caller, value in calls if value is not None]
+        for caller, value in passed:
+            yield from (_of_kind(source, "argument", read.name) for source in question.of(caller, value))
+        if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
             for source in question.of(option.module, option.default):
                 yield _of_kind(source, option.kind, read.name)
 
