@@ -25,7 +25,7 @@ from .left_behind import CODE, dtype_of
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
-EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
+EXPLAINED = ("parameter", "option", "fallback", "variable", "constant", "branch")
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
 TRUTH = ("true", "1", "yes", "on")
 MAX_PLACES = 10
