@@ -27,6 +27,8 @@ from .pairs import Pair
 WORDS = ("float16", "bfloat16", "half")
 EXPLAINED = ("parameter", "option", "fallback", "variable", "constant", "branch")
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
+MODEL = "model"
+"""The framework of the configuration that lies beside a published model."""
 TRUTH = ("true", "1", "yes", "on")
 MAX_PLACES = 10
 """How many places one run names."""
@@ -52,11 +54,9 @@ def still_saying(after: Project, pair: Pair, target: Target, modules: Sequence[s
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
     wanted = compute_dtype(target.regime)
-    told = [entry.declaration for entry in pair.entries if entry.declaration.role == "entry"]
+    told = [entry.declaration for entry in pair.entries if not entry.declaration.path.endswith(CODE)]
     others = [item for item in told if wanted in HALVES and dtype_of(item) in {*HALVES} - {wanted}]
-    return tuple(
-        _told(item) for item in others if not item.path.endswith(CODE) and not purpose_of(item.path).is_left_alone
-    )
+    return tuple(_told(item) for item in others if item.framework != MODEL and not purpose_of(item.path).is_left_alone)
 
 
 def _is_explained(item: Declaration) -> bool:
