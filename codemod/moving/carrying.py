@@ -17,7 +17,7 @@ from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
 from ..trainers.reading.followed import ENABLED
 from ..trainers.writing.transactions import STAYS
-from .left_behind import dtype_of
+from .left_behind import dtype_of, named_by
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
 from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_by_run, verdicts
@@ -29,6 +29,8 @@ SCALER_UNDER_BF16 = "PF101"
 OFF = "mixed precision is declared off for this run"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
+SET = ("entry", "flag", "variable", "argument")
+"""Roles of values that somebody sets."""
 MIXED = ("bf16-mixed", "fp16-mixed")
 MAX_TRIES = 5
 """How often runs may be withdrawn one after the other; then all of them are."""
@@ -232,8 +234,10 @@ def _stated(each: Verdict, target: Target) -> list[Place]:
 
 def _names_another(item: Declaration, target: Target) -> bool:
     """Whether somebody sets something of the run to another 16-bit dtype, whatever the code makes of it."""
-    wanted, value = compute_dtype(target.regime), dtype_of(item)
-    is_set = item.role in ("entry", "flag", "variable") or (item.role in ("option", "fallback") and not item.feeds)
+    wanted, value = compute_dtype(target.regime), named_by(item)
+    is_set = item.role in ("entry", "flag", "variable", "argument") or (
+        item.role in ("option", "fallback") and not item.feeds
+    )
     return is_set and wanted is not None and value in HALVES and value != wanted
 
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 
 from ..model import Place
 from ..outcome import Declaration, Target
-from ..purpose.files import purpose_of
+from ..purpose.files import purpose_of, words_of
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
-from ..torch.dtypes import BF16, HALVES, Constant, as_dtype
+from ..torch.dtypes import BF16, DTYPE_WORDS, HALVES, Constant, as_dtype
 from ..torch.scalers import scalers
 from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
@@ -21,6 +21,7 @@ GIVEN = ("entry", "argument")
 """The roles of what a file or a call states for others to read."""
 FEEDS = "feeds"
 """How it begins where a value is followed to the place at which it acts."""
+TRUTH = ("true", "1", "yes", "on")
 DECIDED = ("wins", "overridden")
 
 
@@ -89,3 +90,10 @@ def _scalers(after: Project, pair: Pair) -> Iterator[Place]:
 def dtype_of(item: Declaration) -> Constant:
     """The dtype that a value names, as code or a file writes it; None for a choice between several."""
     return as_dtype(item.value.strip("\"'")) if " " not in item.value else None
+
+
+def named_by(item: Declaration) -> Constant:
+    """The dtype that a value names, or the switch that it turns on: ``--use_fp16 True``, ``Arguments(fp16=True)``."""
+    if item.value.lower() not in TRUTH:
+        return dtype_of(item)
+    return next((DTYPE_WORDS[word] for word in words_of(item.key) if word in DTYPE_WORDS), None)

@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..model import Place
 from ..outcome import Declaration, Target
-from ..purpose.files import purpose_of, words_of
+from ..purpose.files import purpose_of
 from ..purpose.targets import compute_dtype
 from ..python.names import ModuleNames, names_of
 from ..python.paths import guards, name_parts
 from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
-from ..torch.dtypes import DTYPE_WORDS, HALVES, Constant, Dtype
+from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
-from .left_behind import CODE, dtype_of
+from .left_behind import CODE, dtype_of, named_by
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
@@ -29,7 +29,6 @@ EXPLAINED = ("parameter", "option", "fallback", "variable", "constant", "branch"
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
 MODEL = "model"
 """The framework of the configuration that lies beside a published model."""
-TRUTH = ("true", "1", "yes", "on")
 MAX_PLACES = 10
 """How many places one run names."""
 
@@ -44,7 +43,7 @@ def still_saying(after: Project, pair: Pair, target: Target, modules: Sequence[s
     known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
-        is_told = _named_by(item) in others and entry.status != "overridden" and not _is_explained(item)
+        is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item)
         known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
     places = {**found, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
@@ -63,15 +62,8 @@ def _is_explained(item: Declaration) -> bool:
     return bool(item.condition) or item.role in EXPLAINED or " " in item.value
 
 
-def _named_by(item: Declaration) -> Constant:
-    """The dtype that a value names, or the switch that it turns on: ``--use_fp16 True``."""
-    if item.value.lower() not in TRUTH:
-        return dtype_of(item)
-    return next((DTYPE_WORDS[word] for word in words_of(item.key) if word in DTYPE_WORDS), None)
-
-
 def _told(item: Declaration) -> Place:
-    named = _named_by(item)
+    named = named_by(item)
     said = named.name if isinstance(named, Dtype) else item.value
     return Place(item.path, item.span, f"still says {said}: {item.key} is {item.value}")
 
