@@ -149,3 +149,21 @@ def test_the_accelerator_branch_of_a_choice_by_a_device_moves(tmp_path: Path) ->
     assert runs["train.py"].state is MoveState.MOVED
     (change,) = report.changes
     assert '"bf16-mixed" if torch.cuda.is_available() else "32-true"' in change.after.decode()
+
+
+def test_a_section_that_code_takes_by_its_name_is_not_renamed(tmp_path: Path) -> None:
+    code = """
+        import json
+
+        import deepspeed
+
+        with open("ds.json") as file:
+            config = json.load(file)
+        config["fp16"]["enabled"] = True
+        engine, *_ = deepspeed.initialize(model=make(), config=config)
+        engine.backward(engine(1))
+    """
+    setting = '{"train_batch_size": 4, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}}\n'
+    report, runs = moved(tmp_path, all_rules(), {"train.py": code, "ds.json": setting}, unsafe=True)
+    assert report.changes == ()
+    assert any("takes the section fp16 from this file" in place.message for place in runs["ds.json"].why)
