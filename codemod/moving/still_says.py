@@ -7,12 +7,11 @@ ask for the old type. Such a place is told; whether it counts, a person has to s
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..model import Place
 from ..outcome import Declaration, Target
 from ..purpose.files import purpose_of
-from ..purpose.targets import compute_dtype
 from ..python.names import ModuleNames, names_of
 from ..python.paths import guards, name_parts
 from ..source.project import Project
@@ -21,7 +20,7 @@ from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
-from .left_behind import CODE, dtype_of, named_by
+from .left_behind import CODE, dtype_of, named_by, other_halves
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
@@ -29,33 +28,30 @@ EXPLAINED = ("parameter", "option", "fallback", "variable", "constant", "branch"
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
 MODEL = "model"
 """The framework of the configuration that lies beside a published model."""
+HALF = frozenset(dtype.name for dtype in HALVES)
 MAX_PLACES = 10
 """How many places one run names."""
 
 
 def still_saying(after: Project, pair: Pair, target: Target, modules: Sequence[str]) -> tuple[Place, ...]:
     """The places of a run, in its new texts, that name the 16-bit type that it was to leave."""
-    wanted = compute_dtype(target.regime)
-    if wanted not in HALVES:
-        return ()
-    others = frozenset(HALVES) - {wanted}
-    found = {(place.path, place.span.row): place for place in _in_code(after, others, wanted, modules)}
-    known: dict[tuple[str, int], Place | None] = {}
+    others = other_halves(target)
+    places: dict[tuple[str, int], Place | None] = {}
+    for place in _in_code(after, {dtype.name for dtype in others}, modules) if others else ():
+        places[place.path, place.span.row] = place
     for entry in pair.entries:
         item = entry.declaration
         is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item)
-        known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
-    places = {**found, **known}
+        places[item.path, item.span.row] = _told(item) if is_told else places.get((item.path, item.span.row))
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
     return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
 
 
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
-    wanted = compute_dtype(target.regime)
-    told = [entry.declaration for entry in pair.entries if not entry.declaration.path.endswith(CODE)]
-    others = [item for item in told if wanted in HALVES and dtype_of(item) in {*HALVES} - {wanted}]
-    return tuple(_told(item) for item in others if item.framework != MODEL and not purpose_of(item.path).is_left_alone)
+    others = other_halves(target)
+    told = (entry.declaration for entry in pair.entries if dtype_of(entry.declaration) in others)
+    return tuple(_told(item) for item in told if not item.path.endswith(CODE) and item.framework != MODEL)
 
 
 def _is_explained(item: Declaration) -> bool:
@@ -68,20 +64,15 @@ def _told(item: Declaration) -> Place:
     return Place(item.path, item.span, f"still says {said}: {item.key} is {item.value}")
 
 
-def _in_code(project: Project, others: frozenset[Dtype], wanted: Dtype, paths: Sequence[str]) -> Iterator[Place]:
+def _in_code(project: Project, named: Collection[str], paths: Sequence[str]) -> Iterator[Place]:
     """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
-    named = {dtype.name for dtype in others}
-    here = set(paths)
-    for document in project.python_documents(WORDS, ("torch",)):
-        module = names_of(project, document) if document.path in here else None
-        if module is None:
-            continue
-        spoken = _dtypes_of(module)
-        chosen = {_block(module, node) for node, name in spoken.items() if name == wanted.name}
+    documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in paths)
+    for module in (names_of(project, document) for document in documents):
+        spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
+        chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
         for node, name in spoken.items():
-            if name not in named or _block(module, node) in chosen or not _states(module, node):
-                continue
-            if is_used(project, paths[0], document.path, node.lineno):
+            is_told = name in named and _block(module, node) not in chosen and _states(module, node)
+            if is_told and is_used(project, paths[0], module.document.path, node.lineno):
                 yield module.place(node, f"still says {name}: {_around(module, node)}")
 
 
