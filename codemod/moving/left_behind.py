@@ -19,6 +19,8 @@ from .pairs import Pair
 CODE = (".py", ".ipynb")
 GIVEN = ("entry", "argument")
 """The roles of what a file or a call states for others to read."""
+SECTION = "16.enabled"
+"""How the key of a section of DeepSpeed's ends whose switch code decides."""
 TRUTH = ("true", "1", "yes", "on")
 DECIDED = ("wins", "overridden")
 
@@ -83,6 +85,6 @@ def dtype_of(item: Declaration) -> Constant:
 
 def named_by(item: Declaration) -> Constant:
     """The dtype that a value names, or the switch that it turns on: ``--use_fp16 True``, ``Arguments(fp16=True)``."""
-    if item.value.lower() not in TRUTH:
+    if item.value.lower() not in TRUTH and not item.key.endswith(SECTION):
         return dtype_of(item)
     return next((DTYPE_WORDS[word] for word in words_of(item.key) if word in DTYPE_WORDS), None)

@@ -33,15 +33,20 @@ MAX_PLACES = 10
 """How many places one run names."""
 
 
-def still_saying(after: Project, pair: Pair, target: Target, modules: Sequence[str]) -> tuple[Place, ...]:
-    """The places of a run, in its new texts, that name the 16-bit type that it was to leave."""
+def still_saying(
+    after: Project, pair: Pair, target: Target, modules: Sequence[str], *, is_left: bool
+) -> tuple[Place, ...]:
+    """The places of a run, in its new texts, that name the 16-bit type that it was to leave.
+
+    Of a run that is left to the user also what a switch of it brings about: that has to change with the switch.
+    """
     others = other_halves(target)
     places: dict[tuple[str, int], Place | None] = {}
-    for place in _in_code(after, {dtype.name for dtype in others}, modules) if others else ():
+    for place in _in_code(after, {dtype.name for dtype in others}, modules, is_left) if others else ():
         places[place.path, place.span.row] = place
     for entry in pair.entries:
         item = entry.declaration
-        is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item)
+        is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item, is_left)
         places[item.path, item.span.row] = _told(item) if is_told else places.get((item.path, item.span.row))
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
     return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
@@ -54,8 +59,8 @@ def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
     return tuple(_told(item) for item in told if not item.path.endswith(CODE) and item.framework != MODEL)
 
 
-def _is_explained(item: Declaration) -> bool:
-    return bool(item.condition) or item.role in EXPLAINED or " " in item.value
+def _is_explained(item: Declaration, is_left: bool) -> bool:
+    return (bool(item.condition) and not is_left) or item.role in EXPLAINED or " " in item.value
 
 
 def _told(item: Declaration) -> Place:
@@ -64,14 +69,14 @@ def _told(item: Declaration) -> Place:
     return Place(item.path, item.span, f"still says {said}: {item.key} is {item.value}")
 
 
-def _in_code(project: Project, named: Collection[str], paths: Sequence[str]) -> Iterator[Place]:
+def _in_code(project: Project, named: Collection[str], paths: Sequence[str], is_left: bool) -> Iterator[Place]:
     """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
     documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in paths)
     for module in (names_of(project, document) for document in documents):
         spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
         chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
         for node, name in spoken.items():
-            is_told = name in named and _block(module, node) not in chosen and _states(module, node)
+            is_told = name in named and _block(module, node) not in chosen and _states(module, node, is_left)
             if is_told and is_used(project, paths[0], module.document.path, node.lineno):
                 yield module.place(node, f"still says {name}: {_around(module, node)}")
 
@@ -89,12 +94,12 @@ def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
     return found
 
 
-def _states(module: ModuleNames, node: ast.expr) -> bool:
+def _states(module: ModuleNames, node: ast.expr, is_left: bool) -> bool:
     """Whether a dtype is asked for: not compared with, no entry of a collection, in no branch of a choice."""
     parent = module.parents.get(node)
     if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.IfExp | ast.Attribute):
         return False
-    return not any(any(map(speaks, name_parts(guard.test))) for guard in guards(module, node))
+    return is_left or not any(any(map(speaks, name_parts(guard.test))) for guard in guards(module, node))
 
 
 def _block(module: ModuleNames, node: ast.expr) -> ast.AST:
