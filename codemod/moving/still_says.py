@@ -20,7 +20,7 @@ from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.run_code import is_used
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
-from .left_behind import CODE, dtype_of, named_by, other_halves
+from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
@@ -60,7 +60,11 @@ def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
 
 
 def _is_explained(item: Declaration, is_left: bool) -> bool:
-    return (bool(item.condition) and not is_left) or item.role in EXPLAINED or " " in item.value
+    return (
+        (bool(item.condition) and not is_left)
+        or item.role in EXPLAINED
+        or (" " in item.value and not item.key.endswith(SECTION))
+    )
 
 
 def _told(item: Declaration) -> Place:
