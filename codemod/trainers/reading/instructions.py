@@ -16,7 +16,7 @@ MAX_WORDS = 400
 
 
 def instructed_files(project: Project) -> tuple[tuple[str, str], ...]:
-    """Each script with each file that a line of instructions starts it with."""
+    """Each script with each file that a line of instructions starts it with; "" for one of somebody else's."""
     return project.fact(_instructed)
 
 
@@ -32,9 +32,9 @@ def _instructed(project: Project) -> tuple[tuple[str, str], ...]:
 
 def _of_line(project: Project, near: str, words: list[str]) -> Iterator[tuple[str, str]]:
     scripts = (script_of(project, near, word) for word in words if "." in word)
-    script = next((path for path in scripts if path is not None), None)
-    for word in words if script is not None else ():
+    script = next((path for path in scripts if path is not None), "")
+    for word in words:
         value = word.rpartition("=")[2]
         path = file_named(project, near, value) if value.endswith(ENDINGS) else None
-        if script is not None and path is not None and path != script:
+        if path is not None and path != script:
             yield script, path

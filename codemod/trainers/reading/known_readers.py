@@ -13,6 +13,7 @@ from ...python.names import ModuleNames, attribute_chain, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
+from .instructions import instructed_files
 from .loaded_files import loaders_of
 from .program_files import interfaces_reading
 from .recognition import is_file_named, runs_program
@@ -41,7 +42,8 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
     if scope.kind == "command":
         return _is_parsed(project, scope)
     named = any(_names(run, scope) for run in runs_of(project))
-    return named or bool(loaders_of(project, scope.path))
+    told = (path for _, path in instructed_files(project))
+    return named or bool(loaders_of(project, scope.path)) or scope.path in told
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:
