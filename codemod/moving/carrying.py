@@ -183,7 +183,7 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     modules = project.fact(modules_by_run).get((run.path, run.row, run.title), ())
-    return replace(row, still=still_saying(after, each.pair, target, modules, is_left=row.is_left))
+    return replace(row, still=still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED))
 
 
 def _start(run: RunReport) -> Place:

@@ -10,7 +10,7 @@ from ..purpose.files import purpose_of, words_of
 from ..purpose.regimes import regime_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
-from ..torch.dtypes import BF16, DTYPE_WORDS, HALVES, Constant, Dtype, as_dtype
+from ..torch.dtypes import BF16, DTYPE_WORDS, FP16, HALVES, Constant, Dtype, as_dtype
 from ..torch.scalers import scalers
 from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_settings import TEXT
@@ -19,6 +19,8 @@ from .pairs import Pair
 CODE = (".py", ".ipynb")
 GIVEN = ("entry", "argument")
 """The roles of what a file or a call states for others to read."""
+APEX_LEVELS = ("O1", "O2", "O3")
+"""Levels of apex, all of them float16."""
 SECTION = "16.enabled"
 """How the key of a section of DeepSpeed's ends whose switch code decides."""
 TRUTH = ("true", "1", "yes", "on")
@@ -85,6 +87,8 @@ def dtype_of(item: Declaration) -> Constant:
 
 def named_by(item: Declaration) -> Constant:
     """The dtype that a value names, or the switch that it turns on: ``--use_fp16 True``, ``Arguments(fp16=True)``."""
+    if item.value in APEX_LEVELS:
+        return FP16
     if item.value.lower() not in TRUTH and not item.key.endswith(SECTION):
         return dtype_of(item)
     return next((DTYPE_WORDS[word] for word in words_of(item.key) if word in DTYPE_WORDS), None)

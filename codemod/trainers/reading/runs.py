@@ -27,7 +27,16 @@ from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
-from .run_files import RunFile, built_configs, composed_files, modules_named, python_configs
+from .run_files import (
+    RunFile,
+    built_configs,
+    composed_files,
+    constant_files,
+    files_named_by,
+    modules_named,
+    options_of,
+    python_configs,
+)
 from .run_members import Member, Run
 from .scopes import CodeOrigin, Scope, Setting, TextOrigin
 
@@ -37,8 +46,6 @@ UNNAMED = "no launch line names it"
 """The link of a scope to a run that is made of nothing else."""
 OF_FILES = 4
 """The rank of configurations that the script reads."""
-MAX_NAME = 300
-"""Characters of a string that can name a file."""
 MAIN = "__main__"
 """What a program asks its own name for."""
 MAX_MODULES = 40
@@ -179,7 +186,7 @@ class _Resolver:
         for scope in self._by_path.get(path, []):
             if scope.kind == "file":
                 yield Member(scope, _rank(scope), link)
-                for word in _files_named_by(scope):
+                for word in files_named_by(scope):
                     further = self._found(path, word)
                     if further is not None and further != path:
                         yield from self._plain_members(further, f"named by {path}")
@@ -244,7 +251,7 @@ class _Resolver:
         paths = [*files]
         for module in own:
             paths += (file.path for file in composed_files(self._project, module, words))
-            paths += self._project.memo(_constant_files, module.document.path) if not paths else ()
+            paths += self._project.memo(constant_files, module.document.path) if not paths else ()
         return tuple(module for module in modules_named(self._project, paths) if module not in own)
 
     def _members_of(self, modules: Iterable[ModuleNames], launch: _Launch | None) -> Iterator[Member]:
@@ -275,7 +282,7 @@ class _Resolver:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS):
                 path = self._found(module.document.path, node.value)
                 if path is not None and path in self._by_path:
-                    found[path, _options_of(module, node)] = None
+                    found[path, options_of(module, node)] = None
         return list(found)
 
     # --- scripts that nothing launches --------------------------------------------------------------------------------
@@ -310,17 +317,6 @@ class _Resolver:
         return Run(title, place, tuple(ordered), command, paths, named)
 
 
-def _constant_files(project: Project, path: str) -> tuple[str, ...]:
-    """The YAML and JSON files that a module names."""
-    found: dict[str, None] = {}
-    for document in project.python_documents_at([path]):
-        for node in names_of(project, document).of_type(ast.Constant):
-            if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
-                named = file_named(project, path, node.value)
-                found |= {named: None} if named is not None else {}
-    return tuple(found)
-
-
 def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     """Without files that only look like what the code reads, where another one is read, or several look so."""
     of_files = [item for item in handed if item.source.kind == "entry"]
@@ -328,22 +324,6 @@ def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     for item in of_files:
         guessed[item.setting] = guessed.get(item.setting, 0) + 1
     return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
-
-
-def _options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
-    """The names of the option whose default a string is: ``add_argument("--config", default="small.yaml")``."""
-    owner = module.parents.get(node)
-    call = module.parents.get(owner) if isinstance(owner, ast.keyword) and owner.arg == "default" else None
-    names = [item.value for item in call.args if isinstance(item, ast.Constant)] if isinstance(call, ast.Call) else []
-    return frozenset(name.replace("_", "-") for name in names if isinstance(name, str) and name.startswith("-"))
-
-
-def _files_named_by(scope: Scope) -> list[str]:
-    """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
-    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
-    plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
-    values = (entry.value for entry in plain if isinstance(entry.value, str))
-    return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 
 
 def _rank(scope: Scope) -> int:

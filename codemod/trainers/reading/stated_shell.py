@@ -19,7 +19,7 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
 from .loaded_files import MAX_MODULES, loaders_of
-from .program_files import interface_of_line
+from .program_files import interface_of_line, script_of
 from .run_settings import TEXT
 from .setting_reads import names_read
 from .stated_words import is_precision_word, is_switch, speaks
@@ -63,12 +63,16 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
 
 
 def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
-    """Flags of launch lines that the project's own program defines, or may: ``python train.py --precision bf16``."""
+    """Flags of launch lines that the project's own program defines, or may define: ``train.py --precision bf16``."""
     for flag in config.text.entries:
         if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, str(flag.value)):
             continue
-        program = interface_of_line(project, config.document.path, config.text.commands[flag.call])
-        if program is not None and (program.is_generated or flag.name.lstrip("-").replace("-", "_") in program.names):
+        command = config.text.commands[flag.call]
+        program = interface_of_line(project, config.document.path, command)
+        name = flag.name.lstrip("-").replace("-", "_")
+        takes = program is not None and (program.is_generated or name in program.names)
+        is_here = script_of(project, config.document.path, command.script) is not None
+        if takes or (command.script.endswith(".py") and not is_here):
             yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", str(flag.value))
 
 
