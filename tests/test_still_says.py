@@ -70,6 +70,13 @@ def test_a_program_is_a_run_with_the_modules_that_it_imports(tmp_path: Path) -> 
     assert (runs["main.py"].before, runs["main.py"].after) == ("fp16-mixed", "bf16-mixed")
 
 
+def test_a_program_that_only_imports_from_the_step_is_no_run(tmp_path: Path) -> None:
+    step = f"{STEP}\n\n    def names():\n        return []\n"
+    show = 'from step import names\n\nif __name__ == "__main__":\n    print(names())\n'
+    _, runs = moved(tmp_path, all_rules(), {**TREE, "step.py": step, "show.py": show}, unsafe=True)
+    assert list(runs) == ["main.py"]
+
+
 def test_what_a_class_is_built_with_moves_and_not_the_default_that_it_replaces(tmp_path: Path) -> None:
     report, _ = moved(tmp_path, all_rules(), TREE, unsafe=True)
     assert {change.path for change in report.changes} == {"main.py"}
@@ -88,6 +95,7 @@ STAYING = {
     "a tensor is cast": "x = torch.rand(4).type(torch.bfloat16)",
 }
 EXPLAINED = {
+    "a default": "def make(x, dtype=torch.bfloat16):\n        return x.to(dtype)",
     "a comment": "# bfloat16, torch.bfloat16",
     "a string": 'print("torch.bfloat16")',
     "a comparison": "is_half = torch.get_default_dtype() == torch.bfloat16",

@@ -41,13 +41,14 @@ def still_saying(
     Of a run that is left to the user also what a switch of it brings about: that has to change with the switch.
     """
     others = other_halves(target)
-    places: dict[tuple[str, int], Place | None] = {}
-    for place in _in_code(after, {dtype.name for dtype in others}, modules, is_left) if others else ():
-        places[place.path, place.span.row] = place
+    named = {dtype.name for dtype in others}
+    found = list(_in_code(after, named, modules, is_left)) if others else []
+    known: dict[tuple[str, int], Place | None] = {}
     for entry in pair.entries:
         item = entry.declaration
         is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item, is_left)
-        places[item.path, item.span.row] = _told(item) if is_told else places.get((item.path, item.span.row))
+        known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
+    places = {**{(place.path, place.span.row): place for place in found}, **known}
     kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
     return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
 

@@ -16,7 +16,7 @@ from ...formats.text import CommandLine
 from ...model import Place, Span
 from ...purpose.files import purpose_of
 from ...purpose.imports import reached_from
-from ...purpose.training import training_modules
+from ...purpose.training import steps_in, training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -122,13 +122,17 @@ class _Resolver:
 
     def _programs(self) -> Iterator[Run]:
         """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
-        trained = {module.document.path for module in training_modules(self._project)}
+        trained = training_modules(self._project)
         for document in self._project.python_documents((MAIN,)) if trained else ():
             path = document.path
-            if path in self._entered or path in self._by_path or purpose_of(path).is_foreign:
-                continue
-            if not trained.isdisjoint(module.document.path for module in self._modules(path)):
+            is_new = path not in self._entered and path not in self._by_path and not purpose_of(path).is_foreign
+            modules = [module for module in self._modules(path) if module in trained] if is_new else []
+            if any(self._runs_step_of(path, module) for module in modules):
                 yield self._script(path)
+
+    def _runs_step_of(self, script: str, module: ModuleNames) -> bool:
+        rows = (module.document.span(node).row for node in steps_in(module))
+        return any(is_used(self._project, script, module.document.path, row) for row in rows)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
