@@ -162,3 +162,9 @@ def files_named_by(scope: Scope) -> list[str]:
     plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
     values = (entry.value for entry in plain if isinstance(entry.value, str))
     return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
+
+
+def shown_line(command: CommandLine) -> str:
+    """The line as written; filled in where a variable holds the program: ``$CMD``."""
+    text = " ".join(command.written if command.script in command.written else command.words)
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -36,6 +36,7 @@ from .run_files import (
     modules_named,
     options_of,
     python_configs,
+    shown_line,
 )
 from .run_members import Member, Run
 from .scopes import CodeOrigin, Scope, Setting, TextOrigin
@@ -165,7 +166,7 @@ class _Resolver:
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
                 modules = (*(self._modules(script) if script is not None else ()), *configured)
-                yield self._run(_shown(command), place, members, command, modules, configured)
+                yield self._run(shown_line(command), place, members, command, modules, configured)
 
     def _written(self, path: str, names: Container[str]) -> Iterator[Scope]:
         """What stands in files that a script or a notebook writes itself, by their names."""
@@ -343,9 +344,3 @@ def _rank(scope: Scope) -> int:
 def _program(project: Project, script: str) -> tuple[ModuleNames, ...]:
     starts = [names_of(project, document) for document in project.python_documents_at([script])]
     return reached_from(project, starts, MAX_MODULES)
-
-
-def _shown(command: CommandLine) -> str:
-    """The line as written; filled in where a variable holds the program: ``$CMD``."""
-    text = " ".join(command.written if command.script in command.written else command.words)
-    return text if len(text) <= 100 else f"{text[:97]}..."
