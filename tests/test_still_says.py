@@ -17,10 +17,10 @@ STEP = """
 
     def train(config, model, data, optimizer):
         dtype = torch.float16 if config.mixed_precision == "fp16" else torch.bfloat16
-        words = ("fp16", "bf16")
+        use_amp = config.mixed_precision in ("fp16", "bf16")
         scaler = torch.amp.GradScaler("cuda", enabled=config.mixed_precision == "fp16")
         for inputs in data:
-            with torch.autocast("cuda", dtype=dtype):
+            with torch.autocast("cuda", dtype=dtype, enabled=use_amp):
                 loss = model(inputs).sum()
             scaler.scale(loss).backward()
             scaler.step(optimizer)
@@ -82,6 +82,13 @@ def test_what_a_class_is_built_with_moves_and_not_the_default_that_it_replaces(t
     assert {change.path for change in report.changes} == {"main.py"}
     (change,) = report.changes
     assert '"--mixed_precision", default="bf16"' in change.after.decode()
+
+
+def test_a_word_that_no_test_of_the_setting_knows_is_not_written(tmp_path: Path) -> None:
+    step = STEP.replace('in ("fp16", "bf16")', '!= "no"') + '\n    words = ("fp16", "bf16")\n'
+    report, runs = moved(tmp_path, all_rules(), {**TREE, "step.py": step}, unsafe=True)
+    assert report.changes == ()
+    assert runs["main.py"].state is MoveState.LEFT
 
 
 def test_a_program_that_does_not_train_is_no_run(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def _stays_off(pair: Pair) -> bool:
     """Whether a run has mixed precision switched off, whatever moves in what it shares with others."""
     if pair.before.regime != FP32 or pair.regime != FP32:
         return False
-    return any(_is_off(entry) for entry in pair.entries) or _winning(pair.before) == _winning(pair.after or pair.before)
+    said = _winning(pair.before)
+    return any(_is_off(entry) for entry in pair.entries) or (bool(said) and said == _winning(pair.after or pair.before))
 
 
 def _winning(run: RunReport) -> set[Declaration]:

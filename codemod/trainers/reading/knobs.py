@@ -122,12 +122,19 @@ class _Growing:
         yield from ((word, dtype) for dtype in self.others if len(self.others) == 1 for word in self._twins(dtype))
 
     def _twins(self, dtype: Dtype) -> Iterator[str]:
-        """``bf16`` of ``float16 if x == "fp16" else bfloat16``, where the code knows the word."""
-        known = {node.value for node in self.module.of_type(ast.Constant) if isinstance(node.value, str)}
+        """``bf16`` of ``float16 if x == "fp16" else bfloat16``, where another test of ``x`` knows the word."""
+        text = ast.unparse(self.node)
+        tests = (item for item in self.module.of_type(ast.Compare) if text in map(ast.unparse, _sides(item)))
+        words = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant))
+        known = {node.value for node in words if isinstance(node.value, str)}
         for value, meant in self.meanings.items():
             twin = TWINS.get(value) if isinstance(value, str) and meant != dtype else None
             if twin in known and as_dtype(twin) == dtype and twin not in self.meanings:
                 yield twin
+
+
+def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
+    return (test.left, *test.comparators)
 
 
 def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, dtype: Dtype) -> None:
