@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ...source.documents import FileKind
 from ...source.project import Project
-from .program_files import CONFIG_ENDINGS, file_named, script_of
+from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 
-STARTS = ("python", "python3", "accelerate", "torchrun", "deepspeed")
+STARTS = ("python3", *LAUNCHING)
 """Words with which instructions start a program."""
 ENDINGS = (*CONFIG_ENDINGS, ".py")
 MAX_WORDS = 400
