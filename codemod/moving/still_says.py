@@ -24,7 +24,7 @@ from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
-EXPLAINED = ("parameter", "option", "fallback", "variable", "constant", "branch")
+EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
 """Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
 MODEL = "model"
 """The framework of the configuration that lies beside a published model."""

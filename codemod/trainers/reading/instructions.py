@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...source.documents import FileKind
 from ...source.project import Project
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
+from .recognition import runs_program
 
 STARTS = ("python3", *LAUNCHING)
 """Words with which instructions start a program."""
@@ -25,9 +26,16 @@ def _instructed(project: Project) -> tuple[tuple[str, str], ...]:
     for document in project.documents(FileKind.TEXT, STARTS):
         for line in document.text.replace("\\\n", " ").splitlines():
             words = line.split()[:MAX_WORDS]
-            if any(word.strip("`$") in STARTS for word in words) and any(word.endswith(ENDINGS) for word in words):
+            if any(word.endswith(ENDINGS) for word in words) and _starts(project, words):
                 found |= dict.fromkeys(_of_line(project, document.path, [word.strip("`'\"") for word in words]))
     return tuple(found)
+
+
+def _starts(project: Project, words: list[str]) -> bool:
+    """Whether a line starts a program: of Python, of a launcher, or a trainer's own."""
+    if any(word.strip("`$") in STARTS for word in words):
+        return True
+    return any(runs_program(framework, words) for framework in project.frameworks)
 
 
 def _of_line(project: Project, near: str, words: list[str]) -> Iterator[tuple[str, str]]:

@@ -45,7 +45,7 @@ def stated_values(project: Project, module: ModuleNames) -> Iterator[Declaration
             yield from _entries(module, node)
         elif isinstance(node, ast.arguments):
             yield from _defaults(module, node)
-        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Constant | ast.Attribute):
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Constant):
             yield from _returned(module, node.value)
 
 
@@ -164,23 +164,18 @@ def _asks(keyword: ast.keyword) -> bool:
     return bool(keyword.arg) and is_switch(keyword.arg or "") and any(map(is_precision_word, texts))
 
 
-def _returned(module: ModuleNames, node: ast.Constant | ast.Attribute) -> Iterator[Declaration]:
-    """``def mixed_precision(self): return "fp16"``: what a function, or a property, is asked for by its name.
-
-    One that returns a dtype translates words, or chooses one: a branch that nobody sets.
-    """
+def _returned(module: ModuleNames, node: ast.Constant) -> Iterator[Declaration]:
+    """``def mixed_precision(self): return "fp16"``: what a function, or a property, is asked for by its name."""
     owner = module.scope_of(node).node
     name = owner.name if isinstance(owner, ast.FunctionDef) else ""
-    is_dtype = isinstance(node, ast.Attribute)
-    if (is_dtype or speaks(name)) and says_half(module, node):
-        yield _told(module, node, f"{name}()", "branch" if is_dtype else "option", stated_by(module, node) or "")
+    if speaks(name) and says_half(module, node):
+        yield _told(module, node, f"{name}()", "option", stated_by(module, node) or "")
 
 
 # --- dictionaries and parameters --------------------------------------------------------------------------------------
 
 
 def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
-    is_table = False
     for key, item in zip(node.keys, node.values, strict=True):
         name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
         if not name or not speaks(name) or " " in name:
@@ -189,10 +184,7 @@ def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
             yield from _section(module, name, item)
             continue
         if is_switch(name) and writes_dtype(module, item):
-            if not is_table and says_half(module, item):
-                is_table = True  # ``{"fp16": torch.float16}`` is one to look words up in
-                yield _told(module, node, _holder(module, node), "branch", text_of(node))
-            continue
+            continue  # ``{"fp16": torch.float16}`` is a table to look words up in
         if says_half(module, item, switch=is_switch(name)):
             yield _told(module, item, name, "entry", stated_by(module, item, switch=is_switch(name)) or "")
         elif _is_splatted(module, node) and not isinstance(item, ast.Constant):
@@ -204,12 +196,6 @@ def _section(module: ModuleNames, name: str, node: ast.Dict) -> Iterator[Declara
     for key, item in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and key.value == ENABLED and not isinstance(item, ast.Constant):
             yield _told(module, item, f"{name}.{ENABLED}", "entry", text_of(item))
-
-
-def _holder(module: ModuleNames, node: ast.Dict) -> str:
-    """The name of a table."""
-    holder = module.parents.get(node)
-    return text_of(holder.targets[0]) if isinstance(holder, ast.Assign) else "table"
 
 
 def _is_splatted(module: ModuleNames, node: ast.expr) -> bool:
