@@ -182,3 +182,85 @@ def test_a_section_that_code_takes_by_its_name_is_not_renamed(tmp_path: Path) ->
     report, runs = moved(tmp_path, all_rules(), {"train.py": code, "ds.json": setting}, unsafe=True)
     assert report.changes == ()
     assert any("takes the section fp16 from this file" in place.message for place in runs["ds.json"].why)
+
+
+HELD = """
+    from transformers import Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+    if make():
+        made = {first}
+    else:
+        made = TrainingArguments
+    Trainer(make(), made("out", fp16=True)).train()
+"""
+TRAINERS = "torch>=2.4\ntransformers>=4.40\n"
+
+
+def test_a_constructor_that_a_variable_holds_is_called_through_it(tmp_path: Path) -> None:
+    files = {"train.py": HELD.format(first="Seq2SeqTrainingArguments"), "requirements.txt": TRAINERS}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert runs["train.py"].state is MoveState.MOVED
+    (change,) = report.changes
+    assert 'made("out", bf16=True)' in change.after.decode()
+
+
+def test_a_variable_that_may_hold_something_else_calls_no_trainer(tmp_path: Path) -> None:
+    files = {"train.py": HELD.format(first="dict"), "requirements.txt": TRAINERS}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert report.changes == ()
+    assert runs["train.py"].state is MoveState.LEFT, "the argument is told all the same"
+
+
+def test_a_launch_line_of_a_program_that_is_not_here_is_told(tmp_path: Path) -> None:
+    _, runs = moved(tmp_path, all_rules(), {"run.sh": "python elsewhere.py --precision bf16-true\n"}, "fp16-mixed")
+    assert "run.sh:1 still says bfloat16: --precision is bf16-true" in closing(runs, "fp16-mixed")
+
+
+GENERATED = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    for name, value in {{"rate": 1.0, "use_fp16": False}}.items():
+        parser.add_argument({flag}, default=value)
+    args = parser.parse_args()
+    make(args).backward()
+"""
+
+
+@pytest.mark.parametrize(("flag", "is_told"), [('f"--{name}"', True), ('"--rate"', False)])
+def test_options_that_code_makes_of_data_are_taken(flag: str, is_told: bool, tmp_path: Path) -> None:
+    files = {"train.py": GENERATED.format(flag=flag), "run.sh": "python train.py --use_fp16 True\n"}
+    _, runs = moved(tmp_path, all_rules(), files)
+    assert ("--use_fp16 is True" in closing(runs, "bf16-mixed").replace("true", "True")) is is_told
+
+
+def test_the_level_of_apex_is_told(tmp_path: Path) -> None:
+    code = """
+        from apex import amp
+
+        if args.fp16:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        loss.backward()
+    """
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code})
+    assert "train.py:4 still says float16: amp.initialize is O1" in closing(runs, "bf16-mixed")
+
+
+def test_a_setting_that_stands_in_very_many_files_is_followed(tmp_path: Path) -> None:
+    code = """
+        import argparse
+        import json
+
+        from accelerate import Accelerator
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--config")
+        config = json.load(open(parser.parse_args().config))
+        accelerator = Accelerator(mixed_precision=config["mixed_precision"])
+        accelerator.backward(config["rate"])
+    """
+    files = {f"c{number}.json": '{"rate": 1, "mixed_precision": "fp16"}\n' for number in range(30)}
+    lines = "".join(f"python train.py --config {name}\n" for name in files)
+    tree = {"train.py": code, "run.sh": lines, "requirements.txt": "accelerate>=1.0\n", **files}
+    report, _ = moved(tmp_path, all_rules(), tree, unsafe=True)
+    assert {change.path for change in report.changes} == set(files)
