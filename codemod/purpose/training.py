@@ -52,8 +52,8 @@ def steps_in(module: ModuleNames) -> Iterator[ast.AST]:
         if name in RUNS_STEP or name.endswith("Trainer"):
             yield from calls
     for node in module.scopes:
-        is_named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if is_named and (node.name in STEPS or node.name.endswith("Trainer")):
+        name = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else ""
+        if name in STEPS or name.endswith("Trainer"):
             yield node
 
 
