@@ -73,6 +73,8 @@ class MoveState(str, Enum):
     """A part of it was moved, and a part is left, because somebody chose so."""
     UNSTATED = "unstated"
     """Nothing in it says what it computes in, and nothing in it asks for another 16-bit dtype."""
+    LOOSE = "loose"
+    """A file that names another 16-bit dtype, and that nothing is seen to read."""
     APART = "apart"
     """It stays: it trains nothing, by its name or its code, or computes on a CPU."""
 
@@ -90,6 +92,8 @@ class RunMove:
     state: MoveState
     why: tuple[Place, ...] = ()
     """What is in the way, and what a person has to do there."""
+    still: tuple[Place, ...] = ()
+    """What names the 16-bit type that it was to leave, and is not known to count or not to count."""
 
     @property
     def is_left(self) -> bool:

@@ -116,7 +116,7 @@ def test_switch_is_known_but_not_respelled(tmp_path: Path) -> None:
         ('"fp16"', "bf16", '"bf16"'),
         ("torch.half", BF16, "torch.bfloat16"),
         ("True", False, "False"),
-        ('"a" if torch.cuda.is_available() else "b"', "c", '"c"'),
+        ('"a" if torch.cuda.is_bf16_supported() else "b"', "c", '"c"'),
     ],
 )
 def test_respelling_python(tmp_path: Path, written: str, value: str, expected: str) -> None:

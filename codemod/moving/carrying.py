@@ -10,16 +10,17 @@ from typing import TypeAlias
 from .. import engine
 from ..engine import Options
 from ..model import Finding, Fix, Place, Rule, Span
-from ..outcome import Declaration, MoveState, Report, RunEntry, RunMove, RunReport, Target
+from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
 from ..trainers.reading.followed import ENABLED
 from ..trainers.writing.transactions import STAYS
-from .left_behind import dtype_of
+from .left_behind import dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
-from .verifying import FP32, MOVE, Verdict, has_arrived, verdicts
+from .still_says import loose_entries, still_saying
+from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_by_run, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -28,6 +29,8 @@ SCALER_UNDER_BF16 = "PF101"
 OFF = "mixed precision is declared off for this run"
 BY_HAND = "no automatic edit is known, change it by hand"
 WORD = re.compile(r"[a-z0-9]+")
+SET, DEFAULTS = ("entry", "flag", "variable", "argument"), ("option", "fallback")
+"""Roles of values that somebody sets, and of those that count where nobody does."""
 MIXED = ("bf16-mixed", "fp16-mixed")
 MAX_TRIES = 5
 """How often runs may be withdrawn one after the other; then all of them are."""
@@ -53,7 +56,8 @@ def move(
     report = engine.migrate(project, rules, target, options)
     if project.target is None or report.failed_rules:
         return report
-    judged = verdicts(project, report, known, options)
+    after = changed(project, report)
+    judged = verdicts(project, after, report, known, options)
     held: dict[str, tuple[Place, ...]] = {}
     frozen: set[str] = set()
     for number in range(MAX_TRIES if withdraws else 0):
@@ -65,15 +69,22 @@ def move(
         held = {**failing, **held}
         frozen |= _changed_by_others(judged)
         report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
-        judged = verdicts(project, report, known, options)
-    rows = ((each, _row(each, target, held)) for each in judged)
+        after = changed(project, report)
+        judged = verdicts(project, after, report, known, options)
+    rows = ((each, _with_still(project, after, each, _row(each, target, held), target)) for each in judged)
     return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
 
 
 def _is_listed(each: Verdict, row: RunMove) -> bool:
     """Whether the table names it: a run, a file in which the move changes or finds something, or one that trains."""
     touched = bool(each.applied or each.left) and row.state is not MoveState.APART
-    return each.pair.is_run or touched or _trains(each, row) or row.state is MoveState.WITHDRAWN
+    return (
+        each.pair.is_run
+        or touched
+        or row.state is MoveState.LOOSE
+        or _trains(each, row)
+        or row.state is MoveState.WITHDRAWN
+    )
 
 
 def _trains(each: Verdict, row: RunMove) -> bool:
@@ -163,6 +174,18 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
 
 
+def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, target: Target) -> RunMove:
+    """``row`` with what still names the other 16-bit type, of a run that was to leave it."""
+    run = each.pair.before
+    if not _is_listed(each, row):
+        loose = loose_entries(each.pair, target)
+        return replace(row, state=MoveState.LOOSE, why=(), still=loose) if loose else row
+    if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
+        return row
+    modules = project.fact(modules_by_run).get((run.path, run.row, run.title), ())
+    return replace(row, still=still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED))
+
+
 def _start(run: RunReport) -> Place:
     said = OFF if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
     return Place(run.path, Span(run.row, 1, run.row, 1), said)
@@ -196,30 +219,27 @@ def _state(each: Verdict, target: Target, withdrawn: bool, stated: bool) -> Move
 
 
 def _stated(each: Verdict, target: Target) -> list[Place]:
-    """What says that a run computes otherwise, where no rule knows how to move it."""
-    entries = each.pair.entries
-    if each.pair.regime == UNKNOWN and any(entry.declaration.regime == target.regime for entry in entries):
+    """What says that a run computes otherwise, where no rule knows how to move it.
+
+    Of a run that is not known somebody may set something to another 16-bit dtype, whatever the code makes of it.
+    """
+    entries, others = each.pair.entries, other_halves(target)
+    is_unknown = each.pair.regime == UNKNOWN
+    if is_unknown and any(entry.declaration.regime == target.regime for entry in entries):
         return []  # what is at the target already stands beside what is meant to differ
     found = [entry.declaration for entry in entries if _asks_for_another(entry, target)]
-    if not found and each.pair.regime == UNKNOWN and not purpose_of(each.pair.before.path).is_left_alone:
-        found = [entry.declaration for entry in entries if _names_another(entry.declaration, target)]
+    if not found and is_unknown and not purpose_of(each.pair.before.path).is_left_alone:
+        told = (entry.declaration for entry in entries if named_by(entry.declaration) in others)
+        found = [item for item in told if item.role in SET or (item.role in DEFAULTS and not item.feeds)]
     return [
         Place(item.path, item.span, f"{item.key} is {item.value}: {OFF if item.regime == FP32 else BY_HAND}")
         for item in found
     ]
 
 
-def _names_another(item: Declaration, target: Target) -> bool:
-    """Whether somebody sets something of the run to another 16-bit dtype, whatever the code makes of it."""
-    wanted, value = compute_dtype(target.regime), dtype_of(item)
-    is_set = item.role in ("entry", "flag", "variable") or (item.role in ("option", "fallback") and not item.feeds)
-    return is_set and wanted is not None and value in HALVES and value != wanted
-
-
 def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     """Whether a declaration names another 16-bit dtype than the target computes in, or another regime."""
-    item, wanted = entry.declaration, compute_dtype(target.regime)
+    item = entry.declaration
     if item.regime:
         return item.regime != target.regime and entry.status != "overridden"
-    value = dtype_of(item)
-    return item.role in ("compute", "weights") and wanted is not None and value in HALVES and value != wanted
+    return item.role in ("compute", "weights") and dtype_of(item) in other_halves(target)

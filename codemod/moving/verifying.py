@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
-from ..outcome import Report, RunEntry, RunReport, Target
+from ..outcome import Declaration, Report, RunEntry, RunReport, Target
 from ..purpose.files import purpose_of
 from ..purpose.training import only_infers, training_modules
 from ..source.documents import Document
@@ -52,9 +52,10 @@ class Verdict:
     """Whether it trains nothing."""
 
 
-def verdicts(project: Project, report: Report, rules: Sequence[Rule], options: Options) -> list[Verdict]:
-    """Every run of ``project``, judged by the texts that ``report`` would write."""
-    after = changed(project, report)
+def verdicts(
+    project: Project, after: Project, report: Report, rules: Sequence[Rule], options: Options
+) -> list[Verdict]:
+    """Every run of ``project``, judged by ``after``, the texts that ``report`` would write."""
     new = Counter(_likeness(item) for item in _contradictions(after, report.remaining, report, rules))
     new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
@@ -90,8 +91,15 @@ def _judged(
 
 
 def _stays_off(pair: Pair) -> bool:
-    """Whether a run has mixed precision switched off, whatever moves in code that it shares with others."""
-    return pair.before.regime == FP32 and pair.regime == FP32 and any(_is_off(entry) for entry in pair.entries)
+    """Whether a run has mixed precision switched off, whatever moves in what it shares with others."""
+    if pair.before.regime != FP32 or pair.regime != FP32:
+        return False
+    said = _winning(pair.before)
+    return any(_is_off(entry) for entry in pair.entries) or (bool(said) and said == _winning(pair.after or pair.before))
+
+
+def _winning(run: RunReport) -> set[Declaration]:
+    return {entry.declaration for entry in run.entries if entry.status == "wins"}
 
 
 def _is_off(entry: RunEntry) -> bool:
@@ -183,14 +191,15 @@ def _is_apart(project: Project, run: RunReport) -> bool:
     purpose = purpose_of(run.path)
     if purpose.is_foreign or (run.path.endswith(".py") and only_infers(project, run.path)):
         return True
-    modules = project.fact(_modules_by_run).get((run.path, run.row, run.title)) or _itself(run)
+    modules = project.fact(modules_by_run).get((run.path, run.row, run.title)) or _itself(run)
     if (run.path, run.row, run.title) in project.fact(_on_cpu):
         return True
     is_told = any(entry.declaration.framework != TORCH and not entry.link.startswith(IMPORTED) for entry in run.entries)
     return bool(modules) and not is_told and project.fact(_training_paths).isdisjoint(modules)
 
 
-def _modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
+def modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
+    """The modules that each run executes, by where it starts and its title."""
     return {(run.place.path, run.place.span.row, run.title): run.modules for run in all_runs_of(project)}
 
 

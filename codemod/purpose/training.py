@@ -43,15 +43,18 @@ def _may_train(module: ModuleNames) -> bool:
 
 def trains(module: ModuleNames) -> bool:
     """Whether the code of a file runs or holds a training step."""
-    if any(name in RUNS_STEP or name.endswith("Trainer") for name in module.calls_by_name):
-        return True
-    return any(name in STEPS or name.endswith("Trainer") for name in _defined(module))
+    return any(True for _ in steps_in(module))
 
 
-def _defined(module: ModuleNames) -> Iterator[str]:
+def steps_in(module: ModuleNames) -> Iterator[ast.AST]:
+    """The calls that run a training step, and the functions and classes that hold one."""
+    for name, calls in module.calls_by_name.items():
+        if name in RUNS_STEP or name.endswith("Trainer"):
+            yield from calls
     for node in module.scopes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
+        name = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else ""
+        if name in STEPS or name.endswith("Trainer"):
+            yield node
 
 
 def reached_modules(project: Project) -> frozenset[ModuleNames]:

@@ -61,6 +61,8 @@ class Domain(Generic[V]):
     follows_returns: bool = True
     every_default: bool = False
     """Whether a default counts that all known callers overrule: for answers that are places, not values."""
+    most: int = MAX_VALUES
+    """How many answers are not too many: a setting may stand in as many files as a project has experiments."""
 
 
 def trace(project: Project, module: ModuleNames, node: ast.expr | Binding, domain: Domain[V]) -> tuple[V, ...]:
@@ -107,7 +109,7 @@ class Trace(Generic[V]):
         self._steps += 1
         found = self._once(node, lambda: self._expression(module, node))
         self._depth -= 1
-        if len(found) > MAX_VALUES:
+        if len(found) > self._domain.most:
             found = tuple(self._domain.gap(self, module, node, Gap.LIMIT))
         self._memory.end(self._domain, node, self._way, mark, self._steps, found)
         return found

@@ -38,7 +38,8 @@ def to_json(
     chosen, else the best one; a fix that cannot be carried out has no edits and says why in ``refused``.
     ``declarations`` and ``runs`` are written only when given (``audit``); a run's entries are numbers of
     declarations. ``elsewhere`` lists, like runs, the files with declarations that no run is seen to reach.
-    ``moves`` is written where a target was asked for: a run before and after, and why it is left.
+    ``moves`` is written where a target was asked for: a run before and after, why it is left, and what
+    still names the other 16-bit type.
     """
     out: dict[str, Json] = {
         "version": VERSION,
@@ -160,6 +161,7 @@ def _move(each: RunMove, places: Places) -> Json:
         "after": each.after,
         "state": each.state.value,
         "why": [_evidence(place, places) for place in each.why],
+        "still": [_evidence(place, places) for place in each.still],
     }
 
 

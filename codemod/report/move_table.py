@@ -18,6 +18,18 @@ SHORTEST = 8
 """With how little room a title is left out."""
 MAX_MOVED = 20
 """How many runs are listed that have arrived; what is left is listed in full."""
+COUNTED = {
+    MoveState.MOVED: "moved",
+    MoveState.THERE: "as before",
+    MoveState.UNSTATED: "that state nothing",
+    MoveState.LOOSE: "that nothing is seen to read",
+    MoveState.APART: "without training or on a CPU",
+}
+HALF = ("bf16-mixed", "fp16-mixed", "bf16-true", "fp16-true")
+MAX_APART = 8
+"""How many runs are named that no move is for."""
+MAX_STILL = 20
+"""How many places are listed that still name the other 16-bit type."""
 WORDS = {
     MoveState.MOVED: ("moved", "good"),
     MoveState.THERE: ("as before", "note"),
@@ -25,6 +37,7 @@ WORDS = {
     MoveState.WITHDRAWN: ("left: its edits were withdrawn", "bad"),
     MoveState.PARTLY: ("moved in part", "bad"),
     MoveState.UNSTATED: ("states nothing", "note"),
+    MoveState.LOOSE: ("nothing is seen to read it", "note"),
     MoveState.APART: ("stays: no training, or on a CPU", "note"),
 }
 
@@ -38,6 +51,8 @@ def move_lines(moves: Sequence[RunMove], target: str, where: Where, *, planned: 
         said = f"What a move to {target} would do:" if planned else f"What the move to {target} did:"
         yield ((said, "place"),)
         yield from _rows(shown, where)
+    yield from _still(moves, where)
+    yield from _apart(moves, target, where)
     yield _count(moves, target)
 
 
@@ -63,6 +78,28 @@ def _rows(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
             yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
 
 
+def _still(moves: Sequence[RunMove], where: Where) -> Iterator[OutputLine]:
+    """What names the other 16-bit type in runs that were to move, each place once and not where the table names it."""
+    named = {(place.path, place.span.row) for each in moves for place in each.why}
+    places = {(place.path, place.span.row): place for each in moves for place in each.still}
+    left = [place for key, place in sorted(places.items()) if key not in named]
+    if left:
+        yield (("Not followed, see whether it has to move as well:", "place"),)
+    for place in left[:MAX_STILL]:
+        yield ((printable(f"    {where(place.path, place.span.row)} {place.message}"), "note"),)
+    if len(left) > MAX_STILL:
+        yield ((f"    and {len(left) - MAX_STILL} more", "note"),)
+
+
+def _apart(moves: Sequence[RunMove], target: str, where: Where) -> Iterator[OutputLine]:
+    """The runs in another 16-bit regime that no move is for, so that nobody has to look for them."""
+    stays = [each for each in moves if each.state is MoveState.APART and each.before in HALF and each.before != target]
+    named = [printable(where(each.path, each.row)) for each in stays[:MAX_APART]]
+    if named:
+        more = f" and {len(stays) - len(named)} more" if len(stays) > len(named) else ""
+        yield ((f"Not moved, as no training was found there, or it is on a CPU: {', '.join(named)}{more}", "note"),)
+
+
 def _name(each: RunMove, where: Where) -> str:
     start = printable(where(each.path, each.row))
     title = "" if each.title == each.path else printable(each.title)
@@ -74,13 +111,8 @@ def _name(each: RunMove, where: Where) -> str:
 
 def _count(moves: Sequence[RunMove], target: str) -> OutputLine:
     left = sum(each.is_left for each in moves)
-    counts = [
-        (left, "left"),
-        (sum(each.state is MoveState.MOVED for each in moves), "moved"),
-        (sum(each.state is MoveState.THERE for each in moves), "as before"),
-        (sum(each.state is MoveState.UNSTATED for each in moves), "that state nothing"),
-        (sum(each.state is MoveState.APART for each in moves), "without training or on a CPU"),
-    ]
+    counts = [(left, "left")]
+    counts += [(sum(each.state is state for each in moves), word) for state, word in COUNTED.items()]
     parts = ", ".join(f"{number} {word}" for number, word in counts if number)
     runs = f"{len(moves)} run{'s' * (len(moves) != 1)}"
     return ((f"{target}: {runs}: {parts}.", "bad" if left else "good"),)

@@ -23,6 +23,8 @@ class Interface:
     """Whether nothing else is accepted: no class and no call adds options that are not seen here."""
     is_typed: bool
     """Whether classes of fields are parsed (`HfArgumentParser` and its relatives) rather than single options."""
+    is_generated: bool = False
+    """Whether code makes options of names that it reads from somewhere: ``add_argument(f"--{key}", default=value)``."""
     file_flags: frozenset[str] = frozenset()
     """Flags that name a file with values for the parser; ``""``: a file that stands alone."""
     files: frozenset[str] = frozenset()

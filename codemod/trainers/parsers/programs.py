@@ -43,6 +43,7 @@ class _Growing:
     place: Place | None = None
     is_closed: bool = True
     is_typed: bool = False
+    is_generated: bool = False
     is_parser: bool = False
 
     def take(self, other: Fields) -> None:
@@ -67,6 +68,7 @@ def _interface(project: Project, script: str) -> Interface | None:
         tuple(growing.frameworks.values()),
         is_closed,
         growing.is_typed,
+        growing.is_generated,
         frozenset(growing.file_flags),
         frozenset(growing.files),
         growing.place,
@@ -100,7 +102,9 @@ def _texts(call: ast.Call) -> Iterator[str]:
 
 def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> None:
     """The options of argparse and click: all of a module's, as parsers are passed from function to function."""
-    growing.is_closed = growing.is_closed and _is_closed(module)
+    added = (call.args[0] for call in module.calls_by_name.get("add_argument", ()) if call.args)
+    growing.is_generated = growing.is_generated or any(isinstance(name, ast.JoinedStr | ast.BinOp) for name in added)
+    growing.is_closed = growing.is_closed and not growing.is_generated and _is_closed(module)
     options = options_in(project, module)
     declared = {name for name, found in options.items() if any(item.kind == "option" for item in found)}
     flags = {

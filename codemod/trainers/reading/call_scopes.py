@@ -50,8 +50,25 @@ class _Calls:
                     framework = _owner(_called(self._project, module, call.func), makers)
                     if framework is not None:
                         yield _scope(module, framework, call)
+            yield from self._held(module)
             subclasses |= dict(self._subclasses(module))
         yield from self._calls_of(subclasses)
+
+    def _held(self, module: ModuleNames) -> Iterator[Scope]:
+        """Calls of a variable that holds a constructor, or one of several that belong to one framework."""
+        assigned = (item for item in module.of_type(ast.Assign) if isinstance(item.value, ast.Name | ast.Attribute))
+        holders = {target.id for item in assigned if self._held_by(module, item.value) for target in _names(item)}
+        for name in sorted(holders):
+            for call in module.calls_by_name.get(name, ()):
+                owners = {self._held_by(module, item.value) for item in module.scope_of(call).lookup(name)}
+                framework = owners.pop() if len(owners) == 1 and isinstance(call.func, ast.Name) else None
+                if framework is not None:
+                    yield _scope(module, framework, call)
+
+    def _held_by(self, module: ModuleNames, node: ast.expr | None) -> Framework | None:
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        makers = self._makers_called(name) if name else []
+        return _owner(resolve(self._project, module, node), makers) if makers and node is not None else None
 
     def _may_call(self, text: str) -> bool:
         return any(first in text and any(f"{name}{end}" in text for end in "(),") for first, name in self._words)
@@ -90,6 +107,10 @@ class _Calls:
                     framework = subclasses[found[1].node]
                     own = any(argument in found[1].bindings for key in framework.keys for argument in key.arguments)
                     yield _scope(module, framework, call, is_open=own)
+
+
+def _names(statement: ast.Assign) -> Iterator[ast.Name]:
+    return (target for target in statement.targets if isinstance(target, ast.Name))
 
 
 def _words(qualified: str) -> tuple[str, str]:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from ...model import Span
 from ...outcome import Declaration
 from ...purpose.files import is_test
+from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...python.options import speaking_options
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
-from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios
+from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios, runs_without_gradients
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
 from .followed import followed_declarations
@@ -51,6 +52,7 @@ def _once(told: Sequence[Declaration]) -> Iterator[Declaration]:
 
 
 def _regions(project: Project) -> Iterator[Declaration]:
+    trained = {module.document.path for module in training_modules(project)}
     for item in autocasts(project):
         document = item.module.document
         if item.form == "reference":
@@ -65,6 +67,8 @@ def _regions(project: Project) -> Iterator[Declaration]:
         enabled = f"enabled={text_of(item.enabled_node)}" if item.enabled_node is not None else ""
         only = next(iter(values)) if len(values) == 1 else None
         regime = MIXED.get(only, "") if isinstance(only, Dtype) else ""
+        if document.path in trained and runs_without_gradients(item):
+            regime = ""  # it says nothing of the training step beside it
         role = "compute" if not item.switched_off else "island"
         span = document.span(item.node)
         yield Declaration(

@@ -6,9 +6,10 @@ places that declares it counts.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 
-from ...purpose.files import purpose_of
+from ...purpose.files import is_test, purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import FunctionNode, ModuleNames, names_of
 from ...python.options import Option, options_in
@@ -50,3 +51,16 @@ def values_given(project: Project, option: Option) -> Iterator[Source]:
             module, absent = option.module, option.value_when_absent
             yield Source("option", module.path, module.span(option.node), option.name, absent, "", is_switch=True)
     yield from given
+
+
+def constructions_of(project: Project, option: Option) -> Sequence[tuple[ModuleNames, ast.expr | None]]:
+    """The calls of the class whose field an option is, each with what it passes for it; None: the default counts."""
+    owner = option.module.scope_of(option.node).node if option.kind == "field" else None
+    if not isinstance(owner, ast.ClassDef):
+        return ()
+    found: list[tuple[ModuleNames, ast.expr | None]] = []
+    for document in project.python_documents((owner.name,)):
+        module = names_of(project, document)
+        for call in module.calls_by_name.get(owner.name, ()) if not is_test(document.path) else ():
+            found.append((module, next((item.value for item in call.keywords if item.arg == option.name), None)))
+    return found

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ...source.documents import FileKind
 from ...source.project import Project
-from .program_files import CONFIG_ENDINGS, file_named, script_of
+from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
+from .recognition import runs_program
 
-STARTS = ("python", "python3", "accelerate", "torchrun", "deepspeed")
+STARTS = ("python3", *LAUNCHING)
 """Words with which instructions start a program."""
 ENDINGS = (*CONFIG_ENDINGS, ".py")
 MAX_WORDS = 400
@@ -16,7 +17,7 @@ MAX_WORDS = 400
 
 
 def instructed_files(project: Project) -> tuple[tuple[str, str], ...]:
-    """Each script with each file that a line of instructions starts it with."""
+    """Each script with each file that a line of instructions starts it with; "" for one of somebody else's."""
     return project.fact(_instructed)
 
 
@@ -25,16 +26,23 @@ def _instructed(project: Project) -> tuple[tuple[str, str], ...]:
     for document in project.documents(FileKind.TEXT, STARTS):
         for line in document.text.replace("\\\n", " ").splitlines():
             words = line.split()[:MAX_WORDS]
-            if any(word.strip("`$") in STARTS for word in words) and any(word.endswith(ENDINGS) for word in words):
+            if any(word.endswith(ENDINGS) for word in words) and _starts(project, words):
                 found |= dict.fromkeys(_of_line(project, document.path, [word.strip("`'\"") for word in words]))
     return tuple(found)
 
 
+def _starts(project: Project, words: list[str]) -> bool:
+    """Whether a line starts a program: of Python, of a launcher, or a trainer's own."""
+    if any(word.strip("`$") in STARTS for word in words):
+        return True
+    return any(runs_program(framework, words) for framework in project.frameworks)
+
+
 def _of_line(project: Project, near: str, words: list[str]) -> Iterator[tuple[str, str]]:
     scripts = (script_of(project, near, word) for word in words if "." in word)
-    script = next((path for path in scripts if path is not None), None)
-    for word in words if script is not None else ():
+    script = next((path for path in scripts if path is not None), "")
+    for word in words:
         value = word.rpartition("=")[2]
         path = file_named(project, near, value) if value.endswith(ENDINGS) else None
-        if script is not None and path is not None and path != script:
+        if path is not None and path != script:
             yield script, path

@@ -26,6 +26,8 @@ FULL = ("no", "none", "off", "32", "32-true")
 DTYPE_WORDS = ("float16", "bfloat16", "dtype", "fp16", "bf16", "half", "precision", "autocast")
 
 
+TWINS = {"fp16": "bf16", "bf16": "fp16", "float16": "bfloat16", "bfloat16": "float16"}
+"""How the two 16-bit types are spelled alike."""
 SPEAKING = frozenset({"amp", "fp16", "bf16", "half", "mixed", "precision", "dtype", "bfloat16", "float16", "autocast"})
 
 
@@ -112,9 +114,27 @@ class _Growing:
     meanings: dict[Constant, Dtype]
     shared: set[Constant] = field(default_factory=set)
     """Values with which another setting decides as well."""
+    others: set[Dtype] = field(default_factory=set)
+    """What every value picks that no test names."""
 
     def settled(self) -> Iterator[tuple[Constant, Dtype]]:
-        return ((value, dtype) for value, dtype in self.meanings.items() if value not in self.shared)
+        yield from ((value, dtype) for value, dtype in self.meanings.items() if value not in self.shared)
+        yield from ((word, dtype) for dtype in self.others if len(self.others) == 1 for word in self._twins(dtype))
+
+    def _twins(self, dtype: Dtype) -> Iterator[str]:
+        """``bf16`` of ``float16 if x == "fp16" else bfloat16``, where another test of ``x`` knows the word."""
+        text = ast.unparse(self.node)
+        tests = (item for item in self.module.of_type(ast.Compare) if text in map(ast.unparse, _sides(item)))
+        words = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Constant))
+        known = {node.value for node in words if isinstance(node.value, str)}
+        for value, meant in self.meanings.items():
+            twin = TWINS.get(value) if isinstance(value, str) and meant != dtype else None
+            if twin in known and as_dtype(twin) == dtype and twin not in self.meanings:
+                yield twin
+
+
+def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
+    return (test.left, *test.comparators)
 
 
 def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, dtype: Dtype) -> None:
@@ -124,6 +144,8 @@ def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], giv
     if owner is None:
         return
     growing = found.setdefault(given.text, _Growing(owner, given.node, {}))
+    if not given.equal and any(isinstance(value, str) for value in given.values):
+        growing.others.add(dtype)
     for value in _values(given):
         if growing.meanings.setdefault(value, dtype) != dtype:
             growing.shared.add(value)

@@ -13,8 +13,9 @@ from ...python.names import ModuleNames, attribute_chain, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
+from .instructions import instructed_files
 from .loaded_files import loaders_of
-from .program_files import LAUNCHING, interfaces_reading
+from .program_files import interfaces_reading
 from .recognition import is_file_named, runs_program
 from .run_members import Run
 from .runs import UNNAMED, runs_of
@@ -26,8 +27,6 @@ PARSES = ("HfArgumentParser", "TrlParser")
 """Parsers of classes that say themselves which files they take, and with which keys."""
 INSTRUCTIONS = (FileKind.SHELL, FileKind.ENV, FileKind.TEXT, FileKind.YAML)
 """Files that hold launch lines: scripts, read-mes, makefiles, workflows."""
-CONFIG_NAMES = ("config_name", "config_path")
-"""Keywords with which Hydra names a file without its ending, and a folder of files."""
 
 
 def reader_is_known(project: Project, scope: Scope) -> bool:
@@ -43,7 +42,8 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
     if scope.kind == "command":
         return _is_parsed(project, scope)
     named = any(_names(run, scope) for run in runs_of(project))
-    return named or bool(loaders_of(project, scope.path)) or _is_loaded(project, scope) or _is_started(project, scope)
+    told = (path for _, path in instructed_files(project))
+    return named or bool(loaders_of(project, scope.path)) or scope.path in told
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:
@@ -57,50 +57,6 @@ def _names(run: Run, scope: Scope) -> bool:
     """Whether a run that somebody starts brings the scope along."""
     started = run.command is not None or bool(run.modules)
     return started and any(member.scope is scope and member.link != UNNAMED for member in run.members)
-
-
-def _stem(path: str) -> str:
-    return path.rpartition("/")[2].partition(".")[0]
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def _is_loaded(project: Project, scope: Scope) -> bool:
-    """Whether code names the scope's file."""
-    documents = project.python_documents((_stem(scope.path),))
-    return any(_is_named_in(names_of(project, document), scope.path) for document in documents)
-
-
-def _is_started(project: Project, scope: Scope) -> bool:
-    """Whether instructions or a script start a run with the scope's file."""
-    for document in (item for kind in INSTRUCTIONS for item in project.documents(kind, (_stem(scope.path),))):
-        lines = document.text.replace("\\\n", " ").splitlines()
-        if document.path != scope.path and any(_starts_with(scope, line.split()) for line in lines):
-            return True
-    return False
-
-
-def _starts_with(scope: Scope, words: list[str]) -> bool:
-    named = any(_is_path_of(word.rpartition("=")[2].strip("`'\""), scope.path) for word in words)
-    launched = any(word.strip("`$") in LAUNCHING for word in words) or runs_program(scope.framework, words)
-    return named and launched
-
-
-def _is_path_of(word: str, path: str) -> bool:
-    word = word.removeprefix("./")
-    return bool(word) and (word == path or path.endswith(f"/{word}") or word.endswith(f"/{path}"))
-
-
-def _is_named_in(module: ModuleNames, path: str) -> bool:
-    for node in module.nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_path_of(node.value, path):
-            return True
-        if isinstance(node, ast.keyword) and node.arg in CONFIG_NAMES and isinstance(node.value, ast.Constant):
-            word = str(node.value.value)
-            if word == _stem(path) or f"/{word.rpartition('/')[2]}/" in f"/{path}":
-                return True
-    return False
 
 
 # --- flags ------------------------------------------------------------------------------------------------------------

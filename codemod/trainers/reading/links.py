@@ -17,7 +17,7 @@ from ...python.options import Option
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
-from .command_options import declared_options, values_given
+from .command_options import constructions_of, declared_options, values_given
 from .launch_flags import programs_of
 from .named_classes import arguments_named
 from .setting_reads import Read, entries_read, read_of
@@ -56,6 +56,10 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     return _call(question, module, node) if isinstance(node, ast.Call) else None
 
 
+ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available")
+"""Calls that ask whether there is an accelerator, not what it can do: the branch for a CPU stays."""
+
+
 def _checked(node: ast.IfExp) -> ast.expr | None:
     """``x`` of ``x if x in ("no", "fp16") else "no"``: what stands for words that are not accepted decides nothing."""
     test = node.test
@@ -66,7 +70,9 @@ def _checked(node: ast.IfExp) -> ast.expr | None:
 
 
 def _of_machine(module: ModuleNames, node: ast.IfExp) -> Iterable[Source] | None:
-    """A choice by a test of the machine is a value of its own, or none; one by a setting is followed."""
+    """A choice by a test of the machine is a value of its own, or none; by a device or a setting it is followed."""
+    if isinstance(node.test, ast.Call) and module.qualified(node.test.func) in ASKS_FOR_DEVICE:
+        return None
     whole = tested_source(HERE, module, node, "")
     if whole is not None:
         return (whole,)
@@ -100,7 +106,11 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))
     for option in () if read.of_environment else declared_options(question.project, read.module, read.name):
         yield from values_given(question.project, option)
-        if option.default is not None and option.switch is None:
+        calls = constructions_of(question.project, option)
+        passed = [(caller, value) for caller, value in calls if value is not None]
+        for caller, value in passed:
+            yield from (_of_kind(source, "argument", read.name) for source in question.of(caller, value))
+        if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
             for source in question.of(option.module, option.default):
                 yield _of_kind(source, option.kind, read.name)
 
@@ -157,7 +167,11 @@ def _is_fallback(node: ast.IfExp) -> bool:
     return ast.unparse(tested) in (ast.unparse(node.body), ast.unparse(node.orelse))
 
 
-LITERALS: Domain[Source] = Domain(_leaf, _gap, _carried, _setting, follows_returns=False, every_default=True)
+MAX_PLACES = 400
+"""Places that one setting has its value from: the configurations of a large project, each with its own."""
+LITERALS: Domain[Source] = Domain(
+    _leaf, _gap, _carried, _setting, follows_returns=False, every_default=True, most=MAX_PLACES
+)
 """A literal that a setting has its value from."""
 
 

@@ -92,7 +92,8 @@ def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
                 if path is not None and script is not None and path != script:
                     yield path, project.memo(_program, script)
     for script, path in instructed_files(project):
-        yield path, project.memo(_program, script)
+        if script:
+            yield path, project.memo(_program, script)
 
 
 def _program(project: Project, script: str) -> frozenset[str]:

@@ -18,11 +18,14 @@ from ...source.module_paths import absolute_module
 from ...source.project import Project
 from .hydra_files import composed, config_at, mains_of
 from .named_classes import CLASS_KEYS
-from .program_files import file_named, words_of_script
+from .program_files import CONFIG_ENDINGS, file_named, words_of_script
+from .scopes import Scope, TextOrigin
 
 BASES = ("_base_", "_BASE_")
 """Keys and variables that name the files which a configuration builds on."""
 MAX_BASES = 20
+MAX_NAME = 300
+"""Characters of a string that can name a file."""
 MAX_CLASSES = 200
 MAX_MODULES = 40
 
@@ -132,3 +135,36 @@ def _named_in(project: Project, path: str) -> tuple[ModuleNames, ...]:
                 starts[found] = None
     modules = [names_of(project, document) for document in project.python_documents_at(starts)]
     return reached_from(project, modules, MAX_MODULES)
+
+
+def constant_files(project: Project, path: str) -> tuple[str, ...]:
+    """The YAML and JSON files that a module names."""
+    found: dict[str, None] = {}
+    for document in project.python_documents_at([path]):
+        for node in names_of(project, document).of_type(ast.Constant):
+            if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
+                named = file_named(project, path, node.value)
+                found |= {named: None} if named is not None else {}
+    return tuple(found)
+
+
+def options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
+    """The names of the option whose default a string is: ``add_argument("--config", default="small.yaml")``."""
+    owner = module.parents.get(node)
+    call = module.parents.get(owner) if isinstance(owner, ast.keyword) and owner.arg == "default" else None
+    names = [item.value for item in call.args if isinstance(item, ast.Constant)] if isinstance(call, ast.Call) else []
+    return frozenset(name.replace("_", "-") for name in names if isinstance(name, str) and name.startswith("-"))
+
+
+def files_named_by(scope: Scope) -> list[str]:
+    """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
+    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
+    plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
+    values = (entry.value for entry in plain if isinstance(entry.value, str))
+    return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
+
+
+def shown_line(command: CommandLine) -> str:
+    """The line as written; filled in where a variable holds the program: ``$CMD``."""
+    text = " ".join(command.written if command.script in command.written else command.words)
+    return text if len(text) <= 100 else f"{text[:97]}..."

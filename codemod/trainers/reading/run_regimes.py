@@ -36,7 +36,7 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
         return halves[0] if len(halves) == 1 and None not in stated else "unknown"
-    said = [item for item in items if item.role in ("weights", "option", "constant", "argument", "entry")]
+    said = [item for item in items if item.role in ("weights", "option", "constant", "argument", "entry", "flag")]
     return "fp32" if said and all(item.value.strip("'\"").lower() in OFF for item in said) else "unknown"
 
 

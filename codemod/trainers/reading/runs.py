@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 
 from ...formats.text import CommandLine
 from ...model import Place, Span
+from ...purpose.files import purpose_of
 from ...purpose.imports import reached_from
+from ...purpose.training import steps_in, training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -25,7 +27,17 @@ from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .run_code import is_used
-from .run_files import RunFile, built_configs, composed_files, modules_named, python_configs
+from .run_files import (
+    RunFile,
+    built_configs,
+    composed_files,
+    constant_files,
+    files_named_by,
+    modules_named,
+    options_of,
+    python_configs,
+    shown_line,
+)
 from .run_members import Member, Run
 from .scopes import CodeOrigin, Scope, Setting, TextOrigin
 
@@ -35,8 +47,8 @@ UNNAMED = "no launch line names it"
 """The link of a scope to a run that is made of nothing else."""
 OF_FILES = 4
 """The rank of configurations that the script reads."""
-MAX_NAME = 300
-"""Characters of a string that can name a file."""
+MAIN = "__main__"
+"""What a program asks its own name for."""
 MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 
@@ -83,6 +95,7 @@ class _Resolver:
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
         self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str]]]] = {}
         self._passed: set[str] = set()
+        self._entered: set[str] = set()
 
     def runs(self) -> Iterator[Run]:
         shell = config_files(self._project, LAUNCHING, (FileKind.SHELL, FileKind.ENV))
@@ -97,6 +110,7 @@ class _Resolver:
                 documents = self._project.python_documents_at([file.path for file in files])
                 modules = [names_of(self._project, document) for document in documents]
                 yield self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
+        yield from self._programs()
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
             if left and left[0].kind in ("call", "mapping"):
@@ -106,6 +120,20 @@ class _Resolver:
             if left:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
                 yield self._run(path, Place(path, left[0].span, path), members)
+
+    def _programs(self) -> Iterator[Run]:
+        """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
+        trained = training_modules(self._project)
+        for document in self._project.python_documents((MAIN,)) if trained else ():
+            path = document.path
+            is_new = path not in self._entered and path not in self._by_path and not purpose_of(path).is_foreign
+            modules = [module for module in self._modules(path) if module in trained] if is_new else []
+            if any(self._runs_step_of(path, module) for module in modules):
+                yield self._script(path)
+
+    def _runs_step_of(self, script: str, module: ModuleNames) -> bool:
+        rows = (module.document.span(node).row for node in steps_in(module))
+        return any(is_used(self._project, script, module.document.path, row) for row in rows)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
@@ -138,7 +166,7 @@ class _Resolver:
                 row, column = config.document.position(command.start)
                 place = Place(path, Span(row, column, row, column), "the launch line")
                 modules = (*(self._modules(script) if script is not None else ()), *configured)
-                yield self._run(_shown(command), place, members, command, modules, configured)
+                yield self._run(shown_line(command), place, members, command, modules, configured)
 
     def _written(self, path: str, names: Container[str]) -> Iterator[Scope]:
         """What stands in files that a script or a notebook writes itself, by their names."""
@@ -163,7 +191,7 @@ class _Resolver:
         for scope in self._by_path.get(path, []):
             if scope.kind == "file":
                 yield Member(scope, _rank(scope), link)
-                for word in _files_named_by(scope):
+                for word in files_named_by(scope):
                     further = self._found(path, word)
                     if further is not None and further != path:
                         yield from self._plain_members(further, f"named by {path}")
@@ -228,7 +256,7 @@ class _Resolver:
         paths = [*files]
         for module in own:
             paths += (file.path for file in composed_files(self._project, module, words))
-            paths += self._project.memo(_constant_files, module.document.path) if not paths else ()
+            paths += self._project.memo(constant_files, module.document.path) if not paths else ()
         return tuple(module for module in modules_named(self._project, paths) if module not in own)
 
     def _members_of(self, modules: Iterable[ModuleNames], launch: _Launch | None) -> Iterator[Member]:
@@ -259,7 +287,7 @@ class _Resolver:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS):
                 path = self._found(module.document.path, node.value)
                 if path is not None and path in self._by_path:
-                    found[path, _options_of(module, node)] = None
+                    found[path, options_of(module, node)] = None
         return list(found)
 
     # --- scripts that nothing launches --------------------------------------------------------------------------------
@@ -268,9 +296,9 @@ class _Resolver:
         members = list(self._script_members(path, "in the script"))
         configured = self._configured(path, (), ())
         members += self._members_of(configured, None)
-        scopes = self._by_path[path]
+        span = next((scope.span for scope in self._by_path.get(path, ())), Span(1, 1, 1, 1))
         modules = (*self._modules(path), *configured)
-        return self._run(path, Place(path, scopes[0].span, path), members, None, modules, configured)
+        return self._run(path, Place(path, span, path), members, None, modules, configured)
 
     def _run(
         self,
@@ -289,19 +317,9 @@ class _Resolver:
             once.values(), key=lambda member: (-member.rank, member.depth, member.scope.path, member.scope.span)
         )
         paths = tuple(dict.fromkeys(module.document.path for module in modules))
+        self._entered |= {*paths[:1]}
         named = frozenset(module.document.path for module in configured)
         return Run(title, place, tuple(ordered), command, paths, named)
-
-
-def _constant_files(project: Project, path: str) -> tuple[str, ...]:
-    """The YAML and JSON files that a module names."""
-    found: dict[str, None] = {}
-    for document in project.python_documents_at([path]):
-        for node in names_of(project, document).of_type(ast.Constant):
-            if isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS) and len(node.value) < MAX_NAME:
-                named = file_named(project, path, node.value)
-                found |= {named: None} if named is not None else {}
-    return tuple(found)
 
 
 def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
@@ -311,22 +329,6 @@ def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
     for item in of_files:
         guessed[item.setting] = guessed.get(item.setting, 0) + 1
     return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
-
-
-def _options_of(module: ModuleNames, node: ast.Constant) -> frozenset[str]:
-    """The names of the option whose default a string is: ``add_argument("--config", default="small.yaml")``."""
-    owner = module.parents.get(node)
-    call = module.parents.get(owner) if isinstance(owner, ast.keyword) and owner.arg == "default" else None
-    names = [item.value for item in call.args if isinstance(item, ast.Constant)] if isinstance(call, ast.Call) else []
-    return frozenset(name.replace("_", "-") for name in names if isinstance(name, str) and name.startswith("-"))
-
-
-def _files_named_by(scope: Scope) -> list[str]:
-    """The files that a configuration file names, as any of its values: ``deepspeed: ds.json``."""
-    entries = scope.origin.config.text.entries if isinstance(scope.origin, TextOrigin) else ()
-    plain = (entry for entry in entries if entry.key[:1] != ("defaults",))  # Hydra's, which a run composes
-    values = (entry.value for entry in plain if isinstance(entry.value, str))
-    return list(dict.fromkeys(value for value in values if value.endswith(CONFIG_ENDINGS)))
 
 
 def _rank(scope: Scope) -> int:
@@ -342,9 +344,3 @@ def _rank(scope: Scope) -> int:
 def _program(project: Project, script: str) -> tuple[ModuleNames, ...]:
     starts = [names_of(project, document) for document in project.python_documents_at([script])]
     return reached_from(project, starts, MAX_MODULES)
-
-
-def _shown(command: CommandLine) -> str:
-    """The line as written; filled in where a variable holds the program: ``$CMD``."""
-    text = " ".join(command.written if command.script in command.written else command.words)
-    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -12,19 +12,22 @@ from collections.abc import Iterator
 from ...formats.text import Entry
 from ...outcome import Declaration
 from ...purpose.files import is_test
+from ...purpose.imports import reached_from
 from ...python.names import names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
-from .loaded_files import loaders_of
-from .program_files import interface_of_line
+from .loaded_files import MAX_MODULES, loaders_of
+from .program_files import interface_of_line, script_of
 from .run_settings import TEXT
 from .setting_reads import names_read
 from .stated_words import is_precision_word, is_switch, speaks
 
 WORDS = ("fp16", "bf16", "float16", "bfloat16", "precision", "dtype", "PRECISION", "DTYPE", "FP16", "BF16")
 KINDS = (FileKind.SHELL, FileKind.ENV, FileKind.YAML, FileKind.JSON, FileKind.TOML)
+ALIKE = 0.8
+"""The share of a file's sections that another one has which is read by the same program."""
 MODEL_KEYS = ("architectures", "model_type")
 """Keys of the ``config.json`` that lies beside a model's weights."""
 _REFERENCE = re.compile(r"\$(?:\{(\w+)(?::?[-=]([^}$]*))?\}|(\w+))")
@@ -60,12 +63,16 @@ def _variables(config: ConfigFile) -> Iterator[Declaration]:
 
 
 def _own_flags(project: Project, config: ConfigFile) -> Iterator[Declaration]:
-    """Flags of launch lines that the project's own program defines: ``python train.py --precision bf16``."""
+    """Flags of launch lines that the project's own program defines, or may define: ``train.py --precision bf16``."""
     for flag in config.text.entries:
         if flag.kind != "flag" or flag.call is None or not speaks(flag.name) or not _states(flag, str(flag.value)):
             continue
-        program = interface_of_line(project, config.document.path, config.text.commands[flag.call])
-        if program is not None and flag.name.lstrip("-").replace("-", "_") in program.names:
+        command = config.text.commands[flag.call]
+        program = interface_of_line(project, config.document.path, command)
+        name = flag.name.lstrip("-").replace("-", "_")
+        takes = program is not None and (program.is_generated or name in program.names)
+        is_here = script_of(project, config.document.path, command.script) is not None
+        if takes or (command.script.endswith(".py") and not is_here):
             yield Declaration(config.document.path, config.span(flag), "shell", flag.name, "flag", str(flag.value))
 
 
@@ -80,7 +87,7 @@ def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
             or not _states(entry, str(entry.value))
         ):
             continue
-        reader = next((path for path in sorted(loaders) if _reads(project, path, entry.name)), None)
+        reader = next((path for path in sorted(loaders) if entry.name in project.memo(_names_read_by, path)), None)
         if reader is not None:
             key = ".".join(map(str, entry.key))
             where = (config.document.path, config.span(entry), TEXT, key, "entry", str(entry.value).lower())
@@ -88,11 +95,12 @@ def _own_entries(project: Project, config: ConfigFile) -> Iterator[Declaration]:
 
 
 def _loaders_of_likes(project: Project, config: ConfigFile) -> frozenset[str]:
-    """What loads a file of the same folder and kind that has the same sections, or some more."""
+    """What loads a file of the same folder and kind that has nearly the same sections, or some more."""
     mine, (folder, ending) = _sections(config), _kind_of(config.document.path)
     for other in config_files(project, WORDS, KINDS):
         path = other.document.path
-        alike = _kind_of(path) == (folder, ending) and len(mine) > 1 and mine <= _sections(other)
+        alike = _kind_of(path) == (folder, ending) and len(mine) > 1
+        alike = alike and len(mine & _sections(other)) >= ALIKE * len(mine)
         if path != config.document.path and alike:
             loaders = _programs_loading(project, path)
             if loaders:
@@ -113,9 +121,11 @@ def _sections(config: ConfigFile) -> frozenset[str]:
     return frozenset(str(entry.key[0]) for entry in config.text.entries if entry.key)
 
 
-def _reads(project: Project, path: str, name: str) -> bool:
-    """Whether a module reads an attribute, or a literal key, of this name."""
-    return any(name in names_read(project, names_of(project, item)) for item in project.python_documents_at([path]))
+def _names_read_by(project: Project, path: str) -> frozenset[str]:
+    """The attributes and literal keys that a module, or what it imports, reads."""
+    starts = [names_of(project, item) for item in project.python_documents_at([path])]
+    modules = reached_from(project, starts, MAX_MODULES)
+    return frozenset(name for module in modules for name in names_read(project, module))
 
 
 def _states(flag: Entry, value: str) -> bool:

@@ -31,6 +31,9 @@ TOLD_ELSEWHERE = frozenset({"to", "autocast", "GradScaler", *_TENSORS.split()})
 """Casts, regions and scalers, which have entries of their own, and methods of tensors."""
 
 
+ENABLED = "enabled"
+
+
 def stated_values(project: Project, module: ModuleNames) -> Iterator[Declaration]:
     """Every such place of one module."""
     for node in module.nodes:
@@ -177,12 +180,22 @@ def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
         name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
         if not name or not speaks(name) or " " in name:
             continue
+        if is_switch(name) and isinstance(item, ast.Dict):
+            yield from _section(module, name, item)
+            continue
         if is_switch(name) and writes_dtype(module, item):
             continue  # ``{"fp16": torch.float16}`` is a table to look words up in
         if says_half(module, item, switch=is_switch(name)):
             yield _told(module, item, name, "entry", stated_by(module, item, switch=is_switch(name)) or "")
         elif _is_splatted(module, node) and not isinstance(item, ast.Constant):
             yield _told(module, item, name, "entry", text_of(item))
+
+
+def _section(module: ModuleNames, name: str, node: ast.Dict) -> Iterator[Declaration]:
+    """``"fp16": {"enabled": args.fp16}``: a section of DeepSpeed's, in a dictionary that code makes."""
+    for key, item in zip(node.keys, node.values, strict=True):
+        if isinstance(key, ast.Constant) and key.value == ENABLED and not isinstance(item, ast.Constant):
+            yield _told(module, item, f"{name}.{ENABLED}", "entry", text_of(item))
 
 
 def _is_splatted(module: ModuleNames, node: ast.expr) -> bool:

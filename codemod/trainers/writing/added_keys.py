@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
+from ...python.names import names_of
 from ...source.project import Project
 from ..framework import Key
+from ..reading.loaded_files import loaders_of
 from ..reading.recognition import runs_program
 from ..reading.runs import runs_of
 from ..reading.scopes import Scope
@@ -18,6 +21,18 @@ def key_not_taken(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
         if step.setting is None and scope.kind in ("file", "command") and not _takes(project, scope, step.key):
             what = "this file" if scope.kind == "file" else "this command line"
             return f"nothing that reads {what} is seen to define {step.key.name}: add it there, and here"
+    return ""
+
+
+def section_read_by_name(project: Project, scope: Scope, steps: Sequence[Step]) -> str:
+    """Why a section cannot be renamed, for a report: code that loads the file subscripts it (``config["fp16"]``)."""
+    names = {step.key.name.partition(".")[0] for step in steps if step.verb == "rename" and scope.kind == "file"}
+    for document in project.python_documents_at(sorted(loaders_of(project, scope.path))) if names else ():
+        module = names_of(project, document)
+        for node in module.of_type(ast.Subscript):
+            if isinstance(node.slice, ast.Constant) and node.slice.value in names:
+                where = f"{document.path}:{document.span(node).row}"
+                return f"{where} takes the section {node.slice.value} from this file: change it there, and here"
     return ""
 
 

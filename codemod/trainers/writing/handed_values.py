@@ -28,9 +28,13 @@ PRECISIONS = frozenset({"fp16", "float16", "half", "bf16", "bfloat16", "fp32", "
 
 
 def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
-    """Whether the value is decided by a test of the hardware (``bf16=is_bf16_supported()``): right on any machine."""
+    """Whether the value is decided by a test of the hardware (``bf16=is_bf16_supported()``): right on any machine.
+
+    A test for a device alone (``fp16=torch.cuda.is_available()``) says so of a switch that is to be on.
+    """
     found = scope.argument(step.setting)
-    return found is not None and asks_machine(project, *found, for_bf16=bool(by_machine(step.value)))
+    for_bf16 = step.value != TRUE or bool(by_machine(step.value))
+    return found is not None and asks_machine(project, *found, for_bf16=for_bf16)
 
 
 def asks_for_a_device_only(scope: Scope, step: Step) -> bool:

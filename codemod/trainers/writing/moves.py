@@ -28,7 +28,7 @@ from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
-from .added_keys import key_not_taken
+from .added_keys import key_not_taken, section_read_by_name
 from .alternatives import one_of_several
 from .edits import edits_of
 from .handed_values import (
@@ -307,6 +307,7 @@ def _why_not(project: Project, scope: Scope, plan: Plan, target: str) -> str:
         return f"not changed automatically: {UNSCALED}"
     choice = one_of_several(project, scope)
     reason = _would_be_dead(project, scope, plan) or key_not_taken(project, scope, plan.steps)
+    reason = reason or section_read_by_name(project, scope, plan.steps)
     return reason or (f"not changed automatically: {choice}" if choice else "")
 
 

@@ -29,10 +29,11 @@ A move is a transaction per run. All that decides what a run computes in is plan
 reported, the others are reported with it ("decides the same run and has to be changed by hand"), and where one is
 unsafe, all are. Runs that share a file which would change move together, and not at all where a notebook or an old
 script reads that file and stays. What is moved is the switch, never its branches
-(`torch.bfloat16 if args.bf16 else ...`; where the code knows only `x == "fp16"`, it needs a branch for the other word
-first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no switch is written out beside one
-that an option decides. To float16 nothing moves whose loss nothing is seen to scale; weights that are trained become
-float32 [unsafe: twice the memory], and others float16 [safe where their freezing, or adapters, prove it].
+(`torch.bfloat16 if args.bf16 else ...`; where the code knows only `x == "fp16"`, it needs a branch, or another
+test of `x`, for the other word first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
+switch is written out beside one that an option decides. To float16 nothing moves whose loss nothing is seen to scale;
+weights that are trained become float32 [unsafe: twice the memory], and others float16 [safe where their freezing, or
+adapters, prove it].
 After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive, what other
 rules took away from the target, and without unsafe fixes a run of which weights or a scaler would stay as they were.
 

@@ -1,0 +1,123 @@
+"""What the code and the files of a run still say of the other 16-bit type, where nothing that is followed explains it.
+
+The net below the ledger: a run counts as moved by what is known to decide it, and a place that nobody follows may still
+ask for the old type. Such a place is told; whether it counts, a person has to see.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from ..model import Place
+from ..outcome import Declaration, Target
+from ..purpose.files import purpose_of
+from ..python.names import ModuleNames, names_of
+from ..python.paths import guards, name_parts
+from ..source.project import Project
+from ..torch.api import WEIGHT_CASTS
+from ..torch.dtypes import HALVES, Dtype
+from ..trainers.reading.run_code import is_used
+from ..trainers.reading.stated_words import dtype_of as written_dtype
+from ..trainers.reading.stated_words import speaks, text_of
+from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves
+from .pairs import Pair
+
+WORDS = ("float16", "bfloat16", "half")
+EXPLAINED = ("parameter", "option", "fallback", "variable", "constant")
+"""Roles of values that others may replace; where such a value is the last word, the ledger follows it."""
+MODEL = "model"
+"""The framework of the configuration that lies beside a published model."""
+HALF = frozenset(dtype.name for dtype in HALVES)
+MAX_PLACES = 10
+"""How many places one run names."""
+
+
+def still_saying(
+    after: Project, pair: Pair, target: Target, modules: Sequence[str], *, is_left: bool
+) -> tuple[Place, ...]:
+    """The places of a run, in its new texts, that name the 16-bit type that it was to leave.
+
+    Of a run that is left to the user also what a switch of it brings about: that has to change with the switch.
+    """
+    others = other_halves(target)
+    named = {dtype.name for dtype in others}
+    found = list(_in_code(after, named, modules, is_left)) if others else []
+    known: dict[tuple[str, int], Place | None] = {}
+    for entry in pair.entries:
+        item = entry.declaration
+        is_told = named_by(item) in others and entry.status != "overridden" and not _is_explained(item, is_left)
+        known[item.path, item.span.row] = _told(item) if is_told else known.get((item.path, item.span.row))
+    places = {**{(place.path, place.span.row): place for place in found}, **known}
+    kept = (place for place in places.values() if place is not None and not purpose_of(place.path).is_left_alone)
+    return tuple(sorted(kept, key=lambda place: (place.path, place.span)))[:MAX_PLACES]
+
+
+def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
+    """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
+    others = other_halves(target)
+    told = (entry.declaration for entry in pair.entries if dtype_of(entry.declaration) in others)
+    return tuple(_told(item) for item in told if not item.path.endswith(CODE) and item.framework != MODEL)
+
+
+def _is_explained(item: Declaration, is_left: bool) -> bool:
+    return (
+        (bool(item.condition) and not is_left)
+        or item.role in EXPLAINED
+        or (" " in item.value and not item.key.endswith(SECTION))
+    )
+
+
+def _told(item: Declaration) -> Place:
+    named = named_by(item)
+    said = named.name if isinstance(named, Dtype) else item.value
+    return Place(item.path, item.span, f"still says {said}: {item.key} is {item.value}")
+
+
+def _in_code(project: Project, named: Collection[str], paths: Sequence[str], is_left: bool) -> Iterator[Place]:
+    """What stands in code that a run uses; a function that names both 16-bit types chooses between them."""
+    documents = (item for item in project.python_documents(WORDS, ("torch",)) if item.path in paths)
+    for module in (names_of(project, document) for document in documents):
+        spoken = {node: name for node, name in _dtypes_of(module).items() if name in HALF}
+        chosen = {_block(module, node) for node, name in spoken.items() if name not in named}
+        for node, name in spoken.items():
+            is_told = name in named and _block(module, node) not in chosen and _states(module, node, is_left)
+            if is_told and is_used(project, paths[0], module.document.path, node.lineno):
+                yield module.place(node, f"still says {name}: {_around(module, node)}")
+
+
+def _dtypes_of(module: ModuleNames) -> Mapping[ast.expr, str]:
+    """Every expression of a module that is a dtype, or a cast to one, with the name of the dtype."""
+    found: dict[ast.expr, str] = {}
+    for node in module.of_type(ast.Attribute):
+        name = written_dtype(module, node)
+        if name is not None:
+            found[node] = name
+    for cast, dtype in WEIGHT_CASTS.items():
+        calls = module.calls_by_name.get(cast, ())
+        found |= {call: dtype.name for call in calls if isinstance(call.func, ast.Attribute) and not call.args}
+    return found
+
+
+def _states(module: ModuleNames, node: ast.expr, is_left: bool) -> bool:
+    """Whether a dtype is asked for: not compared with, no entry of a collection, in no branch of a choice."""
+    parent = module.parents.get(node)
+    if isinstance(parent, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.IfExp | ast.Attribute):
+        return False
+    return is_left or not any(any(map(speaks, name_parts(guard.test))) for guard in guards(module, node))
+
+
+def _block(module: ModuleNames, node: ast.expr) -> ast.AST:
+    """The function that an expression belongs to; at the top of a module the outermost statement."""
+    scope = module.scope_of(node).function
+    if scope is not module.module_scope:
+        return scope.node
+    above = [node, *module.ancestors(node)]
+    return above[-2] if len(above) > 1 else node
+
+
+def _around(module: ModuleNames, node: ast.expr) -> str:
+    """The call that a dtype stands in, or the dtype alone."""
+    calls = (item for item in (node, *module.ancestors(node)) if isinstance(item, ast.Call | ast.stmt))
+    call = next(calls, None)
+    return text_of(call if isinstance(call, ast.Call) else node)

@@ -1,0 +1,266 @@
+"""Programs are runs of their own with what they import, and what nobody follows there is told after a move."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from precfix.codemod.outcome import MoveState, RunMove
+from precfix.codemod.report.move_table import move_lines
+
+from .fixture_cases import all_rules
+from .test_moving import moved
+
+STEP = """
+    import torch
+
+
+    def train(config, model, data, optimizer):
+        dtype = torch.float16 if config.mixed_precision == "fp16" else torch.bfloat16
+        use_amp = config.mixed_precision in ("fp16", "bf16")
+        scaler = torch.amp.GradScaler("cuda", enabled=config.mixed_precision == "fp16")
+        for inputs in data:
+            with torch.autocast("cuda", dtype=dtype, enabled=use_amp):
+                loss = model(inputs).sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+"""
+CONFIG = """
+    from dataclasses import dataclass
+
+
+    @dataclass
+    class Settings:
+        rate: float
+        mixed_precision: str = "fp16"
+"""
+PROGRAM = """
+    import argparse
+
+    from config import Settings
+    from step import train
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--mixed_precision", default="fp16", choices=["no", "fp16", "bf16"])
+        args = parser.parse_args()
+        train(Settings(1e-4, mixed_precision=args.mixed_precision), None, [], None)
+"""
+PINS = "torch>=2.4\n"
+TREE = {"main.py": PROGRAM, "step.py": STEP, "config.py": CONFIG, "requirements.txt": PINS}
+TRAINER = """
+    import torch
+    from transformers import Trainer, TrainingArguments
+
+    {before}
+    args = TrainingArguments("out", bf16=True)
+    Trainer(make(), args).train()
+"""
+
+
+def closing(runs: dict[str, RunMove], target: str) -> str:
+    lines = move_lines(list(runs.values()), target, lambda path, row: f"{path}:{row}", planned=True)
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def test_a_program_is_a_run_with_the_modules_that_it_imports(tmp_path: Path) -> None:
+    _, runs = moved(tmp_path, all_rules(), TREE, unsafe=True)
+    assert list(runs) == ["main.py"]
+    assert (runs["main.py"].before, runs["main.py"].after) == ("fp16-mixed", "bf16-mixed")
+
+
+def test_a_program_that_only_imports_from_the_step_is_no_run(tmp_path: Path) -> None:
+    step = f"{STEP}\n\n    def names():\n        return []\n"
+    show = 'from step import names\n\nif __name__ == "__main__":\n    print(names())\n'
+    _, runs = moved(tmp_path, all_rules(), {**TREE, "step.py": step, "show.py": show}, unsafe=True)
+    assert list(runs) == ["main.py"]
+
+
+def test_what_a_class_is_built_with_moves_and_not_the_default_that_it_replaces(tmp_path: Path) -> None:
+    report, _ = moved(tmp_path, all_rules(), TREE, unsafe=True)
+    assert {change.path for change in report.changes} == {"main.py"}
+    (change,) = report.changes
+    assert '"--mixed_precision", default="bf16"' in change.after.decode()
+
+
+def test_a_word_that_no_test_of_the_setting_knows_is_not_written(tmp_path: Path) -> None:
+    step = STEP.replace('in ("fp16", "bf16")', '!= "no"') + '\n    words = ("fp16", "bf16")\n'
+    report, runs = moved(tmp_path, all_rules(), {**TREE, "step.py": step}, unsafe=True)
+    assert report.changes == ()
+    assert runs["main.py"].state is MoveState.LEFT
+
+
+def test_a_program_that_does_not_train_is_no_run(tmp_path: Path) -> None:
+    show = 'import torch\n\nif __name__ == "__main__":\n    print(torch.zeros(1, dtype=torch.float16))\n'
+    _, runs = moved(tmp_path, all_rules(), {**TREE, "show.py": show}, unsafe=True)
+    assert list(runs) == ["main.py"]
+
+
+STAYING = {
+    "a tensor is made": "buffer = torch.zeros(4, dtype=torch.bfloat16)",
+    "a tensor is cast": "x = torch.rand(4).type(torch.bfloat16)",
+}
+EXPLAINED = {
+    "a default": "def make(x, dtype=torch.bfloat16):\n        return x.to(dtype)",
+    "a comment": "# bfloat16, torch.bfloat16",
+    "a string": 'print("torch.bfloat16")',
+    "a comparison": "is_half = torch.get_default_dtype() == torch.bfloat16",
+    "a collection": "known = [torch.bfloat16, torch.float32]",
+    "a table": 'table = {"bf16": torch.bfloat16, "fp16": torch.float16}',
+    "a choice": "import sys\n    x = torch.bfloat16 if sys.argv else torch.float16",
+    "a branch": "use_bf16 = print()\n    if use_bf16:\n        x = torch.zeros(4, dtype=torch.bfloat16)",
+}
+
+
+@pytest.mark.parametrize("before", STAYING.values(), ids=STAYING)
+def test_what_still_names_the_old_type_is_told(before: str, tmp_path: Path) -> None:
+    files = {"train.py": TRAINER.format(before=before), "requirements.txt": "torch>=2.4\ntransformers>=4.40\n"}
+    _, runs = moved(tmp_path, all_rules(), files, "fp16-mixed", unsafe=True)
+    told = runs["train.py"].still + runs["train.py"].why
+    assert any(place.span.row == 4 for place in told)
+    assert "train.py:4 " in closing(runs, "fp16-mixed")
+
+
+@pytest.mark.parametrize("before", EXPLAINED.values(), ids=EXPLAINED)
+def test_what_states_nothing_is_not(before: str, tmp_path: Path) -> None:
+    files = {"train.py": TRAINER.format(before=before), "requirements.txt": "torch>=2.4\ntransformers>=4.40\n"}
+    _, runs = moved(tmp_path, all_rules(), files, "fp16-mixed", unsafe=True)
+    assert (runs["train.py"].state, runs["train.py"].still) == (MoveState.MOVED, ())
+
+
+def test_files_that_nothing_is_seen_to_read_are_counted_and_named(tmp_path: Path) -> None:
+    reads = """
+        import json
+        import sys
+
+        from accelerate import Accelerator
+
+        config = json.load(open(sys.argv[1]))
+        accelerator = Accelerator(mixed_precision=config["mixed_precision"])
+        accelerator.backward(config["rate"] + config["steps"])
+    """
+    setting = '{"rate": 1, "steps": 2, "mixed_precision": "fp16"}\n'
+    files = {"train.py": reads, "one.json": setting, "two.json": setting, "requirements.txt": PINS}
+    _, runs = moved(tmp_path, all_rules(), files)
+    assert {path: each.state for path, each in runs.items() if path.endswith("json")} == {
+        "one.json": MoveState.LOOSE,
+        "two.json": MoveState.LOOSE,
+    }
+    said = closing(runs, "bf16-mixed")
+    assert "one.json:1 still says float16: mixed_precision is fp16" in said
+    assert "2 that nothing is seen to read" in said
+
+
+def test_the_accelerator_branch_of_a_choice_by_a_device_moves(tmp_path: Path) -> None:
+    code = """
+        import torch
+        from lightning import Trainer
+
+        trainer = Trainer(precision="16-mixed" if torch.cuda.is_available() else "32-true")
+        trainer.fit(make())
+    """
+    report, runs = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "torch>=2.4\nlightning>=2.1\n"})
+    assert runs["train.py"].state is MoveState.MOVED
+    (change,) = report.changes
+    assert '"bf16-mixed" if torch.cuda.is_available() else "32-true"' in change.after.decode()
+
+
+def test_a_section_that_code_takes_by_its_name_is_not_renamed(tmp_path: Path) -> None:
+    code = """
+        import json
+
+        import deepspeed
+
+        with open("ds.json") as file:
+            config = json.load(file)
+        config["fp16"]["enabled"] = True
+        engine, *_ = deepspeed.initialize(model=make(), config=config)
+        engine.backward(engine(1))
+    """
+    setting = '{"train_batch_size": 4, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}}\n'
+    report, runs = moved(tmp_path, all_rules(), {"train.py": code, "ds.json": setting}, unsafe=True)
+    assert report.changes == ()
+    assert any("takes the section fp16 from this file" in place.message for place in runs["ds.json"].why)
+
+
+HELD = """
+    from transformers import Seq2SeqTrainingArguments, Trainer, TrainingArguments
+
+    if make():
+        made = {first}
+    else:
+        made = TrainingArguments
+    Trainer(make(), made("out", fp16=True)).train()
+"""
+TRAINERS = "torch>=2.4\ntransformers>=4.40\n"
+
+
+def test_a_constructor_that_a_variable_holds_is_called_through_it(tmp_path: Path) -> None:
+    files = {"train.py": HELD.format(first="Seq2SeqTrainingArguments"), "requirements.txt": TRAINERS}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert runs["train.py"].state is MoveState.MOVED
+    (change,) = report.changes
+    assert 'made("out", bf16=True)' in change.after.decode()
+
+
+def test_a_variable_that_may_hold_something_else_calls_no_trainer(tmp_path: Path) -> None:
+    files = {"train.py": HELD.format(first="dict"), "requirements.txt": TRAINERS}
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert report.changes == ()
+    assert runs["train.py"].state is MoveState.LEFT, "the argument is told all the same"
+
+
+def test_a_launch_line_of_a_program_that_is_not_here_is_told(tmp_path: Path) -> None:
+    _, runs = moved(tmp_path, all_rules(), {"run.sh": "python elsewhere.py --precision bf16-true\n"}, "fp16-mixed")
+    assert "run.sh:1 still says bfloat16: --precision is bf16-true" in closing(runs, "fp16-mixed")
+
+
+GENERATED = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    for name, value in {{"rate": 1.0, "use_fp16": False}}.items():
+        parser.add_argument({flag}, default=value)
+    args = parser.parse_args()
+    make(args).backward()
+"""
+
+
+@pytest.mark.parametrize(("flag", "is_told"), [('f"--{name}"', True), ('"--rate"', False)])
+def test_options_that_code_makes_of_data_are_taken(flag: str, is_told: bool, tmp_path: Path) -> None:
+    files = {"train.py": GENERATED.format(flag=flag), "run.sh": "python train.py --use_fp16 True\n"}
+    _, runs = moved(tmp_path, all_rules(), files)
+    assert ("--use_fp16 is True" in closing(runs, "bf16-mixed").replace("true", "True")) is is_told
+
+
+def test_the_level_of_apex_is_told(tmp_path: Path) -> None:
+    code = """
+        from apex import amp
+
+        if args.fp16:
+            model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+        loss.backward()
+    """
+    _, runs = moved(tmp_path, all_rules(), {"train.py": code})
+    assert "train.py:4 still says float16: amp.initialize is O1" in closing(runs, "bf16-mixed")
+
+
+def test_a_setting_that_stands_in_very_many_files_is_followed(tmp_path: Path) -> None:
+    code = """
+        import argparse
+        import json
+
+        from accelerate import Accelerator
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--config")
+        config = json.load(open(parser.parse_args().config))
+        accelerator = Accelerator(mixed_precision=config["mixed_precision"])
+        accelerator.backward(config["rate"])
+    """
+    files = {f"c{number}.json": '{"rate": 1, "mixed_precision": "fp16"}\n' for number in range(30)}
+    lines = "".join(f"python train.py --config {name}\n" for name in files)
+    tree = {"train.py": code, "run.sh": lines, "requirements.txt": "accelerate>=1.0\n", **files}
+    report, _ = moved(tmp_path, all_rules(), tree, unsafe=True)
+    assert {change.path for change in report.changes} == set(files)
