@@ -108,6 +108,9 @@ def _closing(observation: Observation) -> Iterator[str]:
     told = [f"{name}: {_counted(dtypes)}" for name, dtypes in parts]
     if any(dtypes for _, dtypes in parts):
         yield f"Tensors of {'; '.join(told)}."
+    if observation.steps:
+        regions = ", ".join(f"{name} ({count} regions)" for name, count in sorted(training.autocast.items()))
+        yield f"Autocast: {regions or 'none was entered'}."
     if training.skipped_steps:
         yield f"The gradient scaler skipped {training.skipped_steps} of them."
 

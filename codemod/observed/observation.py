@@ -22,7 +22,7 @@ class FailureKind(str, Enum):
     DTYPE_MISMATCH = "dtype_mismatch"
     KERNEL_MISSING = "kernel_missing"
     NONFINITE = "nonfinite"
-    STEP_SKIPPED = "step_skipped"
+    WRONG_DEVICE = "wrong_device"
     OTHER = "other"
 
 
@@ -107,6 +107,8 @@ class TrainingSeen:
     gradient_dtypes: Mapping[str, int] = field(default_factory=dict)
     optimizer_state_dtypes: Mapping[str, int] = field(default_factory=dict)
     optimizer: str = ""
+    autocast: Mapping[str, int] = field(default_factory=dict)
+    """Device and dtype of the regions that were entered -> how many there were."""
     skipped_steps: int | None = None
     """Steps that a scaler skipped; None without an enabled scaler."""
     skipped_losses: tuple[int, ...] = ()

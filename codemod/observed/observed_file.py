@@ -120,6 +120,7 @@ def _training(read: JsonObject) -> TrainingSeen:
         gradient_dtypes=_counts(read.object("gradient_dtypes")),
         optimizer_state_dtypes=_counts(read.object("optimizer_state_dtypes")),
         optimizer=read.text("optimizer"),
+        autocast=_counts(read.object("autocast")),
         skipped_steps=(scaler.integer("skipped_steps") or 0) if is_enabled else None,
         skipped_losses=_numbers(read, "skipped_losses"),
     )

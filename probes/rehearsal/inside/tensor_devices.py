@@ -8,6 +8,10 @@ from .births import Birth
 from .old_types import on_the_cpu
 from .tensors import dtype_name, tensors_in
 
+_NOT_ON_HOST = (
+    "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+)
+
 
 class TensorDevices:
     """Handlers for :attr:`Functions.special`."""
@@ -40,6 +44,7 @@ class TensorDevices:
         special[self.torch.device] = self._named
         special[self.torch._C._nn._parse_to] = lambda func, args, kwargs: func(*map(self._numbered, args), **kwargs)
         special[self.torch._VF._pack_padded_sequence] = self._packed
+        special[tensor.numpy] = special[tensor.__array__] = self._numpy
         special[tensor.is_pinned] = lambda func, args, kwargs: False
 
     def _named(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -50,6 +55,14 @@ class TensorDevices:
         """The argument of ``module.to(0)``."""
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return self.torch.device(self.devices.kind, value) if is_number else value
+
+    def _numpy(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy reads the memory of the host alone."""
+        birth = self.births.of(args[0])
+        if birth is not None and birth.on_device and not kwargs.get("force"):
+            error = TypeError(_NOT_ON_HOST.format(self.devices.device))
+            self.functions.session.failures.record("wrong_device", error, "numpy", [])
+        return func(*args, **kwargs)
 
     def _packed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The sizes of a packed sequence stay on the CPU."""
