@@ -60,7 +60,7 @@ def _of_failures(opened: Opened, observation: Observation) -> Report:
     from .. import engine
     from ..rehearsed import is_told, seen_failures
 
-    rules = opened.rules if observation.failures else []
+    rules = opened.rules if observation.failures or observation.died else []
     report = opened.completed(engine.check(opened.project, rules, opened.target, options_of(opened)))
     found = seen_failures(opened.project, report.findings)
     others = [each for each in observation.failures if not any(is_told(finding, each) for finding in found)]

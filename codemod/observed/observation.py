@@ -129,6 +129,8 @@ class Observation:
     ended: str = ""
     error: str = ""
     """What the program died of, where that was no failure of a dtype."""
+    died: Failure | None = None
+    """What ended the program, where that was in its own files."""
     values: tuple[SeenValue, ...] = ()
     failures: tuple[Failure, ...] = ()
     training: TrainingSeen = field(default_factory=TrainingSeen)

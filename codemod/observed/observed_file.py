@@ -27,7 +27,7 @@ MAX_NUMBER = 10_000_000
 
 def _observation(read: JsonObject) -> Observation:
     device = read.object("device")
-    files = read.object("files")
+    files, died = read.object("files"), read.object("died")
     return Observation(
         command=read.texts("command"),
         torch=read.text("torch"),
@@ -37,6 +37,7 @@ def _observation(read: JsonObject) -> Observation:
         steps=read.integer("steps") or 0,
         ended=read.text("ended"),
         error=read.text("error")[:MAX_TEXT],
+        died=_failure(died) if _has_place(died) else None,
         values=tuple(_value(each) for each in _bounded(read, "values", MAX_ENTRIES)),
         failures=tuple(_failure(each) for each in _bounded(read, "failures", MAX_FAILURES)),
         training=_training(read.object("training")),
