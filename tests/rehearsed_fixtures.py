@@ -60,7 +60,7 @@ def _told(selected: Sequence[Case], device: str) -> list[Told]:
         jobs = [
             (f"{case.id} {state}", str(place), case.settings.run, device, 0) for case, state, place in states
         ]
-        found = records(jobs) if jobs else {}
+        found = records(jobs, 3000.0) if jobs else {}
         return [_of(case, state, device, place, found[f"{case.id} {state}"]) for case, state, place in states]
 
 
