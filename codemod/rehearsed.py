@@ -30,19 +30,23 @@ def with_sight(project: Project, findings: Sequence[Finding]) -> tuple[Finding, 
     if seen is None:
         return tuple(findings)
     told = [_told(each, seen) for each in findings]
+    raised = frozenset(map(seen.place_of, seen.failures))
     for failure in seen.failures:
         if failure.kind is FailureKind.DTYPE_MISMATCH:
-            told = _told_at_its_cause(told, failure, seen.place_of(failure))
+            told = _told_at_its_cause(told, failure, seen.place_of(failure), raised)
         elif failure.kind in SELDOM_EXPLAINED:
             told = _explained(told, failure, seen.place_of(failure))
     known = [each for each in told if each.code != OBSERVED]
     return tuple(each for each in told if each.code != OBSERVED or not any(_covers(one, each) for one in known))
 
 
-def _told_at_its_cause(findings: list[Finding], failure: Failure, raised: Place) -> list[Finding]:
+def _told_at_its_cause(
+    findings: list[Finding], failure: Failure, raised: Place, all_raised: frozenset[Place]
+) -> list[Finding]:
     """The findings, where one that stands on the way to the failure repairs it: instead of that at the failure."""
     at_failure = [each for each in findings if each.evidence[:1] == (raised,)]  # what is read begins elsewhere
-    causes = [each for each in findings if each not in at_failure and _stands_on_the_way(each, failure)]
+    read = (each for each in findings if all_raised.isdisjoint(each.evidence[:1]))
+    causes = [each for each in read if _stands_on_the_way(each, failure)]
     asked = any(map(_is_repaired, at_failure))
     able = (each for each in causes if _is_repaired(each) or (each.fixes and not asked))
     best = min(able, key=lambda each: _distance(each, failure), default=None)
@@ -104,7 +108,8 @@ def seen_failures(project: Project, findings: Iterable[Finding]) -> tuple[Findin
 
 def _foretells(finding: Finding, death: Failure) -> bool:
     """Whether a finding names the error that the program died of at its place: a name that does not exist."""
-    return f"({death.error_type})" in finding.message and _stands_at(_place(finding), death)
+    here = finding.path == death.path and _has_row(death.span, finding.span.row)
+    return here and f"({death.error_type})" in finding.message
 
 
 def is_told(finding: Finding, failure: Failure) -> bool:

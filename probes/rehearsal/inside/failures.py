@@ -141,7 +141,7 @@ class Failures:
             "assumed": self.assumed,
         }
         if session.recorder.failure(key, entry):
-            self.assumed |= kind != "wrong_device"  # which changes no number
+            self.assumed = True
             session.flush()
 
     def _of_refused(self, error: BaseException) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ class TensorDevices:
         special[tensor.data.__set__] = self._set_data
         special[tensor.__deepcopy__] = self._copied
         special[tensor.__iter__] = self._iterated
+        special[tensor.numpy] = special[tensor.__array__] = self._numpy
         if not self.devices.simulated:
             return
         kind = self.devices.kind
@@ -44,7 +45,6 @@ class TensorDevices:
         special[self.torch.device] = self._named
         special[self.torch._C._nn._parse_to] = lambda func, args, kwargs: func(*map(self._numbered, args), **kwargs)
         special[self.torch._VF._pack_padded_sequence] = self._packed
-        special[tensor.numpy] = special[tensor.__array__] = self._numpy
         special[tensor.is_pinned] = lambda func, args, kwargs: False
 
     def _named(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -57,12 +57,14 @@ class TensorDevices:
         return self.torch.device(self.devices.kind, value) if is_number else value
 
     def _numpy(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """NumPy reads the memory of the host alone."""
-        birth = self.births.of(args[0])
-        if birth is not None and birth.on_device and not kwargs.get("force"):
-            error = TypeError(_NOT_ON_HOST.format(self.devices.device))
+        """NumPy reads the memory of the host alone: the run goes on with a copy there."""
+        tensor, *others = args
+        known = not self.devices.simulated or self.births.of(tensor) is not None
+        if known and self.on_device(tensor) and self.devices.kind != "cpu" and not kwargs.get("force"):
+            error = TypeError(_NOT_ON_HOST.format(tensor.device if tensor.is_cuda else self.devices.device))
             self.functions.session.failures.record("wrong_device", error, "numpy", [])
-        return func(*args, **kwargs)
+            tensor = tensor.to(self.devices.cpu)
+        return func(tensor, *others, **kwargs)
 
     def _packed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The sizes of a packed sequence stay on the CPU."""

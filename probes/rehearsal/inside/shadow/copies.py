@@ -66,7 +66,7 @@ class Copies:
         site = self.lines.here()
         line = site[:2] if site is not None else None
         with unseen():
-            old = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+            old = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
             now = weight.detach().to(tensor.dtype).flatten()
             share = float((old.sort().values != now.sort().values).float().mean()) if old.numel() == len(now) else 0.0
         dtype = str(tensor.dtype).removeprefix("torch.")
