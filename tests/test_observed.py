@@ -304,6 +304,7 @@ def test_the_report_of_a_rehearsal_tells_failures_only(root: Path, capfd: pytest
     assert (
         "Losses (bfloat16): 2.5, not finite.\n"
         "Tensors of weights: 3 float32; gradients: none; optimizer state: none.\n"
+        "Autocast: none was entered.\n"
         "  note: eager\n"
     ) in text
 

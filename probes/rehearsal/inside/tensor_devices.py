@@ -8,9 +8,7 @@ from .births import Birth
 from .old_types import on_the_cpu
 from .tensors import dtype_name, tensors_in
 
-_NOT_ON_HOST = (
-    "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
-)
+_NOT_ON_HOST = "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
 
 
 class TensorDevices:
