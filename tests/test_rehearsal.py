@@ -85,7 +85,7 @@ def test_numpy_cannot_read_the_memory_of_the_device(tmp_path: Path) -> None:
 
 
 def test_the_regions_that_were_entered_are_told(tmp_path: Path) -> None:
-    region = MASKED.format(dtype="").replace(
+    source = MASKED.format(dtype="").replace(
         "    loss = net(x)", "    with torch.autocast('cuda', torch.bfloat16):\n        loss = net(x)"
     )
     _, record = rehearsed(tmp_path, source)
