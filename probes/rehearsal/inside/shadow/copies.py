@@ -46,8 +46,9 @@ class Copies:
         for tensor in given:
             copy = self._copies.get(self.storages.key(tensor)) if tensor.dtype in NARROW else None
             weight = copy.weight() if copy is not None else None
-            if copy is not None and weight is not None and weight._version != copy.version:
-                self._found(tensor, weight)
+            changed = copy is not None and weight is not None and weight._version != copy.version
+            if changed and weight is not None and self.storages.key(weight) != self.storages.key(tensor):
+                self._found(tensor, weight)  # else the weight itself was cast: ``module.half()``
 
     def made(self, func: OpOverload[..., Any], given: list[Tensor], results: list[Tensor]) -> None:
         """Remember a cast of a weight inside a region."""
