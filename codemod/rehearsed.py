@@ -37,7 +37,7 @@ def with_sight(project: Project, findings: Sequence[Finding]) -> tuple[Finding, 
         elif failure.kind in SELDOM_EXPLAINED:
             told = _explained(told, failure, seen.place_of(failure))
     known = [each for each in told if each.code != OBSERVED]
-    return tuple(each for each in told if each.code != OBSERVED or not any(_covers(one, each) for one in known))
+    return tuple(each for each in told if each.code != OBSERVED or not any(is_told(one, each) for one in known))
 
 
 def _told_at_its_cause(
@@ -112,8 +112,8 @@ def _foretells(finding: Finding, death: Failure) -> bool:
     return here and f"({death.error_type})" in finding.message
 
 
-def is_told(finding: Finding, failure: Failure) -> bool:
-    """Whether a finding speaks of the place where something failed."""
+def is_told(finding: Finding, failure: Failure | Finding) -> bool:
+    """Whether a finding speaks of the place where something failed, or was found."""
     return any(_stands_at(place, failure) for place in (_place(finding), *finding.evidence))
 
 
@@ -124,14 +124,7 @@ def _told(finding: Finding, seen: Seen) -> Finding:
     return replace(finding, evidence=tuple(dict.fromkeys((*finding.evidence, *here))))
 
 
-def _covers(finding: Finding, other: Finding) -> bool:
-    return any(
-        place.path == other.path and _has_row(place.span, other.span.row)
-        for place in (_place(finding), *finding.evidence)
-    )
-
-
-def _stands_at(place: Place, failure: Failure) -> bool:
+def _stands_at(place: Place, failure: Failure | Finding) -> bool:
     return place.path == failure.path and _has_row(place.span, failure.span.row)
 
 

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 """From narrow to wide."""
-OF_TENSORS = (
-    "matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "addmm", "addmv", "addbmm", "baddbmm", "lerp",
-    "index_add", "index_copy", "index_put", "scatter", "scatter_add", "masked_scatter",
-)  # fmt: skip
-"""Methods of tensors that refuse a mix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +64,14 @@ def operation_at(module: ModuleNames, node: ast.expr, failure: Failure) -> Opera
     if name is not None:
         return operation(name) if name.startswith("torch.") else None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    return operation(f"torch.Tensor.{name}") if name in OF_TENSORS or name.endswith("_") else None
+    return operation(f"torch.Tensor.{name}")
 
 
 def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:
-    by_span = {each.span: each for each in failure.operands if each.span is not None}
     by_name = {name: each for each in failure.operands for name in each.names}
     found = []
     for item in _expressions(module, node):
-        operand = by_span.get(module.document.span(item)) or by_name.get(ast.unparse(item))
+        operand = by_name.get(ast.unparse(item))
         dtypes = seen.dtypes_of(module, item)
         dtype = operand.dtype if operand is not None else dtypes[0] if len(dtypes) == 1 else ""
         if dtype in FLOATING:

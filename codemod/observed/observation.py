@@ -33,7 +33,6 @@ class SeenValue:
     path: str
     span: Span
     dtypes: tuple[str, ...] = ()
-    ranks: tuple[int, ...] = ()
     count: int = 0
 
 
@@ -57,8 +56,6 @@ class SeenOperand:
     born: tuple[Birth, ...] = ()
     role: str = ""
     """``parameter`` or ``buffer`` where a module owns it; ``argument``, ``other`` or empty elsewhere."""
-    span: Span | None = None
-    """The expression of the failing call that is this tensor."""
     names: tuple[str, ...] = ()
     """What it is called where the call stands: ``x``, ``self.scale``."""
 
@@ -106,7 +103,6 @@ class TrainingSeen:
     parameter_dtypes: Mapping[str, int] = field(default_factory=dict)
     gradient_dtypes: Mapping[str, int] = field(default_factory=dict)
     optimizer_state_dtypes: Mapping[str, int] = field(default_factory=dict)
-    optimizer: str = ""
     autocast: Mapping[str, int] = field(default_factory=dict)
     """Device and dtype of the regions that were entered -> how many there were."""
     skipped_steps: int | None = None

@@ -7,23 +7,21 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PROCESSES = Path("/proc")
 _SET_CHILD_SUBREAPER = 36
 _ENDED = ("Z", "X")
 
 
-@dataclass(frozen=True)
-class _Process:
-    """What Linux says of one."""
+class _Process(NamedTuple):
+    """What Linux says of one; ``memory`` in bytes."""
 
     number: int
     parent: int
     group: int
     memory: int
-    """Bytes."""
 
 
 class Family:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,6 @@ class Rehearsal:
     profile: str = "cuda"
     device: Simulated | None = None
     """What is simulated where that is none of the known profiles."""
-    simulated: bool = True
     gpu: Gpu = Gpu.IGNORED
     steps: int = 3
     time_limit: float = 600.0
@@ -85,8 +84,6 @@ class Run:
     ended: str = ""
     output: bytes = b""
     errors: bytes = b""
-    seconds: float = 0.0
-    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 def run(rehearsal: Rehearsal) -> Run:
@@ -114,7 +111,6 @@ def run(rehearsal: Rehearsal) -> Run:
             ended,
             (scratch / "out").read_bytes(),
             (scratch / "err").read_bytes(),
-            time.monotonic() - began,
         )
 
 
@@ -153,7 +149,7 @@ def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
         "device": {
             "profile": rehearsal.profile,
             "type": device.type,
-            "simulated": rehearsal.simulated and device.type != "cpu",
+            "simulated": device.type != "cpu",
             "name": device.name,
             "capability": device.capability,
             "memory": device.memory << 30,
