@@ -28,6 +28,8 @@ WRONG = "WRONG"
 OWN_ERROR = "the program itself raises: no error of torch, and of no dtype"
 OFF = "its rule is off by default; the rule that is told names the same tensor or optimizer"
 NEIGHBOR = "the rule that is told has a safe fix for the same tensor, its own has none"
+ON_DEVICE = "device type tensor to numpy"
+"""What a GPU says, too, of examples that were moved there with their ``.numpy()``."""
 CPU_ONLY = "only a CPU refuses it, and its rule speaks of GPUs or asks for a profile of the CPU"
 NOTHING = "-"
 NOT_OWN: Mapping[str, tuple[str, str]] = {
@@ -116,7 +118,9 @@ def _of(case: Case, state: str, device: str, place: Path, answer: Mapping[str, A
     own = {rule.code for rule in case.rules()}
     of_own = [each for each in found if each["code"] in own]
     at_raised = any(raised and raised in _text(place, each) for each in failures if each["location"])
-    at_its_line = bool(of_own) and (at_raised or any(f"want {each['code']}" in _text(place, each) for each in of_own))
+    unmarked = b"want PF" not in b"".join(files_of(case.input).values())
+    wanted = any(f"want {each['code']}" in _text(place, each) for each in of_own)
+    at_its_line = bool(of_own) and (at_raised or wanted or unmarked)
     codes = tuple(sorted({each["code"] for each in found}, key=lambda code: (code not in own, code)))
     return Told(case, state, device, codes, at_its_line, tuple(each["error"] for each in failures))
 
@@ -133,7 +137,7 @@ def lines(told: Iterable[Told]) -> list[str]:
     found = ["| example | device | told by | |", "|---|---|---|---|"]
     for each in told:
         if each.state == AFTER:
-            told_after = bool(each.codes or each.failures)
+            told_after = bool([error for error in each.failures if ON_DEVICE not in error])
             sums["after: something told" if told_after else "after: nothing told"] += 1
             found += [
                 f"| {each.case.id}, repaired | {each.device} | {', '.join(each.failures)} | {WRONG} |"

@@ -38,8 +38,8 @@ class Family:
         return sum(each.memory for each in self._members())
 
     def living(self) -> set[int]:
-        """Their numbers; empty where that is not known."""
-        return {each.number for each in self._members()}
+        """Their numbers; empty where that is not known. Whose parent ended just then is found at a second look."""
+        return {each.number for each in self._members() or self._members()}
 
     def signal(self, number: signal.Signals) -> None:
         """To each of them, once."""
