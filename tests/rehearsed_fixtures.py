@@ -33,9 +33,7 @@ ON_DEVICE = "device type tensor to numpy"
 CPU_ONLY = "only a CPU refuses it, and its rule speaks of GPUs or asks for a profile of the CPU"
 NOTHING = "-"
 NOT_OWN: Mapping[str, tuple[str, str]] = {
-    "rules/cast-without-effect/runs": ("PF203", OFF),
     "rules/default-dtype-half/finds": ("PF107", OFF),
-    "rules/float32-leaves-module/finds": ("PF202", OFF),
     "rules/dtype-comparison-never-holds/runs-the-other-branch": (NOTHING, OWN_ERROR),
     "rules/precision-test-always-true/no-bf16-on-this-machine": (NOTHING, OWN_ERROR),
     "rules/fsdp-mixed-dtypes/policy-against-autocast": ("PF901", CPU_ONLY),
