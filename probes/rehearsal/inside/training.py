@@ -67,7 +67,7 @@ class Training:
 
         @functools.wraps(real)
         def enter(own: Any) -> Any:
-            if own._enabled:
+            if own._enabled and not self.session.enough:
                 name = f"{own.device} {dtype_name(own.fast_dtype)}"
                 entered[name] = entered.get(name, 0) + 1
             return real(own)
