@@ -371,7 +371,7 @@ FOLLOWED = {
         "python",
         "import subprocess; subprocess.run(['{python}', 'train.py'], env={{}})",
     ),
-    "an empty environment from here on": ("python", "import os; os.execve('{python}', ['python', 'train.py'], {{}})"),
+    "an empty environment from here on": ("python", "import os; os.execve('{python}', ['{python}', 'train.py'], {{}})"),
 }
 
 
