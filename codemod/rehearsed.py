@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
-from .flow.seen_meetings import only_seen
-from .model import Finding, Place
+from .model import Finding, Place, Span
 from .observed.observation import Failure, FailureKind
 from .python.seen import Seen, seen_of
 from .source.project import Project
@@ -30,21 +30,26 @@ def with_sight(project: Project, findings: Sequence[Finding]) -> tuple[Finding, 
     if seen is None:
         return tuple(findings)
     told = [_told(each, seen) for each in findings]
+    raised = frozenset(map(seen.place_of, seen.failures))
     for failure in seen.failures:
-        if failure.kind is FailureKind.DTYPE_MISMATCH and failure in only_seen(project):
-            told = _told_at_its_cause(told, failure, seen.place_of(failure))
+        if failure.kind is FailureKind.DTYPE_MISMATCH:
+            told = _told_at_its_cause(told, failure, seen.place_of(failure), raised)
         elif failure.kind in SELDOM_EXPLAINED:
             told = _explained(told, failure, seen.place_of(failure))
     known = [each for each in told if each.code != OBSERVED]
-    return tuple(each for each in told if each.code != OBSERVED or not any(_covers(one, each) for one in known))
+    return tuple(each for each in told if each.code != OBSERVED or not any(is_told(one, each) for one in known))
 
 
-def _told_at_its_cause(findings: list[Finding], failure: Failure, raised: Place) -> list[Finding]:
+def _told_at_its_cause(
+    findings: list[Finding], failure: Failure, raised: Place, all_raised: frozenset[Place]
+) -> list[Finding]:
     """The findings, where one that stands on the way to the failure repairs it: instead of that at the failure."""
     at_failure = [each for each in findings if each.evidence[:1] == (raised,)]  # what is read begins elsewhere
-    causes = [each for each in findings if each not in at_failure and _stands_on_the_way(each, failure)]
+    read = (each for each in findings if all_raised.isdisjoint(each.evidence[:1]))
+    causes = [each for each in read if _stands_on_the_way(each, failure)]
     asked = any(map(_is_repaired, at_failure))
-    best = next((each for each in causes if _is_repaired(each) or (each.fixes and not asked)), None)
+    able = (each for each in causes if _is_repaired(each) or (each.fixes and not asked))
+    best = min(able, key=lambda each: _distance(each, failure), default=None)
     if best is None or not at_failure:
         return findings
     explained = replace(best, evidence=tuple(dict.fromkeys((*best.evidence, raised))))
@@ -55,7 +60,8 @@ def _explained(findings: list[Finding], failure: Failure, raised: Place) -> list
     """The findings, where a rule knows of the place that the failure comes from: instead of an unexplained failure."""
     rules = OF_RANGE if failure.kind is FailureKind.NONFINITE else OF_DTYPES
     causes = (each for each in findings if each.code.startswith(rules) and _stands_on_the_way(each, failure))
-    cause = next(causes, None)
+    foretold = (each for each in findings if each.code != OBSERVED and failure.error and failure.error in each.message)
+    cause = next(chain(foretold, causes), None)
     if cause is None:
         return findings
     explained = replace(cause, evidence=tuple(dict.fromkeys((*cause.evidence, raised))))
@@ -74,18 +80,40 @@ def _stands_on_the_way(finding: Finding, failure: Failure) -> bool:
     rows = {(birth.path, birth.row) for operand in failure.operands for birth in operand.born}
     rows |= {(call.path, call.span.row) for call in failure.stack}
     rows.discard((failure.path, failure.span.row))
-    return any((finding.path, row) in rows for row in range(finding.span.row, finding.span.end_row + 1))
+    return any(path == finding.path and _has_row(finding.span, row) for path, row in rows)
+
+
+def _has_row(span: Span, row: int) -> bool:
+    return span.row <= row <= span.end_row
+
+
+def _distance(finding: Finding, failure: Failure) -> int:
+    """How many lines of the way lie between a finding and the failure."""
+    rows = [(birth.path, birth.row) for operand in failure.operands for birth in reversed(operand.born)]
+    at = (rows.index(row) for row in rows if row[0] == finding.path and _has_row(finding.span, row[1]))
+    return next(at, len(rows))
 
 
 def seen_failures(project: Project, findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Those of the findings that tell of something that was seen to fail."""
     seen = seen_of(project)
     failures = seen.failures if seen is not None else ()
-    return tuple(each for each in findings if any(is_told(each, failure) for failure in failures))
+    died = seen.died if seen is not None else None
+    return tuple(
+        each
+        for each in findings
+        if any(is_told(each, failure) for failure in failures) or (died is not None and _foretells(each, died))
+    )
 
 
-def is_told(finding: Finding, failure: Failure) -> bool:
-    """Whether a finding speaks of the place where something failed."""
+def _foretells(finding: Finding, death: Failure) -> bool:
+    """Whether a finding names the error that the program died of at its place: a name that does not exist."""
+    here = finding.path == death.path and _has_row(death.span, finding.span.row)
+    return here and f"({death.error_type})" in finding.message
+
+
+def is_told(finding: Finding, failure: Failure | Finding) -> bool:
+    """Whether a finding speaks of the place where something failed, or was found."""
     return any(_stands_at(place, failure) for place in (_place(finding), *finding.evidence))
 
 
@@ -96,15 +124,8 @@ def _told(finding: Finding, seen: Seen) -> Finding:
     return replace(finding, evidence=tuple(dict.fromkeys((*finding.evidence, *here))))
 
 
-def _covers(finding: Finding, other: Finding) -> bool:
-    return any(
-        place.path == other.path and place.span.row <= other.span.row <= place.span.end_row
-        for place in (_place(finding), *finding.evidence)
-    )
-
-
-def _stands_at(place: Place, failure: Failure) -> bool:
-    return place.path == failure.path and place.span.row <= failure.span.row <= place.span.end_row
+def _stands_at(place: Place, failure: Failure | Finding) -> bool:
+    return place.path == failure.path and _has_row(place.span, failure.span.row)
 
 
 def _place(finding: Finding) -> Place:

@@ -33,11 +33,11 @@ def value(root: Path, path: str, text: str, *dtypes: str) -> dict[str, Any]:
 def operand(
     root: Path, path: str, dtype: str, text: str = "", role: str = "argument", born: str = ""
 ) -> dict[str, Any]:
-    """A tensor that an operation was given: the expression of the call that it is, and where it was born."""
-    place = place_of(root, path, text) if text else {}
-    found = {"dtype": dtype, "shape": [2, 4], "device": "cuda", "role": role, **place}
+    """A tensor that an operation was given: what it is called in the call, and where it was born."""
+    names = [text.split("|")[1] if "|" in text else text] if text else []
+    found = {"dtype": dtype, "shape": [2, 4], "device": "cuda", "role": role, "names": names}
     births = [{"filename": path, **place_of(root, path, born)["location"], "message": ""}] if born else []
-    return {**{key: item for key, item in found.items() if key != "filename"}, "born": births}
+    return {**found, "born": births}
 
 
 def failure(root: Path, path: str, text: str, operands: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:

@@ -309,6 +309,7 @@ def test_the_report_of_a_rehearsal_tells_failures_only(root: Path, capfd: pytest
     assert (
         "Losses (bfloat16): 2.5, not finite.\n"
         "Tensors of weights: 3 float32; gradients: none; optimizer state: none.\n"
+        "Autocast: none was entered.\n"
         "  note: eager\n"
     ) in text
 
@@ -458,3 +459,26 @@ def test_a_part_of_a_module_with_the_name_of_an_operation_is_a_module(
     save(tmp_path, observation(tmp_path, [seen]))
     assert migrated(capfd, monkeypatch, tmp_path).code == 0
     assert "block.inner.linear(x.to(block.inner.linear.weight.dtype))" in (tmp_path / "net.py").read_text()
+
+
+LOSS = """import torch
+from torch.nn import functional as F
+
+
+def evaluate(net, x, y, region):
+    with region:
+        return F.binary_cross_entropy(net(x), y)
+"""
+
+
+def test_a_loss_that_autocast_refuses_is_told_with_its_fix_where_the_region_comes_from_elsewhere(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    (root / "net.py").write_text(LOSS)
+    assert checked(capfd, monkeypatch, root, "--select", "PF212") == []
+    error = "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast."
+    seen = failure(root, "net.py", "F.binary_cross_entropy(net(x), y)", [], kind="other", error=error)
+    save(root, observation(root, [seen]))
+    (found,) = checked(capfd, monkeypatch, root)
+    assert (found["code"], found["location"]["row"]) == ("PF212", 7)
+    assert "raises here" in found["evidence"][0]["message"]

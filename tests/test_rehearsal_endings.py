@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 from precfix.codemod.cli.rehearsed_device import device_of
+from precfix.probes.rehearsal.family import Family
 from precfix.probes.rehearsal.inside.settings import Settings
 from precfix.probes.rehearsal.inside.start import on_this_machine
-from precfix.probes.rehearsal.memory import used_by_group
 from precfix.probes.rehearsal.record import Record, record_of
 from precfix.probes.rehearsal.running import Gpu, Rehearsal, Run, settings_for
 from precfix.probes.rehearsal.verdict import closing, exit_code
 
 pytest.importorskip("torch")
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux says what a process has started")
 ODD_ENDS = """
 import os, sys
 import torch
@@ -344,8 +345,53 @@ def test_the_closing_sentence(run: Run, words: str, code: int) -> None:
     assert exit_code(seen) == code
 
 
+@linux
 def test_memory_of_a_group_is_read_from_the_system() -> None:
-    if not Path("/proc/self/stat").exists():
-        pytest.skip("only Linux says it there")
-    assert used_by_group(os.getpgrp()) > 1 << 20
-    assert used_by_group(0x7FFFFFFF) == 0
+    family = Family()
+    family.leader = os.getpgrp()
+    assert family.memory() > 1 << 20
+    family.leader = 0x7FFFFFFF
+    assert family.memory() == 0
+
+
+DAEMON = f"""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(0.5)
+        exec({STEP!r})
+os._exit(0)
+"""
+FOLLOWED = {
+    "a daemon": ("python", DAEMON),
+    "a job of a shell": ("sh", "setsid nohup python train.py > log 2>&1 &"),
+    "an empty environment of a shell": ("sh", "env -i {python} train.py"),
+    "an empty environment of a child": (
+        "python",
+        "import subprocess; subprocess.run(['{python}', 'train.py'], env={{}})",
+    ),
+    "an empty environment from here on": ("python", "import os; os.execve('{python}', ['{python}', 'train.py'], {{}})"),
+}
+
+
+@linux
+@pytest.mark.parametrize("kind", FOLLOWED)
+def test_what_leaves_its_session_or_its_environment_is_followed(tmp_path: Path, kind: str) -> None:
+    program, source = FOLLOWED[kind]
+    text = source if kind == "a daemon" else source.format(python=sys.executable)
+    (tmp_path / "train.py").write_text(STEP, "utf-8")
+    (tmp_path / "start").write_text(text, "utf-8")
+    done = rehearse(tmp_path, "--time-limit", "60", "--", program, "start")
+    assert (done.returncode, last_line(done)) == (0, "Rehearsed: nothing raised in 1 optimizer step as on cuda.")
+
+
+@linux
+def test_a_daemon_is_ended_with_the_program(tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    (tmp_path / "wait.py").write_text(WAITING.format(began=str(began)), "utf-8")
+    (tmp_path / "run.sh").write_text("setsid python wait.py &\nexec python train.py\n", "utf-8")
+    (tmp_path / "train.py").write_text(f"import os\nwhile not os.path.exists('began'): pass\n{STEP}", "utf-8")
+    assert rehearse(tmp_path, "--", "sh", "run.sh").returncode == 0
+    waiting = int(began.read_text("utf-8"))
+    wait_for(lambda: not Path(f"/proc/{waiting}").exists())

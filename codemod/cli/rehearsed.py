@@ -55,7 +55,7 @@ def _of_failures(opened: Opened, observation: Observation) -> Report:
     from .. import engine
     from ..rehearsed import is_told, seen_failures
 
-    rules = opened.rules if observation.failures else []
+    rules = opened.rules if observation.failures or observation.died else []
     report = opened.completed(engine.check(opened.project, rules, opened.target, options_of(opened)))
     found = seen_failures(opened.project, report.findings)
     others = [each for each in observation.failures if not any(is_told(finding, each) for finding in found)]
@@ -103,6 +103,9 @@ def _closing(observation: Observation) -> Iterator[str]:
     counted = [(name, ", ".join(f"{count} {dtype}" for dtype, count in sorted(seen.items()))) for name, seen in parts]
     if any(dtypes for _, dtypes in parts):
         yield "Tensors of " + "; ".join(f"{name}: {dtypes or 'none'}" for name, dtypes in counted) + "."
+    if observation.steps:
+        regions = ", ".join(f"{name} ({count} regions)" for name, count in sorted(training.autocast.items()))
+        yield f"Autocast: {regions or 'none was entered'}."
     if training.skipped_steps:
         yield f"The gradient scaler skipped {training.skipped_steps} of them."
 

@@ -89,11 +89,8 @@ class Meeting:
     """Whether a model that is certainly 16-bit was followed to here."""
     seen: Failure | None = None
     """What a rehearsal saw here, where it raised."""
-
-    @property
-    def is_only_seen(self) -> bool:
-        """Whether nothing but a rehearsal tells of it; what was read as well stands on its own."""
-        return self.seen is not None and self.certain
+    is_only_seen: bool = False
+    """Whether nothing but a rehearsal tells of it; what was read as well stands on its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

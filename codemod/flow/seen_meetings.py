@@ -19,7 +19,6 @@ from ..torch.tables.layers import LAYERS
 from ..torch.tables.operations import operation
 from .analysis import flow_of
 from .classes import TorchLayer
-from .encounters import all_meetings
 from .frame import OUTSIDE, Autocasting, Frame, Meeting, Operand, Record
 from .lattice import Atom, Kind, Made, Source, Value
 from .meetings import METHODS, dtype_of, weights_dtype
@@ -50,14 +49,6 @@ def place_seen(project: Project, meeting: Meeting) -> Place:
     return seen.place_of(meeting.seen)
 
 
-def only_seen(project: Project) -> frozenset[Failure]:
-    """The failures at places where reading finds no meeting."""
-    if project.observation is None:
-        return frozenset()
-    read = {each.node for each in all_meetings(project)}
-    return frozenset(each.seen for each in seen_meetings(project) if each.seen is not None and each.node not in read)
-
-
 def _all(project: Project) -> tuple[Meeting, ...]:
     seen = seen_of(project)
     if seen is None:
@@ -82,7 +73,7 @@ def _expressions(_: Project, module: ModuleNames) -> dict[Span, ast.expr]:
 
 
 def _meeting(project: Project, module: ModuleNames, node: ast.expr, failure: Failure, pair: Pair) -> Meeting | None:
-    known = operation_at(module, node)
+    known = operation_at(module, node, failure)
     frame = _frame(project, module, node)
     applied = _applied(frame, node, failure) if known is None and isinstance(node, ast.Call) else None
     text = dtype_of(pair.meant.node) if pair.meant is not None else _weights_text(frame, node, applied, failure)
@@ -95,7 +86,19 @@ def _meeting(project: Project, module: ModuleNames, node: ast.expr, failure: Fai
     odd = Operand(pair.odd.node, _atom(project, pair.odd, is_module=name == "module"))
     other = Operand(meant, Atom(Dtype(pair.dtype), made=Made.PLAIN))
     return Meeting(
-        module, node, name, mix, odd, other, text, state, frame.function, applied, certain=True, seen=failure
+        module,
+        node,
+        name,
+        mix,
+        odd,
+        other,
+        text,
+        state,
+        frame.function,
+        applied,
+        certain=True,
+        seen=failure,
+        is_only_seen=True,
     )
 
 

@@ -16,11 +16,6 @@ if TYPE_CHECKING:
 
 FLOATING = ("float16", "bfloat16", "float32", "float64")
 """From narrow to wide."""
-OF_TENSORS = (
-    "matmul", "mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "addmm", "addmv", "addbmm", "baddbmm", "lerp",
-    "index_add", "index_copy", "index_put", "scatter", "scatter_add", "masked_scatter",
-)  # fmt: skip
-"""Methods of tensors that refuse a mix; modules have attributes with the names of others (``self.block.linear(x)``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,7 @@ def pairs_of(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) 
     """The operands to cast, each with what it meets; none where it is not known which they are."""
     involved = [each.dtype for each in failure.operands if each.dtype in FLOATING]
     taken = [each for each in _taken(seen, module, node, failure) if each.dtype in (involved or FLOATING)]
-    if isinstance(node, ast.Subscript) or _writes(module, node):
+    if isinstance(node, ast.Subscript) or _writes(module, node, failure):
         return _written(module, node, taken)
     dtypes = {each.dtype for each in taken}
     if len(dtypes) > 1:
@@ -57,8 +52,10 @@ def pairs_of(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) 
     return [Pair(each, None, others[0]) for each in {ast.unparse(item.node): item for item in taken}.values()]
 
 
-def operation_at(module: ModuleNames, node: ast.expr) -> Operation | None:
+def operation_at(module: ModuleNames, node: ast.expr, failure: Failure) -> Operation | None:
     """The operation of torch that an expression certainly is; None for modules and other functions."""
+    if failure.module_class:
+        return None
     if isinstance(node, ast.BinOp):
         return operation("matmul") if isinstance(node.op, ast.MatMult) else None
     if not isinstance(node, ast.Call):
@@ -67,15 +64,14 @@ def operation_at(module: ModuleNames, node: ast.expr) -> Operation | None:
     if name is not None:
         return operation(name) if name.startswith("torch.") else None
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    return operation(f"torch.Tensor.{name}") if name in OF_TENSORS or name.endswith("_") else None
+    return operation(f"torch.Tensor.{name}")
 
 
 def _taken(seen: Seen, module: ModuleNames, node: ast.expr, failure: Failure) -> list[Taken]:
-    by_span = {each.span: each for each in failure.operands if each.span is not None}
     by_name = {name: each for each in failure.operands for name in each.names}
     found = []
     for item in _expressions(module, node):
-        operand = by_span.get(module.document.span(item)) or by_name.get(ast.unparse(item))
+        operand = by_name.get(ast.unparse(item))
         dtypes = seen.dtypes_of(module, item)
         dtype = operand.dtype if operand is not None else dtypes[0] if len(dtypes) == 1 else ""
         if dtype in FLOATING:
@@ -89,7 +85,7 @@ def _only_argument(module: ModuleNames, node: ast.expr, failure: Failure) -> lis
     given = [each for each in given if not isinstance(each, ast.Constant | ast.Starred | ast.List | ast.Tuple)]
     free = [each for each in failure.operands if not each.is_owned and each.dtype in FLOATING]
     owned = any(each.is_owned for each in failure.operands)
-    if len(given) != 1 or len(free) != 1 or not owned or operation_at(module, node) is not None:
+    if len(given) != 1 or len(free) != 1 or not owned or operation_at(module, node, failure) is not None:
         return []
     return [Taken(given[0], free[0].dtype, free[0])]
 
@@ -115,8 +111,8 @@ def _expressions(module: ModuleNames, node: ast.expr) -> Iterator[ast.expr]:
             yield from item.elts if isinstance(item, ast.List | ast.Tuple) else (item,)
 
 
-def _writes(module: ModuleNames, node: ast.expr) -> bool:
-    known = operation_at(module, node)
+def _writes(module: ModuleNames, node: ast.expr, failure: Failure) -> bool:
+    known = operation_at(module, node, failure)
     return known is not None and known.mix == "raises-destination"
 
 

@@ -11,7 +11,7 @@ from .observation import Failure, FailureKind, Observation, TrainingSeen
 TOLERANCES = {"bfloat16": 4e-2, "float16": 5e-3, "float32": 1e-4, "float64": 1e-9}
 """By dtype: how far two losses of a few steps may be apart, relative to the larger one. About ten roundings."""
 NARROW_FIRST = tuple(TOLERANCES)
-RAISING = (FailureKind.DTYPE_MISMATCH, FailureKind.KERNEL_MISSING, FailureKind.OTHER)
+RAISING = (FailureKind.DTYPE_MISMATCH, FailureKind.KERNEL_MISSING, FailureKind.WRONG_DEVICE, FailureKind.OTHER)
 DIED = ("error", "time", "memory", "interrupted")
 Row = tuple[str, str, str, str]
 """What is compared, before, after, and what is said of it."""

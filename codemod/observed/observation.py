@@ -22,7 +22,7 @@ class FailureKind(str, Enum):
     DTYPE_MISMATCH = "dtype_mismatch"
     KERNEL_MISSING = "kernel_missing"
     NONFINITE = "nonfinite"
-    STEP_SKIPPED = "step_skipped"
+    WRONG_DEVICE = "wrong_device"
     OTHER = "other"
 
 
@@ -33,7 +33,6 @@ class SeenValue:
     path: str
     span: Span
     dtypes: tuple[str, ...] = ()
-    ranks: tuple[int, ...] = ()
     count: int = 0
 
 
@@ -57,8 +56,6 @@ class SeenOperand:
     born: tuple[Birth, ...] = ()
     role: str = ""
     """``parameter`` or ``buffer`` where a module owns it; ``argument``, ``other`` or empty elsewhere."""
-    span: Span | None = None
-    """The expression of the failing call that is this tensor."""
     names: tuple[str, ...] = ()
     """What it is called where the call stands: ``x``, ``self.scale``."""
 
@@ -106,7 +103,8 @@ class TrainingSeen:
     parameter_dtypes: Mapping[str, int] = field(default_factory=dict)
     gradient_dtypes: Mapping[str, int] = field(default_factory=dict)
     optimizer_state_dtypes: Mapping[str, int] = field(default_factory=dict)
-    optimizer: str = ""
+    autocast: Mapping[str, int] = field(default_factory=dict)
+    """Device and dtype of the regions that were entered -> how many there were."""
     skipped_steps: int | None = None
     """Steps that a scaler skipped; None without an enabled scaler."""
     skipped_losses: tuple[int, ...] = ()
@@ -127,6 +125,8 @@ class Observation:
     ended: str = ""
     error: str = ""
     """What the program died of, where that was no failure of a dtype."""
+    died: Failure | None = None
+    """What ended the program, where that was in its own files."""
     values: tuple[SeenValue, ...] = ()
     failures: tuple[Failure, ...] = ()
     training: TrainingSeen = field(default_factory=TrainingSeen)

@@ -27,7 +27,7 @@ MAX_NUMBER = 10_000_000
 
 def _observation(read: JsonObject) -> Observation:
     device = read.object("device")
-    files = read.object("files")
+    files, died = read.object("files"), read.object("died")
     return Observation(
         command=read.texts("command"),
         torch=read.text("torch"),
@@ -37,6 +37,7 @@ def _observation(read: JsonObject) -> Observation:
         steps=read.integer("steps") or 0,
         ended=read.text("ended"),
         error=read.text("error")[:MAX_TEXT],
+        died=_failure(died) if _has_place(died) else None,
         values=tuple(_value(each) for each in _bounded(read, "values", MAX_ENTRIES)),
         failures=tuple(_failure(each) for each in _bounded(read, "failures", MAX_FAILURES)),
         training=_training(read.object("training")),
@@ -56,7 +57,6 @@ def _value(read: JsonObject) -> SeenValue:
         path=_path(read.text("filename")),
         span=_span(read),
         dtypes=read.texts("dtypes"),
-        ranks=_numbers(read, "ranks"),
         count=read.integer("count") or 0,
     )
 
@@ -100,7 +100,6 @@ def _operand(read: JsonObject) -> SeenOperand:
         device=read.text("device"),
         born=tuple(_birth(each) for each in _bounded(read, "born", MAX_BIRTHS) if _has_place(each))[::-1],
         role=read.text("role"),
-        span=_span(read) if _has_place(read) else None,
         names=read.texts("names"),
     )
 
@@ -119,7 +118,7 @@ def _training(read: JsonObject) -> TrainingSeen:
         parameter_dtypes=_counts(read.object("parameter_dtypes")),
         gradient_dtypes=_counts(read.object("gradient_dtypes")),
         optimizer_state_dtypes=_counts(read.object("optimizer_state_dtypes")),
-        optimizer=read.text("optimizer"),
+        autocast=_counts(read.object("autocast")),
         skipped_steps=(scaler.integer("skipped_steps") or 0) if is_enabled else None,
         skipped_losses=_numbers(read, "skipped_losses"),
     )

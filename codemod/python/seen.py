@@ -29,6 +29,8 @@ class Seen:
         """The files that have changed, or are gone."""
         self._known = observation.files.keys() - {*self.stale}
         self.failures = tuple(each for each in observation.failures if each.path in self._known)
+        death = observation.died
+        self.died = death if death is not None and death.path in self._known else None
         self._values: dict[str, dict[Span, SeenValue]] = defaultdict(dict)
         for each in observation.values:
             if each.path in self._known:
@@ -71,6 +73,13 @@ def raised(project: Project, words: str, told: Iterable[Finding]) -> Iterator[Pl
         at = failure.path, failure.span.row
         if seen is not None and words in failure.error and at not in known and project.is_checked(failure.path):
             yield seen.place_of(failure)
+
+
+def raised_at(project: Project, module: ModuleNames, node: ast.expr, words: str) -> Place | None:
+    """Where a rehearsal saw an error with these words raised by an expression."""
+    seen, span = seen_of(project), module.document.span(node)
+    found = [each for each in seen.failures if each.path == module.path and each.span == span] if seen else []
+    return next((seen.place_of(each) for each in found if seen is not None and words in each.error), None)
 
 
 def _seen(project: Project) -> Seen | None:

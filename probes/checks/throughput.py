@@ -37,17 +37,7 @@ def steps(task: Task) -> Iterator[Step]:
 
 def ratio(results: Mapping[str, StepResult], name: str) -> float | None:
     """The speed of matrix products in ``name`` over that of fp32; None when it was not measured."""
-    mine, fp32 = results.get(name), results.get("fp32")
-    if mine is None or fp32 is None:
-        return None
-    in_turns = _at_largest(mine, RATIO)
-    if in_turns is not None:
-        return in_turns
-    sizes = [key for key in mine.numbers if key.startswith("matmul_") and (fp32.number(key) or 0) > 0]
-    if not sizes:
-        return None
-    largest = max(sizes, key=lambda key: int(key.rpartition("_")[2]))
-    return (mine.number(largest) or 0.0) / (fp32.number(largest) or 1.0)
+    return _at_largest(results[name], RATIO) if name in results else None
 
 
 def is_noisy(results: Mapping[str, StepResult], name: str) -> bool:

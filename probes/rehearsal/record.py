@@ -64,7 +64,7 @@ class _Making:
             ".",
             list(rehearsal.command),
             str(first.get("torch", "")),
-            {"profile": rehearsal.profile, "simulated": bool(first.get("simulated", rehearsal.simulated))},
+            {"profile": rehearsal.profile, "simulated": bool(first.get("simulated", True))},
             str(first.get("python") or ".".join(platform.python_version_tuple()[:2])),
             steps=max((int(each.get("steps", 0)) for each in self.answers), default=0),
             ended=run.ended or _ended(self.answers, run.status),

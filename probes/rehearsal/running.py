@@ -12,13 +12,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from .memory import used_by_group
+from .family import Family
 from .simulated import SIMULATED, Simulated
 from .stand_ins import stand_ins
 
@@ -61,7 +61,6 @@ class Rehearsal:
     profile: str = "cuda"
     device: Simulated | None = None
     """What is simulated where that is none of the known profiles."""
-    simulated: bool = True
     gpu: Gpu = Gpu.IGNORED
     steps: int = 3
     time_limit: float = 600.0
@@ -85,8 +84,6 @@ class Run:
     ended: str = ""
     output: bytes = b""
     errors: bytes = b""
-    seconds: float = 0.0
-    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 def run(rehearsal: Rehearsal) -> Run:
@@ -95,7 +92,7 @@ def run(rehearsal: Rehearsal) -> Run:
         answers = scratch / "answers"
         answers.mkdir()
         environment = _environment(rehearsal, scratch, answers)
-        began = time.monotonic()
+        began, family = time.monotonic(), Family()
         with (scratch / "out").open("wb") as output, (scratch / "err").open("wb") as errors:
             process = subprocess.Popen(
                 _words(rehearsal, scratch),
@@ -106,14 +103,14 @@ def run(rehearsal: Rehearsal) -> Run:
                 stderr=errors,
                 start_new_session=True,
             )
-            ended = _wait(process, rehearsal, began)
+            family.leader = process.pid
+            ended = _wait(process, family, rehearsal, began, answers)
         return Run(
             answers_in(answers),
             process.returncode,
             ended,
             (scratch / "out").read_bytes(),
             (scratch / "err").read_bytes(),
-            time.monotonic() - began,
         )
 
 
@@ -152,7 +149,7 @@ def settings_for(rehearsal: Rehearsal, answers: Path) -> dict[str, Any]:
         "device": {
             "profile": rehearsal.profile,
             "type": device.type,
-            "simulated": rehearsal.simulated and device.type != "cpu",
+            "simulated": device.type != "cpu",
             "name": device.name,
             "capability": device.capability,
             "memory": device.memory << 30,
@@ -183,23 +180,32 @@ def _environment(rehearsal: Rehearsal, scratch: Path, answers: Path) -> dict[str
     }
 
 
-def _wait(process: subprocess.Popen[bytes], rehearsal: Rehearsal, began: float) -> str:
+def _wait(process: subprocess.Popen[bytes], family: Family, rehearsal: Rehearsal, began: float, answers: Path) -> str:
     """Until it ends, or a limit ends it: "time", "memory" or "interrupted"."""
     try:
         with ended_like_ctrl_c():
-            while process.poll() is None:
+            while process.poll() is None or _trains_elsewhere(process.returncode, family, answers):
                 if rehearsal.time_limit and time.monotonic() - began > rehearsal.time_limit:
-                    _end(process)
+                    _end(process, family)
                     return "time"
-                if rehearsal.memory_limit and used_by_group(process.pid) > rehearsal.memory_limit:
-                    _end(process)
+                if rehearsal.memory_limit and family.memory() > rehearsal.memory_limit:
+                    _end(process, family)
                     return "memory"
                 time.sleep(POLL)
     except KeyboardInterrupt:
-        _end(process)
+        _end(process, family)
         return "interrupted"
-    _signal(process, signal.SIGKILL)  # what it has left behind
+    family.signal(signal.SIGKILL)  # what it has left behind
     return ""
+
+
+def _trains_elsewhere(status: int, family: Family, answers: Path) -> bool:
+    """Whether the command has ended well, but what it started has yet to train, or does: a daemon, a job of a shell."""
+    steps = {each.get("process"): each.get("steps") for each in answers_in(answers)} if status == 0 else {}
+    if status or steps.get(family.leader):
+        return False
+    living = family.living()
+    return any(steps.get(each) for each in living) if any(steps.values()) else bool(living)
 
 
 @contextmanager
@@ -220,21 +226,16 @@ def ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.exc_info()[0] is KeyboardInterrupt else before)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], family: Family) -> None:
     """Ask first, so that exit handlers run; then insist."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        _signal(process, number)
+        family.signal(number)
         try:
             process.wait(GRACE)
             break
         except subprocess.TimeoutExpired:
             continue
-    _signal(process, signal.SIGKILL)
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+    family.signal(signal.SIGKILL)
 
 
 def answers_in(folder: Path) -> list[Mapping[str, object]]:

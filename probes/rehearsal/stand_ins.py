@@ -8,16 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _STARTS_PYTHON = re.compile(
-    r"(i?python|pypy)[0-9.]*|torchrun|accelerate|accelerate-launch|deepspeed|lightning|fabric|composer|horovodrun|jupyter"
+    r"env|(i?python|pypy)[0-9.]*|torchrun|accelerate|accelerate-launch|deepspeed|lightning|fabric|composer|horovodrun|jupyter"
     r"|jupyter-[a-z]+|papermill|poetry|pipenv|uv|uvx|pdm|hatch|rye|pixi|conda|mamba|micromamba"
 )
-_STAND_IN = """#!/bin/sh
-case ":$PYTHONPATH:" in
+_FOR_PYTHON = """case ":$PYTHONPATH:" in
   *":{inject}:"*) ;;
   *) PYTHONPATH="{inject}${{PYTHONPATH:+:$PYTHONPATH}}"; export PYTHONPATH ;;
 esac
 PRECFIX_REHEARSAL="{settings}"; export PRECFIX_REHEARSAL
-found=
+"""
+_FOR_ENV = """case "$1 $2" in
+  "-i -"*|"- -"*) ;;
+  "-i "*|"- "*|"--ignore-environment "*) shift; set -- -i PYTHONPATH="{inject}" PRECFIX_REHEARSAL="{settings}" "$@" ;;
+esac
+"""
+"""``env -i python`` starts with what is said here alone."""
+_STAND_IN = """#!/bin/sh
+{first}found=
 IFS=:
 for folder in $PATH; do
   [ "$folder" = "{own}" ] || [ -d "$folder/{name}" ] || [ ! -x "$folder/{name}" ] || {{ found=$folder/{name}; break; }}
@@ -35,7 +42,8 @@ def stand_ins(folder: Path, inject: Path, settings: Path, search: str) -> Path |
     own.mkdir()
     for name in sorted(set(_names(search))):
         script = own / name
-        script.write_text(_STAND_IN.format(inject=inject, settings=settings, own=own, name=name), "utf-8")
+        first = (_FOR_ENV if name == "env" else _FOR_PYTHON).format(inject=inject, settings=settings)
+        script.write_text(_STAND_IN.format(first=first, own=own, name=name), "utf-8")
         script.chmod(0o755)
     return own
 

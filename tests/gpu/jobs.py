@@ -29,8 +29,8 @@ from precfix.probes.rehearsal.running import Gpu, Rehearsal, Run, answers_in, se
 SIDES = {"real": Gpu.RECORDED, "simulated": Gpu.IGNORED}
 LONGEST = 90.0
 PRELOADED = """
-    torch torchvision transformers timm accelerate lightning torch.distributed.fsdp torch._dynamo transformers.trainer
-    transformers.models.bert.modeling_bert transformers.models.llama.modeling_llama
+    torch torchvision transformers timm diffusers accelerate lightning torch.distributed.fsdp torch._dynamo
+    transformers.trainer transformers.models.bert.modeling_bert transformers.models.llama.modeling_llama
 """
 
 

@@ -52,9 +52,8 @@ def _programs() -> Iterator[tuple[str, Files, str]]:
     for name, source in LOOPS.items():
         yield f"loop/{name}", {"train.py": source.encode()}, "train.py"
     for model in MODELS:
-        if model.package in ("transformers", "timm"):
-            for regime in REGIMES:
-                yield f"model/{model.name}/{regime}", {"train.py": training(model, regime).encode()}, "train.py"
+        for regime in REGIMES:
+            yield f"model/{model.name}/{regime}", {"train.py": training(model, regime).encode()}, "train.py"
     yield from _fixtures()
 
 
@@ -91,10 +90,10 @@ def _fixtures() -> Iterator[tuple[str, Files, str]]:
         for state, files in (("before", before), ("after", after)):
             if any(b"cuda" in data for data in files.values()):
                 yield f"fixture/{case.id}/{state}", files, case.settings.run
-            yield f"moved fixture/{case.id}/{state}", _moved(files, case.settings.run), case.settings.run
+            yield f"moved fixture/{case.id}/{state}", moved(files, case.settings.run), case.settings.run
 
 
-def _moved(files: Files, script: str) -> Files:
+def moved(files: Files, script: str) -> Files:
     """The same on the device: by default, and where the CPU is named."""
     changed = {}
     for name, data in files.items():

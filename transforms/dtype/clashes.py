@@ -78,6 +78,10 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue
         if not is_on_purpose(meeting):
             _take(found, key, meeting)
+    for meeting in project.checked_fact(_certain_mistakes):
+        key = (meeting.node, meeting.odd.node)
+        if key in found:
+            _take(found, key, meeting)
     for first, *_ in _by_maker(project, found.values()):
         found.setdefault((first.node, first.odd.node), first)
     return tuple(sorted(found.values(), key=lambda meeting: meeting.is_only_seen))

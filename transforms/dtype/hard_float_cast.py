@@ -67,7 +67,7 @@ def _message(meeting: Meeting) -> str:
 
 def fixes(project: Project, meeting: Meeting) -> list[Fix]:
     """The weights of a norm that is computed in float32 follow; a value widened by accident is cast where it was."""
-    trusted = Trusted("PF203", certain=bool(seen_message(meeting)))
+    trusted = Trusted("PF203", certain=meeting.seen is not None)
     if meeting.operation in NORMS and is_written_cast(meeting.odd.node):
         found = [norm_weights_fix(project, meeting)]
     elif meeting.odd.atom.mixture is not None:

@@ -57,18 +57,12 @@ def _stands_in(project: Project, failure: Failure) -> bool:
 
 
 def _message(seen: Seen, failure: Failure) -> str:
-    told = f"{_happened(failure)} in the rehearsal of {seen.observation.name}"
+    happened = "a value is not finite" if failure.kind is FailureKind.NONFINITE else "this raises"
+    told = f"{happened} in the rehearsal of {seen.observation.name}"
     operands = [str(each) for each in failure.operands[:MAX_OPERANDS]]
     beside = f" ({' meets '.join(operands)})" if len({each.dtype for each in failure.operands}) > 1 else ""
     behind = ", behind an earlier failure" if failure.assumed else ""
     return f"{told}{behind}: {_shortened(failure)}{beside}"
-
-
-def _happened(failure: Failure) -> str:
-    return {
-        FailureKind.NONFINITE: "a value is not finite",
-        FailureKind.STEP_SKIPPED: "the gradient scaler skips a step",
-    }.get(failure.kind, "this raises")
 
 
 def _shortened(failure: Failure) -> str:

@@ -21,10 +21,6 @@ _QUIET = frozenset(
         "stride",
         "storage_offset",
         "numel",
-        "is_floating_point",
-        "is_complex",
-        "is_contiguous",
-        "is_signed",
         "element_size",
         "data_ptr",
         "untyped_storage",
@@ -33,7 +29,6 @@ _QUIET = frozenset(
         "retain_grad",
         "register_hook",
         "_is_view",
-        "__hash__",
         "__repr__",
         "__format__",
         "__str__",
@@ -46,15 +41,9 @@ _QUIET = frozenset(
         "numpy",
         "ndimension",
         "nelement",
-        "is_inference",
-        "is_leaf",
-        "is_same_size",
-        "is_nonzero",
         "__array__",
         "__dlpack__",
         "__dlpack_device__",
-        "typename",
-        "is_storage",
         "__contains__",
         "__int__",
         "__float__",
@@ -62,18 +51,9 @@ _QUIET = frozenset(
         "backward",
         "register_post_accumulate_grad_hook",
         "share_memory_",
-        "is_shared",
         "has_names",
-        "is_conj",
-        "is_neg",
-        "result_type",
-        "is_tensor",
-        "is_grad_enabled",
         "set_default_dtype",
-        "can_cast",
-        "promote_types",
         "_version",
-        "is_set_to",
     ]
 )
 """Functions that neither make tensors nor can raise for a dtype; most calls of a program are one of these."""
@@ -115,7 +95,8 @@ class Functions:
             special = self.special.get(func)
             if special is not None:
                 return special(func, args, kwargs)
-            if getattr(func, "__name__", "") in _QUIET:
+            name = getattr(func, "__name__", "")
+            if name in _QUIET or name.startswith("is_"):
                 return self._quiet(func, args, kwargs)
             return self.operation(func, args, kwargs)
         finally:

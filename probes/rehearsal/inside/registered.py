@@ -38,8 +38,9 @@ def _kernels(session: Any) -> None:
             return
         kernel = _seen(session, fn, key.startswith("Autocast"))
         real(own, op_name, kernel, dispatch_key, **options)
-        name, lent = own._resolve_op_name(op_name, "impl"), key.removesuffix(kind) + "CPU"
-        name = name if "::" in name else f"{own.ns}::{name}"
+        schema = getattr(op_name, "_schema", None)
+        named = op_name if schema is None else f"{schema.name}.{schema.overload_name}".removesuffix(".")
+        name, lent = named if "::" in named else f"{own.ns}::{named}", key.removesuffix(kind) + "CPU"
         if key.endswith(kind) and not has_kernel(name, lent):
             real(own, op_name, kernel, lent, **options)
 

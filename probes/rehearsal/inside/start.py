@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from . import children
 from .imports import after_import
 from .recorder import Recorder
 from .settings import Settings
@@ -26,6 +27,7 @@ _HAS_GPU = (
 def begin(file: str) -> None:
     """Called by ``sitecustomize`` before the program's first line."""
     settings = Settings(**json.loads(Path(file).read_text("utf-8")))
+    children.follow(file, str(Path(__file__).parents[1] / "inject"))
     after_import("torch", lambda torch: start(torch, settings))
 
 

@@ -6,14 +6,13 @@ import time
 from typing import Any
 
 
-class Stream:
-    """There is only one order in which things happen."""
+class Done:
+    """Whatever it is asked to do or to wait for has been done."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.stream_id, self.device_index, self.cuda_stream, self.priority = 0, 0, 0, 0
-        self.device: Any = None
+        self.at = time.perf_counter()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Any:
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -21,6 +20,15 @@ class Stream:
 
     def query(self) -> bool:
         return True
+
+    synchronize = wait = wait_event = wait_stream = lambda self, *args: None
+
+
+class Stream(Done):
+    """There is only one order in which things happen."""
+
+    stream_id = device_index = cuda_stream = priority = 0
+    device: Any = None
 
     def is_capturing(self) -> bool:
         return False
@@ -30,17 +38,9 @@ class Stream:
         event.record()
         return event
 
-    def synchronize(self) -> None:
-        return None
 
-    wait_event = wait_stream = lambda self, *args: None
-
-
-class Event:
+class Event(Done):
     """Knows when it was recorded."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.at = time.perf_counter()
 
     def record(self, *args: Any) -> None:
         self.at = time.perf_counter()
@@ -48,26 +48,11 @@ class Event:
     def elapsed_time(self, other: Any) -> float:
         return float(other.at - self.at) * 1000.0
 
-    def query(self) -> bool:
-        return True
 
-    def synchronize(self) -> None:
-        return None
-
-    wait = lambda self, *args: None  # noqa: E731
-
-
-class Context:
+class Context(Done):
     """``torch.cuda.stream(s)``, ``torch.cuda.device(0)``."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.idx = 0
-
-    def __enter__(self) -> Context:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        return None
+    idx = 0
 
 
 class Graph:

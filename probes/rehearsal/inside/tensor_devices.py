@@ -8,6 +8,8 @@ from .births import Birth
 from .old_types import on_the_cpu
 from .tensors import dtype_name, tensors_in
 
+_NOT_ON_HOST = "can't convert {} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+
 
 class TensorDevices:
     """Handlers for :attr:`Functions.special`."""
@@ -24,6 +26,7 @@ class TensorDevices:
         special[tensor.data.__set__] = self._set_data
         special[tensor.__deepcopy__] = self._copied
         special[tensor.__iter__] = self._iterated
+        special[tensor.numpy] = special[tensor.__array__] = self._numpy
         if not self.devices.simulated:
             return
         kind = self.devices.kind
@@ -50,6 +53,16 @@ class TensorDevices:
         """The argument of ``module.to(0)``."""
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return self.torch.device(self.devices.kind, value) if is_number else value
+
+    def _numpy(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy reads the memory of the host alone: the run goes on with a copy there."""
+        tensor, *others = args
+        known = not self.devices.simulated or self.births.of(tensor) is not None
+        if known and self.on_device(tensor) and self.devices.kind != "cpu" and not kwargs.get("force"):
+            error = TypeError(_NOT_ON_HOST.format(tensor.device if tensor.is_cuda else self.devices.device))
+            self.functions.session.failures.record("wrong_device", error, "numpy", [])
+            tensor = tensor.to(self.devices.cpu)
+        return func(tensor, *others, **kwargs)
 
     def _packed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The sizes of a packed sequence stay on the CPU."""

@@ -28,7 +28,7 @@ class Training:
         self.seen: dict[str, Any] = session.recorder.training
         self.seen.update(
             {"losses": self.losses, "loss_dtypes": [], "optimizer": "", "scaler": None, "first_nonfinite": None}
-            | {"skipped_losses": []}
+            | {"skipped_losses": [], "autocast": {}}
         )
 
     def install(self) -> None:
@@ -44,6 +44,7 @@ class Training:
 
         self.torch.optim.Optimizer.__init__ = functools.wraps(made)(make)
         scaler = self.torch.amp.GradScaler
+        self._watch_regions(self.torch.autocast, self.seen["autocast"])
         self._scale, self._maybe_step = scaler.scale, scaler._maybe_opt_step
         training = self
 
@@ -60,6 +61,18 @@ class Training:
             return training._maybe_step(own, optimizer, state, *args, **kwargs)
 
         scaler.scale, scaler._maybe_opt_step = scale, maybe_step
+
+    def _watch_regions(self, region: Any, entered: dict[str, int]) -> None:
+        real = region.__enter__
+
+        @functools.wraps(real)
+        def enter(own: Any) -> Any:
+            if own._enabled and not self.session.enough:
+                name = f"{own.device} {dtype_name(own.fast_dtype)}"
+                entered[name] = entered.get(name, 0) + 1
+            return real(own)
+
+        region.__enter__ = enter
 
     def remember(self, outputs: Any) -> None:
         """A loss before it is scaled."""

@@ -40,6 +40,7 @@ from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import can_run, is_reached
 from ....codemod.purpose.runs import can_be_open
 from ....codemod.python.paths import guard_facts, tries
+from ....codemod.python.seen import raised_at
 from ....codemod.source.project import Project
 from .bce_calls import BceCall, bce_calls
 from .bce_fixes import fixes_of
@@ -51,6 +52,10 @@ def check(project: Project) -> Iterator[Finding]:
         if is_test(path) or not project.is_checked(path) or _is_spared(found):
             continue
         inside = way_inside(project, found.module, found.call)
+        seen = raised_at(project, found.module, found.call, "are unsafe to autocast")
+        if seen is not None:
+            yield _finding(project, found, inside or Inside(None, (seen,), False))
+            continue
         if inside is None or _is_without(found, inside) or not is_reached(project, found.module, found.call):
             continue
         if found.birth is not None and not can_run(project, *found.birth):

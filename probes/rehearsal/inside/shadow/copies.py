@@ -46,8 +46,9 @@ class Copies:
         for tensor in given:
             copy = self._copies.get(self.storages.key(tensor)) if tensor.dtype in NARROW else None
             weight = copy.weight() if copy is not None else None
-            if copy is not None and weight is not None and weight._version != copy.version:
-                self._found(tensor, weight)
+            changed = copy is not None and weight is not None and weight._version != copy.version
+            if changed and weight is not None and self.storages.key(weight) != self.storages.key(tensor):
+                self._found(tensor, weight)  # else the weight itself was cast: ``module.half()``
 
     def made(self, func: OpOverload[..., Any], given: list[Tensor], results: list[Tensor]) -> None:
         """Remember a cast of a weight inside a region."""
@@ -66,7 +67,7 @@ class Copies:
         site = self.lines.here()
         line = site[:2] if site is not None else None
         with unseen():
-            old = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
+            old = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
             now = weight.detach().to(tensor.dtype).flatten()
             share = float((old.sort().values != now.sort().values).float().mean()) if old.numel() == len(now) else 0.0
         dtype = str(tensor.dtype).removeprefix("torch.")
