@@ -276,6 +276,7 @@ READING_SAFE = (
 
 NOT_PYTHON = {
     "codemod/purpose/files.py": "names of files",
+    "codemod/python/glimpses.py": "files that are not parsed",
     "codemod/python/identifiers.py": "one name, into words",
     "codemod/trainers/framework_file.py": "the conditions of the tables",
     "codemod/trainers/reading/launch_flags.py": "shell variables in values",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from precfix.codemod.python.glimpses import MAX_LENGTH, calls_seen
+from precfix.codemod.python.glimpses import MAX_LENGTH, calls_seen, is_in_code
 from precfix.codemod.python.names import names_of
 from precfix.codemod.source.project import Project
 from precfix.transforms.dtype import constant_overflows_half
@@ -49,3 +49,19 @@ def test_no_file_with_a_large_number_is_passed_over() -> None:
     assert writing
     assert writing <= looked_at
     assert len(looked_at) < len(project.python_paths(words, ("torch",)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = torch.float16", True),
+        ("x = 'float16'  # text", True),
+        ('x = f"""{torch.float16}"""', True),
+        ("x = 1  # float16", False),
+        ('def f():\n    """In \\"float16\\"."""\n', False),
+        ("x = '#'; y = torch.Float16", True),
+        ("x = '''\n\"float16\" # '''\n", False),
+    ],
+)
+def test_words_in_comments_and_long_strings_are_not_in_code(text: str, expected: bool) -> None:
+    assert is_in_code(text, ("bfloat16", "float16")) == expected

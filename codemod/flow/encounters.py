@@ -10,7 +10,7 @@ from ..source.project import Project
 from .analysis import flow_of
 from .frame import Application, Meeting
 from .handed_data import meetings_of_data
-from .roots import followed_modules, holders, in_order, roots
+from .roots import followed_modules, holders, in_order, roots_in
 
 
 def meetings(project: Project) -> tuple[Meeting, ...]:
@@ -20,23 +20,18 @@ def meetings(project: Project) -> tuple[Meeting, ...]:
 
 def all_meetings(project: Project) -> tuple[Meeting, ...]:
     """The same in the whole project."""
-    return project.fact(_all_meetings)
+    return project.fact(_meetings)
 
 
 def _meetings(project: Project) -> tuple[Meeting, ...]:
-    checked = [module for module in roots(project) if project.is_checked(module.document.path)]
-    entered = [module for module in followed_modules(project) if project.is_checked(module.document.path)]
-    return (*_of_modules(project, checked), *_of_data(project, entered))
-
-
-def _all_meetings(project: Project) -> tuple[Meeting, ...]:
-    return (*_of_modules(project, roots(project)), *_of_data(project, followed_modules(project)))
+    modules = tuple(followed_modules(project))
+    return (*_of_modules(project, modules), *_of_data(project, modules))
 
 
 def _of_modules(project: Project, modules: Iterable[ModuleNames]) -> Iterator[Meeting]:
-    analysis, found = flow_of(project), roots(project)
+    analysis = flow_of(project)
     for module in modules:
-        for function in found[module]:
+        for function in roots_in(project, module):
             done = analysis.module_body(module) if function is None else analysis.function(module, function)
             yield from done.record.meetings
 
@@ -55,8 +50,6 @@ def applications(
     """
     analysis, last_names = flow_of(project), sorted({name.rpartition(".")[2] for name in names})
     for module in followed_modules(project):
-        if not project.is_checked(module.document.path):
-            continue
         calls = {call for name in last_names for call in module.calls_by_name.get(name, []) if is_asked(module, call)}
         for function in in_order(holders(module, calls)):
             done = analysis.module_body(module) if function is None else analysis.function(module, function)

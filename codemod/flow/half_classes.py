@@ -17,6 +17,7 @@ from ..python.callers import callers_of
 from ..python.caught import is_caught
 from ..python.creations import Creation, creations_of
 from ..python.functions import called_function, class_of
+from ..python.glimpses import is_in_code
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.autocast import Autocast
@@ -49,7 +50,7 @@ Model = tuple[ProjectClass, Creation]
 
 def certain_casts(project: Project) -> Iterator[tuple[ModuleNames, ast.Call, ProjectClass]]:
     """The casts of whole models to 16 bits, in the order of files."""
-    for document in project.python_documents(WORDS):
+    for document in project.python_documents(WORDS, where=lambda text: is_in_code(text, WORDS)):
         if purpose_of(document.path) not in (Purpose.TEST, Purpose.DOCUMENTATION):
             module = names_of(project, document)
             yield from ((module, *cast) for cast in casts_to_half(project, module))
@@ -117,7 +118,9 @@ def _may_be_inside(project: Project, module: ModuleNames, node: ast.AST, hops: i
 
 def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Call], ProjectClass, Creation]]:
     """The calls of one model in a region that is certainly open, where it is made, and nothing makes it 16-bit."""
-    for document in project.python_documents(("autocast",) if not flow_of(project).changes_default_dtype else ()):
+    if flow_of(project).changes_default_dtype:
+        return
+    for document in project.python_documents(("autocast",)):
         module = names_of(project, document)
         if purpose_of(document.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
             continue

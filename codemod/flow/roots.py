@@ -7,16 +7,19 @@ library or the project's data keeps in float32; and where it calls what gives su
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 
 from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
-from ..python.names import Binding, FunctionNode, ModuleNames, names_of, root_name
+from ..python.bindings import self_stores
+from ..python.functions import FunctionTarget, called_function, class_of, lineage, method_of
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
+from .bases import is_super
 from .lattice import Kind, Made, Value
 from .stored import stored_mask
 
@@ -35,48 +38,37 @@ Holder = FunctionNode | None
 """A function; None: the statements of a module."""
 
 
-def roots(project: Project) -> dict[ModuleNames, tuple[Holder, ...]]:
-    """The functions and scripts outside of tests in which something wide can meet what does not promote."""
-    return project.fact(_roots)
+def roots_in(project: Project, module: ModuleNames) -> tuple[Holder, ...]:
+    """The functions and statements of a file in which something wide can meet what does not promote."""
+    return project.memo(_roots_in, module)
 
 
-def _roots(project: Project) -> dict[ModuleNames, tuple[Holder, ...]]:
-    analysis, modules = flow_of(project), followed_modules(project)
-    found = {module: _candidates(project, module) for module in modules}
-    for module, functions in found.items():
-        functions |= _readers(analysis, module, functions)
-    new = [(module, item) for module, functions in found.items() for item in _with_nested(functions)]
-    first, givers = new, set[str]()
-    for _ in range(MAX_CALLERS + 1):
-        _note(found, new)
-        names = {name for module, function in new for name in _giving(analysis, module, function)} - givers
-        if not names:
-            break
-        givers |= names
-        new = _callers(modules, names)
-    speaking = [module for module in modules if _speaks_of_data(module)]
-    if speaking:
-        _note(found, _feeders(analysis, speaking, modules, first))
-    return {module: tuple(in_order(functions)) for module, functions in found.items() if functions}
+def _roots_in(project: Project, module: ModuleNames) -> tuple[Holder, ...]:
+    if any(word in module.document.text for word in DATA_TEXTS):
+        return (None, *in_order(scope.node for scope in module.scopes.values() if isinstance(scope.node, FunctionNode)))
+    return tuple(in_order(project.memo(_given, (module, MAX_CALLERS))))
 
 
-def _note(found: dict[ModuleNames, set[Holder]], new: list[tuple[ModuleNames, Holder]]) -> None:
-    for module, function in new:
-        found[module].add(function)
+def _given(project: Project, asked: tuple[ModuleNames, int]) -> frozenset[Holder]:
+    """The functions of a file that make something wide, and those that are given it over so many calls."""
+    module, hops = asked
+    if not hops:
+        found = _candidates(project, module)
+        return frozenset(_with_nested(found | _readers(flow_of(project), module, found)))
+    known = project.memo(_given, (module, hops - 1))
+    called = [(holder, target) for holder, target in project.memo(_called, module) if holder not in known]
+    return known | {holder for holder, target in called if _gives(project, target, hops - 1)}
 
 
-def followed_modules(project: Project) -> tuple[ModuleNames, ...]:
-    """The modules that import torch, outside of tests and documentation."""
-    return project.fact(_followed)
+def followed_modules(project: Project) -> Iterator[ModuleNames]:
+    """The modules that import torch among those that are checked, outside of tests and documentation."""
+    paths = filter(project.is_checked, project.fact(_followed))
+    return (names_of(project, document) for document in project.python_documents_at(paths))
 
 
-def _followed(project: Project) -> tuple[ModuleNames, ...]:
-    paths = [path for path in project.python_paths(("torch",), ("import torch", "from torch")) if not _is_skipped(path)]
-    return tuple(names_of(project, document) for document in project.python_documents_at(paths))
-
-
-def _is_skipped(path: str) -> bool:
-    return purpose_of(path) in (Purpose.TEST, Purpose.DOCUMENTATION)
+def _followed(project: Project) -> tuple[str, ...]:
+    paths = project.python_paths(("torch",), ("import torch", "from torch"))
+    return tuple(path for path in paths if purpose_of(path) not in (Purpose.TEST, Purpose.DOCUMENTATION))
 
 
 def in_order(found: Iterable[Holder]) -> list[Holder]:
@@ -155,51 +147,46 @@ def _joins_data(project: Project, call: ast.Call) -> bool:
 # --- what is followed -------------------------------------------------------------------------------------------------
 
 
-def _callers(modules: Iterable[ModuleNames], names: set[str]) -> list[tuple[ModuleNames, Holder]]:
-    return [(module, item) for module in modules for item in in_order(holders(module, _calls(module, names)))]
+def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, FunctionTarget], ...]:
+    """Which functions of the project those of a file may call, models among them."""
+    found: dict[tuple[Holder, FunctionTarget], None] = {}
+    for call in module.calls:
+        for target in _targets(project, module, call):
+            found.update(dict.fromkeys((holder, target) for holder in holders(module, [call])))
+    return tuple(found)
 
 
-def _speaks_of_data(module: ModuleNames) -> bool:
-    return any(word in module.document.text for word in DATA_TEXTS)
+def _targets(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[FunctionTarget]:
+    """The function that is named, or ``forward`` of the part in ``self.encoder(x)``, or a method of a part or base."""
+    named = called_function(project, module, call)
+    owner = module.scope_of(call).enclosing_class
+    if named is not None:
+        yield from [named] if named.node.name != "__init__" else []
+    elif owner is not None and isinstance(call.func, ast.Attribute):
+        chain, above = attribute_chain(call.func), list(lineage(project, module, owner))
+        classes, name = above[1:] if is_super(call.func.value) else [], call.func.attr
+        if chain is not None and chain[0] == "self" and len(chain) <= 3:
+            classes, name = _classes_of_part(project, above, chain[1]), name if len(chain) == 3 else "forward"
+        methods = (method_of(project, *each, name) for each in classes)
+        yield from (method for method in methods if method is not None)
 
 
-def _feeders(
-    analysis: FlowAnalysis,
-    speaking: list[ModuleNames],
-    modules: Sequence[ModuleNames],
-    found: list[tuple[ModuleNames, Holder]],
-) -> list[tuple[ModuleNames, Holder]]:
-    """Those who hand items of data to a function that hands on to weights what it is given."""
-    names: set[str] = set()
-    for _ in range(MAX_CALLERS):
-        new = {name for module, function in found for name in _taking(analysis, module, function)} - names
-        if not new:
-            break
-        names |= new
-        found = _callers(modules, new)
-    return _callers(speaking, names)
+def _classes_of_part(
+    project: Project, owners: Iterable[tuple[ModuleNames, Scope]], name: str
+) -> list[tuple[ModuleNames, Scope]]:
+    """The project's classes of which ``self.<name>`` is made."""
+    made = ((module, value) for module, owner in owners for value, _ in self_stores(module, owner, name))
+    found = (class_of(project, module, value.func) for module, value in made if isinstance(value, ast.Call))
+    return [each for each in found if each is not None]
 
 
-def _taking(analysis: FlowAnalysis, module: ModuleNames, function: Holder) -> list[str]:
-    """The names by which others call a function that applies weights to what it is given."""
-    names = _names_of_calls(module, function) if function is not None else []
-    return names if function is not None and names and analysis.function(module, function).record.inputs else []
-
-
-def _calls(module: ModuleNames, names: set[str]) -> list[ast.Call]:
-    found = (call for name in names & module.calls_by_name.keys() for call in module.calls_by_name[name])
-    return [call for call in found if not is_of_torch(module, call)]
-
-
-def is_of_torch(module: ModuleNames, call: ast.Call) -> bool:
-    """``torch.matmul(q, k)``, ``nn.functional.softmax(x)``: no function of the project, whatever it is called."""
-    name = root_name(call.func)
-    bindings = module.scope_of(call).lookup(name) if name else ()
-    return bool(bindings) and all(_is_import_of_torch(item) for item in bindings)
-
-
-def _is_import_of_torch(binding: Binding) -> bool:
-    return binding.kind == "import" and (binding.qualified or "").partition(".")[0] == "torch"
+def _gives(project: Project, target: FunctionTarget, hops: int) -> bool:
+    """Whether a function returns something wide."""
+    if target.node not in project.memo(_given, (target.module, hops)):
+        return False
+    makers = (Made.FACTORY, Made.CAST, Made.MODULE)
+    done = flow_of(project).function(target.module, target.node)
+    return any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms)
 
 
 def _readers(analysis: FlowAnalysis, module: ModuleNames, found: set[Holder]) -> set[Holder]:
@@ -221,23 +208,3 @@ def _is_made_wide(value: Value) -> bool:
     if value.kind is Kind.TENSOR:
         return any(atom.dtype == FP32 and atom.made in (Made.FACTORY, Made.CAST) for atom in value.atoms)
     return any(_is_made_wide(item) for item in value.items or ())
-
-
-def _giving(analysis: FlowAnalysis, module: ModuleNames, function: Holder) -> list[str]:
-    """The names by which others call a function that returns something wide."""
-    names = _names_of_calls(module, function) if function is not None else []
-    if function is None or not names:
-        return []
-    makers = (Made.FACTORY, Made.CAST, Made.MODULE)
-    done = analysis.function(module, function)
-    return names if any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms) else []
-
-
-def _names_of_calls(module: ModuleNames, function: FunctionNode) -> list[str]:
-    if function.name != "forward":
-        return [] if function.name.startswith("__") else [function.name]
-    owner = module.scope_of(function).enclosing_class
-    name = owner.node.name if owner is not None and isinstance(owner.node, ast.ClassDef) else ""
-    parents = [module.parents.get(call) for call in module.calls_by_name.get(name, [])]
-    targets = [target for item in parents if isinstance(item, ast.Assign) for target in item.targets]
-    return [target.attr for target in targets if isinstance(target, ast.Attribute)]

@@ -1,6 +1,6 @@
-"""Calls seen in the text of a file that is not parsed: enough to tell that nothing in it is worth parsing.
+"""What is seen in the text of a file that is not parsed: enough to tell that nothing in it is worth parsing.
 
-Only what stands between the parentheses of one call is read. Where that is not clear (a bracket in a string, a
+Of calls, only what stands between the parentheses is read. Where that is not clear (a bracket in a string, a
 comment), the answer is that nobody knows; names in strings and comments are seen too. So who asks can be led to parse
 a file for nothing, and never to pass over one.
 """
@@ -8,10 +8,32 @@ a file for nothing, and never to pass over one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 MAX_LENGTH = 2000
 """Arguments longer than this are not read."""
+
+_LONG = r"{0}[^{1}\\]*(?:(?:\\.|{1}(?!{1}{1}))[^{1}\\]*)*{0}"
+_SHORT = r"{0}[^{0}\\\n]*(?:\\.[^{0}\\\n]*)*{0}"
+_UNREAD = re.compile(
+    "|".join(("#[^\n]*", _LONG.format('"""', '"'), _LONG.format("'''", "'"), _SHORT.format('"'), _SHORT.format("'"))),
+    re.DOTALL,
+)
+"""Comments and strings."""
+
+
+def is_in_code(text: str, words: Iterable[str]) -> bool:
+    """Whether a Python text holds one of some words, in lower case, outside of its comments and long strings."""
+    code = _UNREAD.sub(_but_plain_strings, text).lower()
+    return any(word in code for word in words)
+
+
+def _but_plain_strings(found: re.Match[str]) -> str:
+    """Nothing for a comment or a long string without code in it; a dtype may be named by a short one."""
+    said, at = found[0], found.start()
+    is_long = said.startswith(('"""', "'''")) and "f" not in found.string[max(at - 2, 0) : at].lower()
+    return "" if is_long or said.startswith("#") else said
 
 
 def calls_seen(text: str, name: str) -> Iterator[ast.Call | None]:
