@@ -60,6 +60,8 @@ def test_no_file_with_a_large_number_is_passed_over() -> None:
         ("x = 1  # float16", False),
         ('def f():\n    """In \\"float16\\"."""\n', False),
         ("x = '#'; y = torch.Float16", True),
+        ("# text\rx = torch.float16\r", True),
+        ("x = 'a\\\r\n# '; y = torch.float16", True),
         ("x = '''\n\"float16\" # '''\n", False),
     ],
 )

@@ -15,11 +15,9 @@ MAX_LENGTH = 2000
 """Arguments longer than this are not read."""
 
 _LONG = r"{0}[^{1}\\]*(?:(?:\\.|{1}(?!{1}{1}))[^{1}\\]*)*{0}"
-_SHORT = r"{0}[^{0}\\\n]*(?:\\.[^{0}\\\n]*)*{0}"
-_UNREAD = re.compile(
-    "|".join(("#[^\n]*", _LONG.format('"""', '"'), _LONG.format("'''", "'"), _SHORT.format('"'), _SHORT.format("'"))),
-    re.DOTALL,
-)
+_SHORT = r"{0}[^{0}\\\r\n]*(?:\\(?:\r\n|.)[^{0}\\\r\n]*)*{0}"
+_STRINGS = (_LONG.format('"""', '"'), _LONG.format("'''", "'"), _SHORT.format('"'), _SHORT.format("'"))
+_UNREAD = re.compile("|".join((r"#[^\r\n]*", *_STRINGS)), re.DOTALL)
 """Comments and strings."""
 
 
