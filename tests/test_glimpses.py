@@ -67,3 +67,9 @@ def test_no_file_with_a_large_number_is_passed_over() -> None:
 )
 def test_words_in_comments_and_long_strings_are_not_in_code(text: str, expected: bool) -> None:
     assert is_in_code(text, ("bfloat16", "float16")) == expected
+
+
+@pytest.mark.parametrize("part", ['\\"""\n', '\\"', '"', "'\\", '"""\\'])
+def test_strings_that_are_never_closed_cost_no_square(part: str) -> None:
+    assert not is_in_code('"""' + part * 100_000, ("float16",))
+    assert not is_in_code('"' + part * 100_000 + "\\", ("float16",))

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 MAX_LENGTH = 2000
 """Arguments longer than this are not read."""
 
-_LONG = r"{0}[^{1}\\]*(?:(?:\\.|{1}(?!{1}{1}))[^{1}\\]*)*{0}"
-_SHORT = r"{0}[^{0}\\\r\n]*(?:\\(?:\r\n|.)[^{0}\\\r\n]*)*{0}"
+_LONG = r"{0}[^{1}\\]*(?:(?:\\.|{1}(?!{1}{1}))[^{1}\\]*)*(?:{0}|\\?\Z)"
+_SHORT = r"{0}[^{0}\\\r\n]*(?:\\(?:\r\n|.)[^{0}\\\r\n]*)*(?:{0}|\\?(?=[\r\n]|\Z))"
 _STRINGS = (_LONG.format('"""', '"'), _LONG.format("'''", "'"), _SHORT.format('"'), _SHORT.format("'"))
 _UNREAD = re.compile("|".join((r"#[^\r\n]*", *_STRINGS)), re.DOTALL)
-"""Comments and strings."""
+"""Comments and strings. One that is never closed counts as well, or a text of them would cost its square."""
 
 
 def is_in_code(text: str, words: Iterable[str]) -> bool:
