@@ -5,17 +5,20 @@ Each is rehearsed with everything on a simulated GPU, and where that tells nothi
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from precfix.codemod.cli.options import Format
 from precfix.codemod.cli.rehearsed import report_rehearsal
 
 from .fixture_cases import DIFF, Case, cases, copied, files_of, migrate, write_files
@@ -110,9 +113,10 @@ def _laid_out(case: Case, state: str, device: str, folder: Path) -> Path:
 
 
 def _of(case: Case, state: str, device: str, place: Path, answer: Mapping[str, Any], raised: str) -> Told:
-    output = place.with_suffix(".json")
-    report_rehearsal(json.dumps(answer["record"]), root=place, output_format="json", output=output)
-    found, failures = json.loads(output.read_text("utf-8"))["diagnostics"], answer["record"]["failures"]
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")) as written:
+        report_rehearsal(json.dumps(answer["record"]), place, Format.JSON)
+        written.seek(0)
+        found, failures = json.load(written)["diagnostics"], answer["record"]["failures"]
     own = {rule.code for rule in case.rules()}
     of_own = [each for each in found if each["code"] in own]
     at_raised = any(raised and raised in _text(place, each) for each in failures if each["location"])

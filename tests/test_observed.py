@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from precfix.codemod.cli.options import Format
 from precfix.codemod.cli.rehearsed import report_rehearsal
 from precfix.codemod.observed.agreeing import disagreements
 from precfix.codemod.observed.observation import Observation
@@ -288,8 +289,8 @@ def test_places_that_do_not_exist_are_passed_over(
     assert checked(capfd, monkeypatch, root) == []
 
 
-def reported(capfd: pytest.CaptureFixture[str], root: Path, record: dict[str, Any], **more: Any) -> str:
-    report_rehearsal(json.dumps(record), root=root, color=False, **more)
+def reported(capfd: pytest.CaptureFixture[str], root: Path, record: dict[str, Any], chosen: str = "text") -> str:
+    report_rehearsal(json.dumps(record), root, Format(chosen))
     return capfd.readouterr().out
 
 
@@ -317,10 +318,10 @@ def test_the_report_of_a_rehearsal_tells_failures_only(root: Path, capfd: pytest
 def test_the_report_has_what_no_rule_can_look_at(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     record = observation(root, [of_linear(root, "self.fc(x)", "self.fc(|x|)")])
     (root / "net.py").write_text(MODEL + "\n")
-    found = json.loads(reported(capfd, root, record, output_format="json"))
+    found = json.loads(reported(capfd, root, record, "json"))
     assert [each["code"] for each in found["diagnostics"]] == ["PF901"]
     assert (found["version"], len(found["failures"]), found["summary"]["findings"]) == (1, 1, 1)
-    text = reported(capfd, root, record, output_format="sarif")
+    text = reported(capfd, root, record, "sarif")
     assert [each["ruleId"] for each in json.loads(text)["runs"][0]["results"]] == ["PF901"]
     assert "PF" not in reported(capfd, root, observation(root))
 

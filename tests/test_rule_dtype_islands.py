@@ -189,7 +189,7 @@ def test_containers_give_what_their_modules_give(call: str, tmp_path: Path) -> N
         "self.blocks = nn.ModuleList()\n        for _ in range(2):\n            self.blocks.append(nn.Linear(8, 8))\n"
         "        self.mlp = nn.Sequential(nn.Linear(8, 8), nn.ReLU())\n        self.table =",
     )
-    assert found(tmp_path, text) == {"PF206"}
+    assert found(tmp_path, called(text)) == {"PF206"}
 
 
 def test_a_method_is_not_asked_for_its_parameters(tmp_path: Path) -> None:
