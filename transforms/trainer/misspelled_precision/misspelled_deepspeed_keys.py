@@ -20,11 +20,11 @@ from .slips import SPELLING, respelled_string
 KEYS = {
     "bf16": ("enabled", "check_grad_overflow", "immediate_grad_update"),
     "fp16": (
-        *("enabled", "auto_cast", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis"),
+        *("enabled", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis"),
         *("consecutive_hysteresis", "min_loss_scale", "fp16_master_weights_and_grads"),
     ),
 }
-"""The keys of each section."""
+"""The keys of each section, but for ``auto_cast``, of which ``autocast`` is one slip and a word of its own."""
 ALMOST = {"enable": "enabled"}
 """Known mistakes, which PF502 tells of, and what they were meant to be; slips of them are slips too."""
 CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")
