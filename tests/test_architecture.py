@@ -278,6 +278,7 @@ NOT_PYTHON = {
     "codemod/purpose/files.py": "names of files",
     "codemod/python/glimpses.py": "files that are not parsed",
     "codemod/python/identifiers.py": "one name, into words",
+    "codemod/releases/manifests.py": "requirements in instructions",
     "codemod/trainers/framework_file.py": "the conditions of the tables",
     "codemod/trainers/reading/launch_flags.py": "shell variables in values",
     "codemod/trainers/reading/recognition.py": "patterns of the tables, against keys and command lines",

@@ -186,6 +186,8 @@ def test_strange_manifests_are_survived(tmp_path: Path) -> None:
         ("    pip install torch==1.11.0 torchvision==0.12.0", "1.11.0"),
         ("$ conda install pytorch=1.12 cudatoolkit -c pytorch", "1.12"),
         ("1. `pip install torch==2.1.0`", "2.1.0"),
+        ("* torch==2.0.0", "2.0.0"),
+        ("pytorch==1.12.1", "1.12.1"),
     ],
 )
 def test_an_install_line_of_a_readme_pins_where_nothing_else_does(tmp_path: Path, line: str, version: str) -> None:
@@ -193,6 +195,16 @@ def test_an_install_line_of_a_readme_pins_where_nothing_else_does(tmp_path: Path
     assert found is not None
     assert str(found.pins[0].specifiers).startswith(f"=={version}")
     assert found.pins[0].place.span.row == 3
+
+
+def test_a_readme_pins_other_libraries_too(tmp_path: Path) -> None:
+    text = "```\ndeepspeed==0.9.1\npeft == 0.3\n```\npip install -U 'transformers>=4.30' --index-url https://x/y==1\n"
+    project = written(tmp_path, {"README.md": text})
+    found = {name: allowed(project, name) for name in ("deepspeed", "transformers", "peft")}
+    assert {name: str(item.pins[0].specifiers) for name, item in found.items() if item is not None} == {
+        "deepspeed": "==0.9.1",
+        "transformers": ">=4.30",
+    }
 
 
 def test_prose_about_versions_pins_nothing(tmp_path: Path) -> None:

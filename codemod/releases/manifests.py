@@ -5,6 +5,7 @@ Everything here is text written by people: what is no requirement is passed over
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..source.documents import Document
@@ -20,6 +21,8 @@ _ENVIRONMENT_FOLDERS = {"env", "envs", "environment", "environments", "conda", "
 """Folders that hold nothing but ways to install the project around them."""
 _YAML = (".yml", ".yaml")
 _LOCKS = ("poetry.lock", "uv.lock", "pdm.lock", "pipfile.lock", "requirements.lock", "pylock.toml")
+_BOUND = re.compile(r"[A-Za-z][\w.-]*(\[[\w,-]+\])?[=<>~]")
+_EXACT = re.compile(r"[A-Za-z][\w.-]*==\d[\w.+]*")
 _READERS = {
     "pyproject.toml": pins_of_pyproject,
     "setup.cfg": pins_of_setup_cfg,
@@ -136,13 +139,17 @@ def _image(document: Document) -> Iterator[Pin]:
 
 
 def _instructions(document: Document) -> Iterator[Pin]:
-    """``pip install torch==1.11.0`` in a README: what research code was written for, where nothing else says so."""
+    """``pip install torch==1.11.0``, or a line ``torch==1.11.0``, in a README: what research code was written for,
+    where nothing else says so."""
     for row, line in lines_of(document):
         command, installs, rest = line.partition("install ")
-        if installs and command.strip(" `$>*-").rpartition(" ")[2].endswith(("pip", "pip3", "conda", "mamba", "uv")):
+        if not installs:
+            alone = line.strip(" `$>*-")
+            yield from pin_of(document, alone if _EXACT.fullmatch(alone) else "", Tier.FIXED, row)
+        elif command.strip(" `$>*-").rpartition(" ")[2].endswith(("pip", "pip3", "conda", "mamba", "uv")):
             for word in rest.replace("`", " ").split():
                 name = word.strip("\"',")
-                if name.startswith(("torch=", "torch>", "torch~", "torch<", "pytorch=", "pytorch>")):
+                if _BOUND.match(name):
                     yield from pin_of(document, _from_conda(name), Tier.FIXED, row)
 
 

@@ -28,7 +28,9 @@ Scalers that each stated run leaves off; `unscale_` anywhere earlier on the path
 branch that excludes the scaled backward; functions that also run an unscaled `backward()` beside the scaled one;
 thresholds multiplied by `get_scale()`; norms of which only inf and NaN are tested; clipping by Fabric, Lightning or
 DeepSpeed, and by accelerate itself (a clip of torch behind `accelerator.backward` is flagged where a stated run
-computes in float16); a scaler that only ever runs under bfloat16 (see grad-scaler-under-bf16).
+computes in float16, and so is Lightning's `self.clip_gradients` between `manual_backward` and the optimizer's `step`
+where every trainer does: Lightning unscales in that step); a scaler that only ever runs under bfloat16 (see
+grad-scaler-under-bf16).
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from ....codemod.torch.scaler_steps import ScalerStep, may_unscale, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from .accelerated import clips_past_accelerator
 from .clipping_hooks import clipping_hooks
+from .lightning_clips import clips_before_lightning
 from .scaled_norms import norms_of
 from .unscale_insertion import unscale_before
 
@@ -65,7 +68,8 @@ def check(project: Project) -> Iterator[Finding]:
             found.append(rule.at(module, hook, f"a hook clips gradients of a scaled loss: {SCALED}", places))
         if found and may_be_on(project, scaler):
             yield from found
-    yield from (rule.found(*draft) for draft in clips_past_accelerator(project))
+    for draft in (*clips_past_accelerator(project), *clips_before_lightning(project)):
+        yield rule.found(*draft)
 
 
 def _in_function(project: Project, scaler: Scaler, step: ScalerStep) -> Iterator[Finding]:

@@ -20,9 +20,10 @@ empty one is true. `accelerate.Accelerator` turns its `mixed_precision` into a s
 or the project's own options do not have) or where the new value means the same.
 
 `spelling` [unsafe]: the same where the run changes: a string that is compared, a value in a configuration file, an
-attribute of an object that may allow missing names (the right one is read of it in the same file), a string for a
-truth value, `type=bool` or no type beside `default=False` (the project's own `str2bool` where the file has one, else a
-function that reads `false`, `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
+attribute of an object that may allow missing names (the right one is read of it in the same file), a key of DeepSpeed's
+`fp16` or `bf16` section (`enbale`: before 0.17.1 the default counts), a string for a truth value, `type=bool` or no
+type beside `default=False` (the project's own `str2bool` where the file has one, else a function that reads `false`,
+`no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
 
 `swap` [unsafe]: the two arguments change places.
 
@@ -42,6 +43,7 @@ from collections.abc import Iterator
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
 from .boolean_flags import wrong_truth_values
+from .misspelled_deepspeed_keys import misspelled_deepspeed_keys
 from .misspelled_keywords import unknown_keywords
 from .misspelled_torch_names import misspelled_torch_names
 from .misspelled_words import misspelled_words
@@ -50,6 +52,7 @@ from .swapped_flags import swapped_flags
 KINDS = (
     misspelled_torch_names,
     misspelled_words,
+    misspelled_deepspeed_keys,
     unknown_keywords,
     wrong_truth_values,
     swapped_flags,

@@ -83,13 +83,14 @@ def slips() -> dict[str, str]:
     for word in reversed(WORDS):
         letters = word.rstrip("0123456789")
         digits = word[len(letters) :]
-        for slip in _slips_of(letters):
+        for slip in slips_of(letters):
             found[slip + digits] = word
     right = {*WORDS, *REAL}
     return {slip: word for slip, word in (found | COMMON).items() if slip not in right}
 
 
-def _slips_of(letters: str) -> set[str]:
+def slips_of(letters: str) -> set[str]:
+    """``letters`` with one of them left out or doubled, or two swapped."""
     places = range(len(letters))
     left_out = {letters[:i] + letters[i + 1 :] for i in places}
     doubled = {letters[:i] + letters[i] + letters[i:] for i in places}

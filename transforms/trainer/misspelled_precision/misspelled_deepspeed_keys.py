@@ -1,0 +1,160 @@
+"""Keys in the ``fp16`` and ``bf16`` sections of DeepSpeed that are one slip away from a key that it reads there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from ....codemod.model import Draft, Edit, Fix, ReplaceText
+from ....codemod.purpose.files import is_test
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.source.project import Project
+from ....codemod.trainers.reading.configs import ConfigFile, Entry
+from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.scopes import CodeOrigin, TextOrigin
+from .misspellings import slips_of
+from .slips import SPELLING, respelled_string
+
+KEYS = {
+    "bf16": ("enabled", "check_grad_overflow", "immediate_grad_update"),
+    "fp16": (
+        *("enabled", "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis"),
+        *("consecutive_hysteresis", "min_loss_scale", "fp16_master_weights_and_grads"),
+    ),
+}
+"""The keys of each section, but for ``auto_cast``, of which ``autocast`` is one slip and a word of its own."""
+ALMOST = {"enable": "enabled"}
+"""Known mistakes, which PF502 tells of, and what they were meant to be; slips of them are slips too."""
+CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")
+"""An expression with one of these in it is a DeepSpeed configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """A misspelled key in Python, and its section."""
+
+    module: ModuleNames
+    node: ast.Constant
+    section: str
+    beside: frozenset[object]
+    """The other keys that are written in the same dictionary."""
+
+
+def misspelled_deepspeed_keys(project: Project) -> Iterator[Draft]:
+    """Every such key in a configuration file, in a dictionary, and where a configuration is changed in Python."""
+    for config, entry in _entries(project):
+        section, wrong = str(entry.key[-2]), entry.name
+        meant = _slips(section)[wrong]
+        written = config.document.text[entry.key_start : entry.key_end]
+        edit = config.edit(ReplaceText(entry.key_start, entry.key_end, written.replace(wrong, meant)))
+        is_free = written.count(wrong) == 1 and not config.text.find(*entry.key[:-1], meant)
+        yield Draft.at(config, entry, _message(section, wrong), (), _fix(section, wrong, edit if is_free else None))
+    keys = [
+        key
+        for document in project.checked_documents(tuple(KEYS), where=_holds_slip)
+        for key in _keys(project, names_of(project, document))
+    ]
+    for key in keys:
+        wrong = str(key.node.value)
+        if not _is_read(project, wrong, sum(other.node.value == wrong for other in keys)):
+            meant = _slips(key.section)[wrong]
+            new = respelled_string(key.module, key.node, wrong, meant) if meant not in key.beside else None
+            yield Draft.at(key.module, key.node, _message(key.section, wrong), (), _fix(key.section, wrong, new))
+
+
+def _message(section: str, wrong: str) -> str:
+    return (
+        f"DeepSpeed has no {wrong!r} in its {section} section (ignored, or a ValidationError from 0.17.1 on); "
+        f"did you mean {_slips(section)[wrong]!r}?"
+    )
+
+
+def _fix(section: str, wrong: str, edit: Edit | None) -> list[Fix]:
+    meant = _slips(section)[wrong]
+    return [Fix.unsafe(SPELLING, f"write {meant}, which counts from now on", edit)] if edit is not None else []
+
+
+@cache
+def _slips(section: str) -> dict[str, str]:
+    """Slip -> key."""
+    meant = {word: word for word in KEYS[section]} | ALMOST
+    return {slip: key for word, key in meant.items() for slip in sorted(slips_of(word)) if slip not in meant}
+
+
+def _holds_slip(text: str) -> bool:
+    return any(slip in text for section in KEYS for slip in _slips(section))
+
+
+# --- configuration files ----------------------------------------------------------------------------------------------
+
+
+def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
+    seen = set()
+    for scope in scopes_of(project):
+        if scope.framework.id != "deepspeed" or not isinstance(scope.origin, TextOrigin) or scope.kind != "file":
+            continue
+        root = scope.origin.section.key if scope.origin.section is not None else ()
+        for entry in scope.origin.config.text.entries:
+            section = entry.key[-2] if len(entry.key) == len(root) + 2 and entry.key[: len(root)] == root else ""
+            if section in KEYS and entry.name in _slips(str(section)) and (scope.path, entry.key_start) not in seen:
+                seen.add((scope.path, entry.key_start))
+                yield scope.origin.config, entry
+
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+
+def _keys(project: Project, module: ModuleNames) -> Iterator[_Key]:
+    if is_test(module.document.path):
+        return
+    for node in module.nodes:
+        if isinstance(node, ast.Dict):
+            section = _section_of(project, module, node)
+            names = [key for key in node.keys if isinstance(key, ast.Constant)]
+            for key in names if section else ():
+                if key.value in _slips(section):
+                    yield _Key(module, key, section, frozenset(name.value for name in names))
+        elif (
+            isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.slice, ast.Constant)
+        ):
+            section = _section_in(node.value)
+            if section and node.slice.value in _slips(section):
+                yield _Key(module, node.slice, section, frozenset())
+
+
+def _section_of(project: Project, module: ModuleNames, node: ast.Dict) -> str:
+    """The section that a dictionary is: the value of its key, or assigned to it."""
+    parent = module.parents[node]
+    if isinstance(parent, ast.Assign):
+        return _section_in(parent.targets[0])
+    if not isinstance(parent, ast.Dict) or node not in parent.values:
+        return ""
+    key = parent.keys[parent.values.index(node)]
+    return _name(key) if _is_deepspeed(project, module, parent) else ""
+
+
+def _section_in(node: ast.expr) -> str:
+    """The section that ``ds_config["fp16"]`` is."""
+    is_config = isinstance(node, ast.Subscript) and any(word in ast.unparse(node.value) for word in CONFIG_WORDS)
+    return _name(node.slice) if is_config and isinstance(node, ast.Subscript) else ""
+
+
+def _name(key: ast.expr | None) -> str:
+    return str(key.value) if isinstance(key, ast.Constant) and key.value in KEYS else ""
+
+
+def _is_deepspeed(project: Project, module: ModuleNames, node: ast.Dict) -> bool:
+    origins = [scope.origin for scope in scopes_of(project) if scope.framework.id == "deepspeed"]
+    parent = module.parents[node]
+    named = ast.unparse(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
+    known = any(isinstance(origin, CodeOrigin) and origin.node is node for origin in origins)
+    return known or any(word in named for word in CONFIG_WORDS)
+
+
+def _is_read(project: Project, wrong: str, written: int) -> bool:
+    """Whether the project says the word anywhere else: it may be a key that it reads itself."""
+    spelled = (f'"{wrong}"', f"'{wrong}'", f".{wrong}", f"{wrong}=")
+    texts = (document.text for document in project.python_documents((wrong,)))
+    return sum(text.count(word) for text in texts for word in spelled) > written
