@@ -145,10 +145,11 @@ def _only_reads(module: ModuleNames, call: ast.Call) -> bool:
 
 
 def _reads(module: ModuleNames, owner: Scope, name: str) -> list[ast.expr] | None:
-    """Where the class reads ``self.name``; None where the file reads the attribute elsewhere."""
+    """Where the class reads ``self.name``; None where the file reads it of another object than a ``self``."""
     found: list[ast.expr] = list(module.attribute_loads.get(name, ()))
-    own = all(ast.unparse(item) == f"self.{name}" and owner.node in module.ancestors(item) for item in found)
-    return found if own else None
+    if any(ast.unparse(item) != f"self.{name}" for item in found):
+        return None
+    return [item for item in found if owner.node in module.ancestors(item)]
 
 
 def _is_trained(module: ModuleNames, owner: Scope, name: str) -> bool:
