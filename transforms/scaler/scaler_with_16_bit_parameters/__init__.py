@@ -19,11 +19,17 @@ scaling saved (torch/amp/grad_scaler.py, `allow_fp16=False`). `Module.to` change
 theirs; the pipeline's speed and memory then follow them. A model that is cast to float16 before it is trained is
 reported: whether remove the cast or the scaler and autocast do, is the owner's choice.
 
+So is a part that a model's class makes anew and casts (`self.head = nn.Linear(...).half()`), where a trainer of
+transformers steps it with a GradScaler: `fp16=True`, or `accelerate launch --mixed_precision fp16` of a program whose
+code names no precision, which transformers' trainer follows from 4.30 on.
+
 ## Not flagged
 
 `.half()` on anything but the object whose parameters the optimizer gets (copies, EMA, teacher, VAE, inputs);
 parameters that are cast back to float32 or wrapped by an adapter afterwards; a scaler subclass of the project;
-patched `_unscale_grads_`; pipelines that are not built from the live model, or after training.
+patched `_unscale_grads_`; parts that are frozen, cast back, run without gradients, or read from elsewhere; launch
+lines that name DeepSpeed, FSDP or a configuration of accelerate, or pass on words that are not seen; pipelines that
+are not built from the live model, or after training.
 """
 
 from __future__ import annotations
@@ -31,19 +37,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import (
+from ....codemod.model import (
     Edit,
     Finding,
     Fix,
     Place,
     Rule,
 )
-from ...codemod.python.names import ModuleNames
-from ...codemod.python.seen import raised
-from ...codemod.source.project import Project
-from ...codemod.torch.half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
-from ...codemod.torch.scaler_steps import steps_of
-from ...codemod.torch.scalers import Scaler, scalers
+from ....codemod.python.names import ModuleNames
+from ....codemod.python.seen import raised
+from ....codemod.source.project import Project
+from ....codemod.torch.half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
+from ....codemod.torch.scaler_steps import steps_of
+from ....codemod.torch.scalers import Scaler, scalers
+from .scaled_trainers import scaled_parts
 
 ERROR = "'Attempting to unscale FP16 gradients'"
 
@@ -68,6 +75,9 @@ def _read(project: Project) -> Iterator[Finding]:
                     yield _cast_model(scaler, step.module, call, half)
     for half in prepared_half_models(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')")
+    for scaled in scaled_parts(project):
+        part = scaled.part
+        yield rule.at(part.module, part.cast, _message(part.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
         yield _halved_pipeline(pipeline)
 
@@ -88,12 +98,11 @@ def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfM
 
 def _finding(half: HalfModel, why: str, *more: Place) -> Finding:
     evidence = [half.module.place(half.optimizer, "the optimizer gets its parameters here"), *more]
-    return rule.at(
-        half.module,
-        half.cast,
-        f"{half.name} is float16 and {why}: the first step raises {ERROR}; keep trainable parameters in float32",
-        evidence,
-    )
+    return rule.at(half.module, half.cast, _message(half.name, why), evidence)
+
+
+def _message(name: str, why: str) -> str:
+    return f"{name} is float16 and {why}: the first step raises {ERROR}; keep trainable parameters in float32"
 
 
 def _halved_pipeline(pipeline: LivePipeline) -> Finding:

@@ -1,0 +1,99 @@
+"""Trainers of transformers that step with a GradScaler: their arguments ask for it, or the launch by accelerate."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ....codemod.model import Place
+from ....codemod.purpose.files import is_test, purpose_of
+from ....codemod.python.creations import creations_of
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.releases.pins import allowed
+from ....codemod.source.project import Project
+from ....codemod.trainers.reading.declarations import scope_of_call
+from ....codemod.trainers.reading.precision import Compute, precision_of
+from ....codemod.trainers.reading.run_members import Run
+from ....codemod.trainers.reading.runs import all_runs_of
+from ....codemod.trainers.reading.trained_loads import passed_to
+from .half_parts import HalfPart, half_part
+
+BY_ACCELERATE = "4.30.0"
+"""The first release of transformers whose trainer leaves its GradScaler to accelerate."""
+PRECISIONS = ("fp16", "bf16", "mixed_precision")
+ELSEWHERE = ("deepspeed", "fsdp", "$", "use_cpu", "no_cuda")
+"""Parts of words of a launch line by which something else than the line decides, or holds the weights."""
+OF_LAUNCHER = ("megatron", "config", "__cpu", "__tpu")
+"""The same before the script."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledPart:
+    """A part of a model in float16, and why a GradScaler steps it."""
+
+    part: HalfPart
+    why: str
+    places: tuple[Place, ...]
+
+
+def scaled_parts(project: Project) -> Iterator[ScaledPart]:
+    """The parts in float16 of models that such trainers train."""
+    if not any(True for _ in project.python_documents((".half(", "float16"))):
+        return
+    seen: set[ast.AST] = set()
+    for document in project.python_documents(("Trainer(",)):
+        module = names_of(project, document)
+        named = [name for name in module.calls_by_name if name.endswith("Trainer")]
+        for call in [] if is_test(document.path) else [call for name in named for call in module.calls_by_name[name]]:
+            passed = passed_to(module, call)
+            if passed is None or not (module.qualified(call.func) or "").startswith("transformers."):
+                continue
+            reason = _asked(project, module, passed[1]) or _launched(project, module)
+            part = half_part(project, module, passed[0], call) if reason is not None else None
+            if part is not None and reason is not None and part.cast not in seen:
+                seen.add(part.cast)
+                place = module.place(call, "the model is passed to the trainer here")
+                yield ScaledPart(part, reason[0], (reason[1], place))
+
+
+def _asked(project: Project, module: ModuleNames, arguments: ast.expr) -> tuple[str, Place] | None:
+    """``TrainingArguments(fp16=True)``."""
+    made_by = creations_of(project, module, arguments)
+    scope = scope_of_call(project, made_by[0].call) if len(made_by) == 1 else None
+    if scope is None or scope.framework.id != "hf_trainer":
+        return None
+    precision = precision_of(project, scope)
+    seen = {made_by[0].module, *(name.module for name in made_by[0].names)}
+    if precision.compute is not Compute.FP16 or precision.partitioned or precision.is_changed_in(seen):
+        return None
+    place = precision.place
+    return "its trainer steps it with a GradScaler (fp16)", place.saying("the trainer computes in float16")
+
+
+def _launched(project: Project, module: ModuleNames) -> tuple[str, Place] | None:
+    """``accelerate launch --mixed_precision fp16``, which a trainer follows whose arguments name no precision."""
+    versions = allowed(project, "transformers", module.path)
+    if versions is not None and not versions.may_reach(BY_ACCELERATE):
+        return None
+    for run in all_runs_of(project):
+        if module.path in run.modules and _is_scaled(run) and not purpose_of(run.place.path).is_left_alone:
+            documents = project.python_documents_at(run.modules)
+            if not any(word in item.text for item in documents for word in (*PRECISIONS, "deepspeed")):
+                place = run.place.saying("accelerate trains in float16 by this line")
+                return "the launch line has the trainer step it with a GradScaler (--mixed_precision fp16)", place
+    return None
+
+
+def _is_scaled(run: Run) -> bool:
+    command = run.command
+    words = command.words if command is not None else ()
+    at = words.index(command.script) if command is not None and command.script in words else 0
+    launcher = " ".join(words[:at]).replace("-", "_").replace("=", " ").split()
+    if not {"accelerate", "accelerate_launch"} & {word.rpartition("/")[2] for word in launcher}:
+        return False
+    asked = [after for word, after in pairwise(launcher) if word == "__mixed_precision"]
+    given = any(part in word for word in words[at + 1 :] for part in (*PRECISIONS, *ELSEWHERE))
+    decided = any(part in word for word in launcher for part in (*OF_LAUNCHER, *ELSEWHERE))
+    return asked == ["fp16"] and not given and not decided
