@@ -250,6 +250,24 @@ def test_a_model_is_called_before_it_is_cast(tmp_path: Path) -> None:
     assert found(tmp_path / "after", net + text.format("", "torch.randn(2, 8)")) == {"PF202"}
 
 
+QUANTIZERS = {
+    "loads.py": "def load(kind, path):\n    return kind.from_pretrained(path, load_in_8bit=True)\n",
+    "swap.py": "import bitsandbytes as bnb\n\nLAYER = bnb.nn.Linear4bit\n",
+    "requirements.txt": "torch\nauto-gptq==0.7\n",
+}
+
+
+@pytest.mark.parametrize("name", QUANTIZERS)
+def test_quantized_weights_have_no_dtype_to_cast_to(name: str, tmp_path: Path) -> None:
+    files = {"net.py": called(method("rows = torch.zeros(1, 8)\nreturn self.proj(rows)"))}
+    assert migrated([RULES["PF202"]], written(tmp_path / "plain", files))[1]
+    project = written(tmp_path, files | {name: QUANTIZERS[name]})
+    fixes = [fix for item in findings(RULES["PF202"], project) for fix in item.fixes]
+    assert fixes
+    assert all("weights may be quantized" in fix.message for fix in fixes)
+    assert not migrated([RULES["PF202"]], project)[1]
+
+
 def test_losses_take_their_class_weights_as_they_are(tmp_path: Path) -> None:
     body = "scores = F.log_softmax(x, 1, dtype=torch.float32)\nreturn F.nll_loss(scores, target, weight=self.table)"
     text = "import torch.nn.functional as F\n" + method(body, "def forward(self, x: torch.Tensor, target):")

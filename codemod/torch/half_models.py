@@ -108,9 +108,8 @@ def stays_cast(module: ModuleNames, cast: ast.Call) -> bool:
 def applications_of(project: Project, module: ModuleNames, cast: ast.Call) -> Iterator[tuple[str, ast.Call]]:
     """Where the file itself calls what ``cast`` casts, and which method (``forward`` for the object as a function)."""
     yield from applied_at_once(module, cast)
-    calls = project.memo(_calls_of_objects, module)
     for held in _held(module, cast):
-        for name, call in calls.get(ast.unparse(held), ()):
+        for name, call in project.memo(_calls_of_objects, module).get(ast.unparse(held), ()):
             if _is_same_object(module, held, call) and not _runs_before(module, call, cast):
                 yield name, call
 
