@@ -200,6 +200,74 @@ def test_a_method_is_not_asked_for_its_parameters(tmp_path: Path) -> None:
     assert "return self.proj(cache.to(self.proj.weight.dtype))" in changed["net.py"]
 
 
+TWO_OBJECTS = """
+def timed(width):
+    x = torch.randn(2, width, device='cuda')
+    net = Net(width).cuda()
+    return net(x)
+
+
+def halved(width):
+    net = Net(width).cuda(){}
+    x = torch.randn(2, width, device='cuda', dtype=torch.float16)
+
+    def again():
+        return net(x)
+
+    return again(), net(x)
+"""
+HELD = """
+class Slow:
+    def __init__(self):
+        self.net = Net()
+
+    def run(self):
+        return self.net(torch.randn(2, 8))
+
+
+class Fast:
+    def __init__(self):
+        self.net = Net().half()
+
+    def run(self):
+        return self.net({})
+"""
+
+
+def test_objects_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    net = method("return self.proj(x)").replace("    return Net().half()", "    return Net()")
+    assert found(tmp_path, net + TWO_OBJECTS.format(".half()")) == set()
+    wide = TWO_OBJECTS.format(".half()").replace(", dtype=torch.float16", "")
+    assert found(tmp_path / "wide", net + wide) == {"PF202"}
+    assert found(tmp_path / "held", net + HELD.format("torch.randn(2, 8).half()")) == set()
+    assert found(tmp_path / "held wide", net + HELD.format("torch.randn(2, 8)")) == {"PF202"}
+
+
+def test_a_model_is_called_before_it_is_cast(tmp_path: Path) -> None:
+    net = method("return self.proj(x)").replace("    return Net().half()", "    return Net()")
+    text = "\n\ndef run(x):\n    net = Net()\n    {}net(torch.randn(2, 8))\n    net = net.half()\n    return net({})\n"
+    assert found(tmp_path, net + text.format("", "x.half()")) == set()
+    assert found(tmp_path / "after", net + text.format("", "torch.randn(2, 8)")) == {"PF202"}
+
+
+QUANTIZERS = {
+    "loads.py": "def load(kind, path):\n    return kind.from_pretrained(path, load_in_8bit=True)\n",
+    "swap.py": "import bitsandbytes as bnb\n\nLAYER = bnb.nn.Linear4bit\n",
+    "requirements.txt": "torch\nauto-gptq==0.7\n",
+}
+
+
+@pytest.mark.parametrize("name", QUANTIZERS)
+def test_quantized_weights_have_no_dtype_to_cast_to(name: str, tmp_path: Path) -> None:
+    files = {"net.py": called(method("rows = torch.zeros(1, 8)\nreturn self.proj(rows)"))}
+    assert migrated([RULES["PF202"]], written(tmp_path / "plain", files))[1]
+    project = written(tmp_path, files | {name: QUANTIZERS[name]})
+    fixes = [fix for item in findings(RULES["PF202"], project) for fix in item.fixes]
+    assert fixes
+    assert all("weights may be quantized" in fix.message for fix in fixes)
+    assert not migrated([RULES["PF202"]], project)[1]
+
+
 def test_losses_take_their_class_weights_as_they_are(tmp_path: Path) -> None:
     body = "scores = F.log_softmax(x, 1, dtype=torch.float32)\nreturn F.nll_loss(scores, target, weight=self.table)"
     text = "import torch.nn.functional as F\n" + method(body, "def forward(self, x: torch.Tensor, target):")

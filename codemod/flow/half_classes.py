@@ -23,7 +23,6 @@ from ..source.project import Project
 from ..torch.autocast import Autocast
 from ..torch.dtypes import HALVES
 from ..torch.half_models import applications_of, stays_cast
-from ..torch.tables.operations import operation
 from ..torch.weight_changes import moves_only
 from ..torch.weights import cast_dtype
 from .analysis import flow_of
@@ -63,7 +62,7 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        if not isinstance(call.func, ast.Attribute) or not _is_used_so(project, module, call):
+        if not isinstance(call.func, ast.Attribute) or not stays_cast(module, call):
             continue
         made = creations_of(project, module, call.func.value)
         classes = [class_of(project, item.module, item.call.func) for item in made]
@@ -72,13 +71,6 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
             owner = known.pop()
             if cast_dtype(project, module, call) in HALVES and entries_of(project, module, call, owner):
                 yield call, owner
-
-
-def _is_used_so(project: Project, module: ModuleNames, cast: ast.Call) -> bool:
-    """Whether the file calls what is cast, not as a tensor, and casts it no more: what the file itself tells."""
-    names = (name for name, _ in applications_of(project, module, cast))
-    called = any(name not in SETTING and operation(name) is None for name in names)
-    return called and stays_cast(module, cast)
 
 
 def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass) -> list[ast.Call]:

@@ -18,6 +18,8 @@ from ..source.project import Project
 from ..torch.autocast import Autocast
 from .named_classes import is_named
 
+AROUND = ("with", "decorator")
+"""The forms of regions that tell what they are around."""
 MAX_PARTS = 200
 """Classes of the models in one region that are looked into."""
 
@@ -30,7 +32,7 @@ def can_be_inside(project: Project, run: Run, module: ModuleNames, node: ast.AST
         others = _runs_only_others(project, run.region, ProjectClass(module, owner))
         return named and not others and not _is_in_another_model(project, run, module, node)
     region = run.region
-    if region is None or region.form != "with" or way_inside(project, module, node) is not None:
+    if region is None or region.form not in AROUND or way_inside(project, module, node) is not None:
         return True
     function = module.scope_of(node).function.node
     return isinstance(function, FunctionNode) and _is_called_by_a_model(project, region, module, function)
@@ -40,7 +42,7 @@ def _is_in_another_model(project: Project, run: Run, module: ModuleNames, node: 
     """Whether the region stands in a model that neither uses the code's class nor is built where that is used."""
     region = run.region
     owner = region.module.scope_of(region.node).enclosing_class if region is not None else None
-    if region is None or region.form != "with" or owner is None:
+    if region is None or region.form not in AROUND or owner is None:
         return False
     if not flow_of(project).is_module(ProjectClass(region.module, owner)):
         return False

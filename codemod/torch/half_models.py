@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.creations import only_call
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.names import ModuleNames, attribute_chain, names_of, root_name
 from ..python.paths import exclusive, function_of, guard_facts, loops, position
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS, SAME_WEIGHTS
@@ -108,9 +108,22 @@ def stays_cast(module: ModuleNames, cast: ast.Call) -> bool:
 def applications_of(project: Project, module: ModuleNames, cast: ast.Call) -> Iterator[tuple[str, ast.Call]]:
     """Where the file itself calls what ``cast`` casts, and which method (``forward`` for the object as a function)."""
     yield from applied_at_once(module, cast)
-    calls = project.memo(_calls_of_objects, module)
-    for name in _held(module, cast):
-        yield from calls.get(name, ())
+    for held in _held(module, cast):
+        for name, call in project.memo(_calls_of_objects, module).get(ast.unparse(held), ()):
+            if _is_same_object(module, held, call) and not _runs_before(module, call, cast):
+                yield name, call
+
+
+def _is_same_object(module: ModuleNames, held: ast.expr, call: ast.Call) -> bool:
+    """Whether a name that reads alike where ``call`` stands is bound where the one of ``held`` is."""
+    root, here, there = root_name(held), module.scope_of(held), module.scope_of(call)
+    return here.enclosing_class is there.enclosing_class if root == "self" else here.lookup(root) is there.lookup(root)
+
+
+def _runs_before(module: ModuleNames, call: ast.Call, cast: ast.Call) -> bool:
+    """Whether a call comes before the cast in the same function, and no loop leads back to it."""
+    same = module.scope_of(call).function is module.scope_of(cast).function
+    return same and position(call) < position(cast) and set(loops(module, call)).isdisjoint(loops(module, cast))
 
 
 def _calls_of_objects(_project: Project, module: ModuleNames) -> dict[str, list[tuple[str, ast.Call]]]:
@@ -144,16 +157,16 @@ def _later_statements(module: ModuleNames, cast: ast.Call) -> dict[str, list[ast
             for later in _statements_about(module, function_of(module, cast), name)
             if position(later) > position(statement)
         ]
-        for name in _held(module, cast)
+        for name in map(ast.unparse, _held(module, cast))
     }
 
 
-def _held(module: ModuleNames, cast: ast.Call) -> list[str]:
+def _held(module: ModuleNames, cast: ast.Call) -> list[ast.expr]:
     """The names (attributes too) of the object that ``cast`` casts."""
     statement = module.statement_of(cast)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     held = [*targets, cast.func.value] if isinstance(cast.func, ast.Attribute) else targets
-    return list(dict.fromkeys(ast.unparse(item) for item in held if isinstance(item, ast.Name | ast.Attribute)))
+    return list({ast.unparse(item): item for item in held if isinstance(item, ast.Name | ast.Attribute)}.values())
 
 
 def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str, dtype: Dtype) -> ast.Call | None:

@@ -14,6 +14,7 @@ from ...codemod.proof.needs import Known, Need
 from ...codemod.python.functions import FunctionTarget, called_function
 from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of
+from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
 from ...codemod.torch.tables.layers import LAYERS
 from .seen_clashes import owns_as_seen, rests_on_sight
@@ -25,16 +26,38 @@ ONLY_TENSORS = (
 """What is asked of a tensor and not of a dictionary, a list or a tokenizer's batch."""
 MAX_CALLS = 3
 """Calls that a value is followed through to see what is done with it; autoencoders are wrapped twice, not more."""
+QUANTIZING_WORDS = (
+    "load_in_8bit", "load_in_4bit", "quantization_config", "bitsandbytes", "linear8bitlt", "linear4bit", "gptq",
+    "autoawq", "awqconfig", "from_quantized", "torchao", "quanto", "quantize_dynamic",
+)  # fmt: skip
+"""Words of code that may give layers weights of 8 or 4 bits, which are held as integers or under other names."""
+QUANTIZERS = (
+    "bitsandbytes", "auto-gptq", "gptqmodel", "autoawq", "torchao", "optimum-quanto", "hqq", "compressed-tensors",
+)  # fmt: skip
+"""The packages that do."""
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.MatMult, ast.Pow)
 
 
 def needs_of_cast(project: Project, meeting: Meeting, text: str) -> tuple[Need, ...]:
     """What a cast to ``text`` needs: a module that can be asked for its dtype."""
     known, owns = _can_be_asked(project, meeting, text), owns_as_seen(meeting)
+    floating = not _is_of_weights(meeting, text) or not project.fact(_may_quantize)
     return (
+        Known(floating, "weights may be quantized here, whose dtype is that of integers"),
         Known(known or owns, f"{text} may not exist: not every such module owns parameters"),
         *rests_on_sight(project, meeting, known=known and is_read_as_tensor(project, meeting)),
     )
+
+
+def _is_of_weights(meeting: Meeting, text: str) -> bool:
+    """Whether a dtype is that of a layer's weights; a model of a library gives that of its floating ones."""
+    return text.startswith("next(") or (meeting.operation == "module" and ".weight" in text)
+
+
+def _may_quantize(project: Project) -> bool:
+    """Whether the code or the requirements of a project speak of weights in 8 or 4 bits."""
+    named = any(True for _ in project.python_documents(QUANTIZING_WORDS))
+    return named or any(allowed(project, package) is not None for package in QUANTIZERS)
 
 
 def _can_be_asked(project: Project, meeting: Meeting, text: str) -> bool:

@@ -33,7 +33,8 @@ may have got used to it. Elsewhere: compute the table in float32 (`.float()`, au
 Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open, and
 that are made again only where a length exceeds them; trainers whose precision opens no region of the project's own
 (DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose body only calls
-models that are known and do not hold this code; rows and columns of a grid, which are few; coordinates, also where
+models that are known and do not hold this code; products with powers (`1 / 10000**i`), which autocast
+computes in float32; rows and columns of a grid, which are few; coordinates, also where
 the divisor counts channels; angles that come from no positions, timesteps or frequencies (a
 network with sines); dtypes that are not certain; code that no 16-bit run is known to use.
 """
@@ -56,7 +57,7 @@ from ....codemod.torch.dtypes import FP64
 from ..certain_halves import certainly_half
 from .angle_fixes import fix_of
 from .angle_origins import Origin, origin_of
-from .asked_dtypes import cast_by_caller, cast_to_activations
+from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
 from .first_tables import is_made_at_construction
 
 TURNING = ("cos", "sin", "polar")
@@ -114,7 +115,7 @@ def _half(project: Project, module: ModuleNames, origin: Origin) -> Half | None:
     """Why the product of positions and frequencies, or one of its factors, is 16-bit."""
     for node in (origin.node, *origin.factors):
         half = half_here(project, module, node, despite_casts=True) or _of_weights(project, module, node)
-        if half is None or not half.reached:
+        if half is None or not half.reached or (not (half.certain or half.seen) and is_of_power(module, origin)):
             continue
         if half.certain or half.seen or (node is origin.node and _is_lowered(project, module, node)):
             return half

@@ -32,8 +32,19 @@ def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -
     name = ast.unparse(_owner(asked))
     place = module.place(asked, f"it gets the dtype of {name} here")
     runs = [run for run in runs_of(project, module, origin.node) if uses(project, run, module, origin.node)]
+    if is_of_power(module, origin):
+        runs = [run for run in runs if not run.is_mixed]  # autocast computes powers in float32, and so the product
     dtypes = frozenset(dtype for run in runs for dtype in run.dtypes)
     return (Half(dtypes, False, (place, runs[0].place)), name) if runs else None
+
+
+def is_of_power(module: ModuleNames, origin: Origin) -> bool:
+    """Whether a factor is ``1.0 / 10000**exponents``, in place or in a variable, with no cast behind it; no ``@``."""
+    names = [item for item in origin.factors if isinstance(item, ast.Name)]
+    held = [each.value for item in names for each in module.scope_of(item).lookup(item.id)]
+    plain = isinstance(origin.node, ast.BinOp) and not isinstance(origin.node.op, ast.MatMult)
+    values = [item for item in (*origin.factors, *held) if plain and isinstance(item, ast.BinOp)]
+    return any(isinstance(node, ast.Pow) for value in values for node in ast.walk(value))
 
 
 def _owner(node: ast.expr) -> ast.expr:
