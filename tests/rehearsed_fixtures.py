@@ -31,6 +31,7 @@ WRONG = "WRONG"
 OWN_ERROR = "the program itself raises: no error of torch, and of no dtype"
 OFF = "its rule is off by default; the rule that is told names the same tensor or optimizer"
 NEIGHBOR = "the rule that is told has a safe fix for the same tensor, its own has none"
+SAME_FIX = "the rule that is told has the same fix for the same tensor, and names the layer that raises"
 ON_DEVICE = "device type tensor to numpy"
 """What a GPU says, too, of examples that were moved there with their ``.numpy()``."""
 CPU_ONLY = "only a CPU refuses it, and its rule speaks of GPUs or asks for a profile of the CPU"
@@ -42,6 +43,7 @@ NOT_OWN: Mapping[str, tuple[str, str]] = {
     "rules/fsdp-mixed-dtypes/policy-against-autocast": ("PF901", CPU_ONLY),
     "rules/op-without-16-bit-kernel/profile-of-a-cpu": ("PF901", CPU_ONLY),
     "rules/mask-concat-dtype/coordinates-beside-features": ("PF202", NEIGHBOR),
+    "rules/mask-concat-dtype/ones-beside-cast-latents": ("PF202", SAME_FIX),
 }
 """Examples that are not told by their own rule: the rule that is told instead, and why."""
 

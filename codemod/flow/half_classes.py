@@ -62,14 +62,14 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        if not isinstance(call.func, ast.Attribute) or not stays_cast(module, call):
+        if not isinstance(call.func, ast.Attribute):
             continue
         made = creations_of(project, module, call.func.value)
         classes = [class_of(project, item.module, item.call.func) for item in made]
         known = {ProjectClass(*item) for item in classes if item is not None}
         if len(known) == 1 and None not in classes and all(flow_of(project).is_module(item) for item in known):
-            owner = known.pop()
-            if cast_dtype(project, module, call) in HALVES and entries_of(project, module, call, owner):
+            owner, stays = known.pop(), stays_cast(module, call)
+            if stays and cast_dtype(project, module, call) in HALVES and entries_of(project, module, call, owner):
                 yield call, owner
 
 
@@ -159,9 +159,14 @@ def _hands_to_caster(project: Project, module: ModuleNames, call: ast.Call, made
     """``prepare(model)``, where ``prepare`` speaks of 16-bit types."""
     given = [item for item in call.args if isinstance(item, ast.Name | ast.Attribute)]
     target = called_function(project, module, call) if given else None
-    if target is None or not any(word in ast.unparse(target.node) for word in WORDS):
+    if target is None or not project.memo(_speaks_of_halves, target.node):
         return False
     return any(item.call is made.call for node in given for item in creations_of(project, module, node))
+
+
+def _speaks_of_halves(_: Project, function: ast.AST) -> bool:
+    text = ast.unparse(function)
+    return any(word in text for word in WORDS)
 
 
 def _calls_inside(region: Autocast) -> Iterator[ast.Call]:

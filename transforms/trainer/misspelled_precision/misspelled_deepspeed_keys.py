@@ -96,11 +96,21 @@ def _entries(project: Project) -> Iterator[tuple[ConfigFile, Entry]]:
         if scope.framework.id != "deepspeed" or not isinstance(scope.origin, TextOrigin) or scope.kind != "file":
             continue
         root = scope.origin.section.key if scope.origin.section is not None else ()
-        for entry in scope.origin.config.text.entries:
-            section = entry.key[-2] if len(entry.key) == len(root) + 2 and entry.key[: len(root)] == root else ""
-            if section in KEYS and entry.name in _slips(str(section)) and (scope.path, entry.key_start) not in seen:
+        config = scope.origin.config
+        misspelled = project.memo(_misspelled, config)
+        for entry in (entry for section in KEYS for entry in misspelled.get((*root, section), ())):
+            if (scope.path, entry.key_start) not in seen:
                 seen.add((scope.path, entry.key_start))
-                yield scope.origin.config, entry
+                yield config, entry
+
+
+def _misspelled(_: Project, config: ConfigFile) -> dict[tuple[str | int, ...], list[Entry]]:
+    """The misspelled keys of a file, by the place of their section."""
+    found: dict[tuple[str | int, ...], list[Entry]] = {}
+    for entry in config.text.entries:
+        if len(entry.key) > 1 and entry.key[-2] in KEYS and entry.name in _slips(str(entry.key[-2])):
+            found.setdefault(entry.key[:-1], []).append(entry)
+    return found
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
@@ -146,11 +156,15 @@ def _name(key: ast.expr | None) -> str:
 
 
 def _is_deepspeed(project: Project, module: ModuleNames, node: ast.Dict) -> bool:
-    origins = [scope.origin for scope in scopes_of(project) if scope.framework.id == "deepspeed"]
     parent = module.parents[node]
     named = ast.unparse(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
-    known = any(isinstance(origin, CodeOrigin) and origin.node is node for origin in origins)
-    return known or any(word in named for word in CONFIG_WORDS)
+    return node in project.fact(_known_dictionaries) or any(word in named for word in CONFIG_WORDS)
+
+
+def _known_dictionaries(project: Project) -> frozenset[ast.AST]:
+    """The nodes that are known to be DeepSpeed's configuration."""
+    origins = (scope.origin for scope in scopes_of(project) if scope.framework.id == "deepspeed")
+    return frozenset(origin.node for origin in origins if isinstance(origin, CodeOrigin))
 
 
 def _is_read(project: Project, wrong: str, written: int) -> bool:
