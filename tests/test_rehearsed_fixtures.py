@@ -14,7 +14,6 @@ FEW = (
     "rules/factory-without-dtype/drawn-from-numbers",
     "rules/hard-float-cast/sinusoidal-embedding",
     "rules/mask-concat-dtype/frames-are-stacked",
-    "rules/mask-concat-dtype/ones-beside-cast-latents",
     "rules/misspelled-precision/field-name",
     "rules/submodule-dtype/part-cast-back",
     "rules/transformer-encoder-fast-path/padded-evaluation",
