@@ -161,7 +161,7 @@ def _is_deepspeed(project: Project, module: ModuleNames, node: ast.Dict) -> bool
     return node in project.fact(_known_dictionaries) or any(word in named for word in CONFIG_WORDS)
 
 
-def _known_dictionaries(project: Project) -> frozenset[ast.AST]:
+def _known_dictionaries(project: Project) -> frozenset[ast.AST | None]:
     """The nodes that are known to be DeepSpeed's configuration."""
     origins = (scope.origin for scope in scopes_of(project) if scope.framework.id == "deepspeed")
     return frozenset(origin.node for origin in origins if isinstance(origin, CodeOrigin))
