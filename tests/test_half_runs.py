@@ -1,8 +1,10 @@
 """Models that a program certainly runs in 16 bits: cast, or in an autocast region that is open."""
 
+import ast
 from pathlib import Path
 
 import pytest
+from precfix.codemod.flow.half_classes import certain_regions
 from precfix.codemod.flow.half_runs import half_runs
 
 from .flow_runs import opened
@@ -18,6 +20,7 @@ class Net(nn.Module):
 
 """
 IN_REGION = "net = Net()\nwith torch.autocast('cuda', dtype=torch.bfloat16):\n    net(torch.rand(2, 2))\n"
+EITHER = "if flag:\n    net = Net()\nelse:\n    net = Net().half()\n" + IN_REGION.removeprefix("net = Net()\n")
 CAST = "net = Net().to(torch.bfloat16)\nnet(torch.rand(2, 2))\n"
 
 
@@ -25,6 +28,7 @@ CAST = "net = Net().to(torch.bfloat16)\nnet(torch.rand(2, 2))\n"
     ("text", "other", "expected"),
     [
         (IN_REGION, "", ["Net"]),
+        (EITHER, "", []),
         (IN_REGION, "torch.set_default_dtype(torch.bfloat16)\n", []),
         (CAST, "", ["Net"]),
         (f"# float16\n{CAST.replace('torch.bfloat16', 'dtype')}", "", []),
@@ -35,3 +39,13 @@ def test_a_run_is_followed_where_its_dtype_is_certain(
 ) -> None:
     project = opened(tmp_path, MODEL + text, other=other)
     assert [run.owner.name for run in half_runs(project)] == expected
+
+
+def test_calls_of_one_object_are_followed_not_those_of_another_one_of_its_class(tmp_path: Path) -> None:
+    given = MODEL.replace("def __init__(self)", "def __init__(self, more=False)")
+    calls = "".join(
+        f"{name} = Net({text})\nwith torch.autocast('cuda'):\n    {name}(torch.rand(2, 2))\n"
+        for name, text in (("one", ""), ("other", "more=True"))
+    )
+    regions = list(certain_regions(opened(tmp_path, given + calls)))
+    assert [[ast.unparse(call.func) for call in calls] for _, calls, _, _ in regions] == [["one"], ["other"]]

@@ -116,13 +116,17 @@ def certain_regions(project: Project) -> Iterator[tuple[ModuleNames, list[ast.Ca
         module = names_of(project, document)
         if purpose_of(document.path) in (Purpose.TEST, Purpose.DOCUMENTATION) or _may_wrap(module):
             continue
-        found: dict[ProjectClass, tuple[Creation, list[ast.Call]]] = {}
+        found: dict[ast.Call, list[tuple[Model, ast.Call]]] = {}
         for region in autocasts_by_node(project, module).values():
             for call in _calls_inside(region) if _is_certainly_open(project, region) else ():
-                made = made_model(project, module, call)
-                if made is not None and not _is_ever_cast(project, module, made) and _goes_on(project, module, call):
-                    found.setdefault(made[0], (made[1], []))[1].append(call)
-        yield from ((module, calls[:MAX_ENTRIES], owner, made) for owner, (made, calls) in found.items())
+                owner, made_by = made_model(project, module, call) or (None, ())
+                if owner is not None and len(made_by) == 1 and _goes_on(project, module, call):
+                    found.setdefault(made_by[0].call, []).append(((owner, made_by[0]), call))
+        for uses in found.values():
+            models = list(dict.fromkeys(model for model, _ in uses))
+            if not any(_is_ever_cast(project, module, model) for model in models):
+                owner, made = models[0]
+                yield module, [call for _, call in uses][:MAX_ENTRIES], owner, made
 
 
 def _may_wrap(module: ModuleNames) -> bool:
@@ -175,13 +179,15 @@ def _calls_inside(region: Autocast) -> Iterator[ast.Call]:
         yield from (node for node in ast.walk(item) if isinstance(node, ast.Call))
 
 
-def made_model(project: Project, module: ModuleNames, call: ast.Call) -> Model | None:
-    """The class of ``model(x)`` or ``model.decode(x)``, and a call that makes the object."""
+def made_model(
+    project: Project, module: ModuleNames, call: ast.Call
+) -> tuple[ProjectClass, tuple[Creation, ...]] | None:
+    """The class of ``model(x)`` or ``model.decode(x)``, and the calls that can have made the object."""
     func = call.func
     for holder in [func.value, func] if isinstance(func, ast.Attribute) else [func]:
         made_by = creations_of(project, module, holder)
         classes = [class_of(project, made.module, made.call.func) for made in made_by]
         known = {ProjectClass(*item) for item in classes if item is not None}
         if len(known) == 1 and None not in classes and flow_of(project).is_module(next(iter(known))):
-            return known.pop(), made_by[0]
+            return known.pop(), made_by
     return None
