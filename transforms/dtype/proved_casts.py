@@ -16,6 +16,7 @@ from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.python.paths import function_of
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
+from ...codemod.torch.api import QUANTIZED_KEYS
 from ...codemod.torch.tables.layers import LAYERS
 from .seen_clashes import owns_as_seen, rests_on_sight
 
@@ -27,7 +28,7 @@ ONLY_TENSORS = (
 MAX_CALLS = 3
 """Calls that a value is followed through to see what is done with it; autoencoders are wrapped twice, not more."""
 QUANTIZING_WORDS = (
-    "load_in_8bit", "load_in_4bit", "quantization_config", "bitsandbytes", "linear8bitlt", "linear4bit", "gptq",
+    *QUANTIZED_KEYS, "bitsandbytes", "linear8bitlt", "linear4bit", "gptq",
     "autoawq", "awqconfig", "from_quantized", "torchao", "quanto", "quantize_dynamic",
 )  # fmt: skip
 """Words of code that may give layers weights of 8 or 4 bits, which are held as integers or under other names."""

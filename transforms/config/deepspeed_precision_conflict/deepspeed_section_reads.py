@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from ....codemod.model import Edit
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
+from ....codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
 
 SECTIONS = ("fp16", "bf16")
-CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")
-"""An expression with one of these in it is a DeepSpeed configuration."""
 
 
 def unguarded_reads(project: Project) -> Iterator[tuple[ModuleNames, ast.Subscript]]:
@@ -36,7 +35,7 @@ def _is_section_read(node: ast.Subscript) -> bool:
         return False
     if not _is_key(node.slice, "enabled") or not any(_is_key(section.slice, name) for name in SECTIONS):
         return False
-    return any(word in ast.unparse(section.value) for word in CONFIG_WORDS)
+    return is_deepspeed_config(section.value)
 
 
 def _is_key(node: ast.expr, name: str) -> bool:

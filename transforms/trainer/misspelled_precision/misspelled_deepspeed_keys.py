@@ -13,6 +13,7 @@ from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.configs import ConfigFile, Entry
 from ....codemod.trainers.reading.declarations import scopes_of
+from ....codemod.trainers.reading.deepspeed_objects import is_deepspeed_config
 from ....codemod.trainers.reading.scopes import CodeOrigin, TextOrigin
 from .misspellings import slips_of
 from .slips import SPELLING, respelled_string
@@ -27,8 +28,6 @@ KEYS = {
 """The keys of each section, but for ``auto_cast``, of which ``autocast`` is one slip and a word of its own."""
 ALMOST = {"enable": "enabled"}
 """Known mistakes, which PF502 tells of, and what they were meant to be; slips of them are slips too."""
-CONFIG_WORDS = ("deepspeed_config", "ds_config", "deepspeed_plugin")
-"""An expression with one of these in it is a DeepSpeed configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _section_of(project: Project, module: ModuleNames, node: ast.Dict) -> str:
 
 def _section_in(node: ast.expr) -> str:
     """The section that ``ds_config["fp16"]`` is."""
-    is_config = isinstance(node, ast.Subscript) and any(word in ast.unparse(node.value) for word in CONFIG_WORDS)
+    is_config = isinstance(node, ast.Subscript) and is_deepspeed_config(node.value)
     return _name(node.slice) if is_config and isinstance(node, ast.Subscript) else ""
 
 
@@ -157,8 +156,8 @@ def _name(key: ast.expr | None) -> str:
 
 def _is_deepspeed(project: Project, module: ModuleNames, node: ast.Dict) -> bool:
     parent = module.parents[node]
-    named = ast.unparse(parent.targets[0]) if isinstance(parent, ast.Assign) else ""
-    return node in project.fact(_known_dictionaries) or any(word in named for word in CONFIG_WORDS)
+    named = isinstance(parent, ast.Assign) and is_deepspeed_config(parent.targets[0])
+    return named or node in project.fact(_known_dictionaries)
 
 
 def _known_dictionaries(project: Project) -> frozenset[ast.AST | None]:
