@@ -82,7 +82,6 @@ WRONG = {
     "bool": '"x.py --fp16 False"\ndef f(p): p.add_argument("--fp16", default=False, type=bool)',
     "mixed": '"x.py --mixed-precision=no"\ndef f(p): p.add_argument("--mixed-precision", type=bool)',
     "autocast": 'import torch\nx = torch.autocast("cuda", enabled="False")',
-    "swapped keywords": "def f(args, run): run(fp16=args.bf16, bf16=args.fp16)",
     "trl": 'from trl import SFTConfig\nx = SFTConfig("o", bf16="True")',
     "heir": (
         "from transformers import TrainingArguments\nclass Mine(TrainingArguments):\n    pass\n"

@@ -4,8 +4,7 @@
 
 `module 'torch' has no attribute 'bloat16'`, `Accelerator.__init__() got an unexpected keyword argument
 'mix_precision'`, `'Namespace' object has no attribute 'mix_precision'`, `Unknown mixed_precision mode: False`, or no
-error at all: `--fp16 False` switches fp16 on, a comparison with `"bloat16"` never holds, and `train(args.bf16,
-args.fp16)` runs the other precision.
+error at all: `--fp16 False` switches fp16 on, and a comparison with `"bloat16"` never holds.
 
 ## Why
 
@@ -24,8 +23,6 @@ attribute of an object that may allow missing names (the right one is read of it
 `fp16` or `bf16` section (`enbale`: before 0.17.1 the default counts), a string for a truth value, `type=bool` or no
 type beside `default=False` (the project's own `str2bool` where the file has one, else a function that reads `false`,
 `no`, `off` and `0` as False; `--fp16 True` on existing command lines keeps working).
-
-`swap` [unsafe]: the two arguments change places.
 
 ## Not flagged
 
@@ -47,7 +44,6 @@ from .misspelled_deepspeed_keys import misspelled_deepspeed_keys
 from .misspelled_keywords import unknown_keywords
 from .misspelled_torch_names import misspelled_torch_names
 from .misspelled_words import misspelled_words
-from .swapped_flags import swapped_flags
 
 KINDS = (
     misspelled_torch_names,
@@ -55,7 +51,6 @@ KINDS = (
     misspelled_deepspeed_keys,
     unknown_keywords,
     wrong_truth_values,
-    swapped_flags,
 )
 
 
