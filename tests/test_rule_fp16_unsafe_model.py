@@ -79,11 +79,11 @@ def test_trainers(load: str, args: str, count: int, tmp_path: Path) -> None:
     assert len(findings(RULE, written(tmp_path, files))) == count
 
 
-def test_arguments_that_need_fp16_stay(tmp_path: Path) -> None:
+def test_arguments_beside_fp16_move_with_it(tmp_path: Path) -> None:
     text = TRAINER.format(load='"google/mt5-base"', args="fp16=True, fp16_full_eval=True")
     report, texts = migrated([RULE], written(tmp_path, {"train.py": text}), unsafe=True)
     assert len(report.findings) == 1
-    assert not texts
+    assert "bf16=True, fp16_full_eval=False, bf16_full_eval=True" in texts["train.py"]
 
 
 @pytest.mark.parametrize(

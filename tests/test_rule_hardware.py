@@ -63,7 +63,6 @@ def test_float16_is_offered_only_where_it_is_native(tmp_path: Path) -> None:
     [
         "from transformers import TrainingArguments\na = TrainingArguments('o', bf16=True, fp16=args.fp16)\n",
         "from transformers import TrainingArguments\na = TrainingArguments('o', bf16=True, **more)\n",
-        "from transformers import TrainingArguments\na = TrainingArguments('o', bf16=True, bf16_full_eval=True)\n",
         "from lightning import Trainer\na = Trainer(precision='bf16-true')\n",
         "from accelerate import Accelerator\na = Accelerator(mixed_precision='bf16')\nmodel.half()\n",
     ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ....codemod.model import Edit, Fix
 from ....codemod.profiles.profile import Support
 from ....codemod.source.project import Project
+from ....codemod.trainers.reading.scopes import Scope
+from ....codemod.trainers.writing.edits import change_of
 
 
 def goes_to(project: Project) -> str | None:
@@ -22,3 +24,11 @@ def other_precision(goal: str, edits: tuple[Edit, ...]) -> Fix:
         "fp32": "train in float32: about twice the memory for activations, and slower",
     }
     return Fix.unsafe(goal, said[goal], *edits)
+
+
+def moved(project: Project, scope: Scope) -> Fix | None:
+    """The fix that configures a trainer for another precision, as its table says."""
+    goal = goes_to(project)
+    target = {"bf16": "bf16-mixed", "fp32": "fp32"}.get(goal or "", "")
+    change = change_of(project, scope, scope.framework.actions(target) or ())
+    return other_precision(goal, change.edits) if goal is not None and change is not None else None

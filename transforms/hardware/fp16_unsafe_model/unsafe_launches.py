@@ -12,8 +12,7 @@ from ....codemod.trainers.reading.declarations import scopes_of
 from ....codemod.trainers.reading.precision import Compute, Precision, precision_of
 from ....codemod.trainers.reading.recognition import plain_flag
 from ....codemod.trainers.reading.scopes import TextOrigin
-from ....codemod.trainers.writing.edits import change_of
-from .fp16_danger import goes_to, other_precision
+from .fp16_danger import moved
 from .unsafe_families import family_of
 
 MODEL_KEYS = ("model_name_or_path", "model_name", "model_id", "base_model", "model", "model_checkpoint", "model_path")
@@ -59,14 +58,12 @@ def _trains(precision: Precision) -> bool:
 
 
 def _danger(project: Project, precision: Precision, origin: TextOrigin, entry: Entry) -> Draft:
-    scope, model, goal = precision.scope, str(entry.value), goes_to(project)
+    model = str(entry.value)
     family = family_of(model)
     said = f" ({family.name})" if family is not None else ""
-    target = {"bf16": "bf16-mixed", "fp32": "fp32"}.get(goal or "", "")
-    change = change_of(project, scope, scope.framework.actions(target) or ())
     effect = "the loss becomes nan or every step is skipped"
     message = f"{model} overflows in float16: its activations exceed 65504{said}, {effect}"
-    fix = other_precision(goal, change.edits) if goal is not None and change is not None else None
+    fix = moved(project, precision.scope)
     evidence = (origin.config.place(entry, f"{model} is trained"),)
-    place = Place(scope.path, precision.place.span, message)
+    place = Place(precision.scope.path, precision.place.span, message)
     return Draft(place, evidence, (fix,) if fix is not None else ())

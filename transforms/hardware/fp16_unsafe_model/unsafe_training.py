@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Draft, Edit
+from ....codemod.model import Draft
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import function_of
@@ -19,13 +19,11 @@ from ....codemod.torch.weights import cast_dtype
 from ....codemod.trainers.reading.declarations import calls_of
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
-from .fp16_danger import goes_to, other_precision
+from .fp16_danger import goes_to, moved, other_precision
 from .unsafe_families import Family, breaks_when_halved, family_of, loads_model
 
 WORDS = ("t5-", "ul2", "science/t0", "pegasus-", "gemma-3")
 HALF_WORDS = ("float16", "fp16", "half()", "autocast", "16")
-ONLY_FP16 = ("fp16_full_eval", "fp16_opt_level", "fp16_backend", "half_precision_backend")
-"""Arguments that lose their sense, or raise, without ``fp16``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,28 +91,8 @@ def _of_run(project: Project, run: TrainedLoad, checkpoint: Checkpoint) -> Draft
     evidence = [checkpoint.module.place(checkpoint.call, f"{checkpoint.model} is loaded")]
     if run.trainer is not precision.call:
         evidence.append(run.module.place(run.trainer, "and trained"))
-    goal = goes_to(project)
-    operations = list(_moves(run, goal)) if goal is not None else []
-    edits = tuple(operations)
-    fix = other_precision(goal, edits) if goal is not None and edits else None
+    fix = moved(project, precision.scope)
     return Draft.at(precision.module, node, message(checkpoint), tuple(evidence), [fix])
-
-
-def _moves(run: TrainedLoad, goal: str) -> Iterator[Edit]:
-    module, call, node = run.precision.module, run.precision.call, run.precision.node
-    span = module.document.span(call)
-    keywords = {item.arg: item.value for item in call.keywords if item.arg is not None}
-    if node is None or not isinstance(node, ast.Constant) or not set(ONLY_FP16).isdisjoint(keywords):
-        return
-    if keywords.get("mixed_precision") is node:
-        yield module.set_argument(span, "mixed_precision", '"bf16"' if goal == "bf16" else '"no"')
-    elif keywords.get("fp16") is node:
-        other = keywords.get("bf16")
-        if goal == "fp32":
-            yield module.set_argument(span, "fp16", "False")
-        elif other is None or (isinstance(other, ast.Constant) and not other.value):
-            yield module.remove_argument(span, "fp16")
-            yield module.set_argument(span, "bf16", "True")
 
 
 def message(checkpoint: Checkpoint) -> str:
