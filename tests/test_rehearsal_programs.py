@@ -85,7 +85,7 @@ def test_the_run_goes_on_after_a_failure(seen: Mapping[str, dict[str, Any]]) -> 
 
 def test_every_operation_of_cudas_autocast_has_its_policy() -> None:
     import torch
-    from precfix.probes.rehearsal.inside.policy import policies_of
+    from precfix.probes.rehearsal.inside.autocast import policies_of
 
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
     policies = policies_of(torch, "cuda")

@@ -13,17 +13,18 @@ from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios
+from ....codemod.torch.autocast import DTYPE_SINCE, dtype_scenarios, runs_without_gradients
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, Constant, Dtype, as_dtype
+from ....codemod.torch.scaler_edits.add_scaler import fix
+from ....codemod.torch.unscaled_steps import training_step
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.moves import OFF_TODAY, Move, as_far_as_it_counts
-from ....codemod.trainers.writing.unscaled import UNSCALED
+from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
-from .loss_scaling import is_left_unscaled
 from .spelling import argument_set, replaced
 from .switches import Switch, half_asked_by, switches_of
 from .training_autocasts import TrainingRegion, fixed_in_model_code, training_regions
@@ -280,3 +281,14 @@ def of_kernel(kernel: Place) -> str:
 
 def is_literal(module: ModuleNames, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and (module.qualified(node) or "").startswith("torch.")
+
+
+# --- loss scaling -----------------------------------------------------------------------------------------------------
+
+
+def is_left_unscaled(project: Project, region: TrainingRegion) -> bool:
+    """Whether a step of the region's programs runs ``backward`` on a loss that nothing scales, nor PF102 can."""
+    if runs_without_gradients(region.autocast) or not has_unscaled_step(project, region.module):
+        return False
+    step = training_step(project, region.autocast)
+    return region.dtype is None or step is None or fix(project, step) is None

@@ -34,20 +34,24 @@ beside a trainer's arguments; `"auto"` in both sections, which the Hugging Face 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
-from ....codemod.model import EditRefused, Finding, Fix, Rule
-from ....codemod.proof.needs import RAISES, Need, SameResult
-from ....codemod.proof.proving import proved
-from ....codemod.releases.pins import allowed
-from ....codemod.source.project import Project
-from ....codemod.trainers.reading.declarations import scopes_of
-from ....codemod.trainers.reading.scopes import Scope, Setting
-from ....codemod.trainers.writing.edits import edits_of
-from ....codemod.trainers.writing.findings import findings_of
-from ....codemod.trainers.writing.steps import Step
-from .deepspeed_section_reads import tolerant, unguarded_reads
-from .deepspeed_trainer import TYPES, TrainerWord, word_for
+from ...codemod.model import Edit, EditRefused, Finding, Fix, Place, Rule
+from ...codemod.proof.needs import RAISES, Need, SameResult
+from ...codemod.proof.proving import proved
+from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.releases.pins import allowed
+from ...codemod.source.project import Project
+from ...codemod.trainers.reading.declarations import scopes_of
+from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
+from ...codemod.trainers.reading.precision import Compute, precision_of
+from ...codemod.trainers.reading.scopes import Scope, Setting
+from ...codemod.trainers.writing.edits import edits_of
+from ...codemod.trainers.writing.findings import findings_of
+from ...codemod.trainers.writing.steps import Step
 
 STRAYS = {
     "bf16.scaling": ("loss-scale keys", "ds-bf16-loss-scale"),
@@ -172,6 +176,129 @@ def _section_reads(project: Project) -> Iterator[Finding]:
         fix = proved(project, "tolerant-read", message, [tolerant(module, node)], RAISES)
         message = "reads a DeepSpeed precision section that the configuration may omit: KeyError"
         yield rule.at(module, node, message, (), (fix,))
+
+
+# --- code that reads a section ----------------------------------------------------------------------------------------
+
+
+SECTIONS = ("fp16", "bf16")
+
+
+def unguarded_reads(project: Project) -> Iterator[tuple[ModuleNames, ast.Subscript]]:
+    """Every ``<DeepSpeed config>["fp16"]["enabled"]`` that nothing around it protects from a missing section."""
+    for document in project.checked_documents(("fp16", "bf16"), ("enabled",), CONFIG_WORDS):
+        module = names_of(project, document)
+        for node in module.nodes:
+            if isinstance(node, ast.Subscript) and _is_section_read(node) and not _is_guarded(module, node):
+                yield module, node
+
+
+def tolerant(module: ModuleNames, node: ast.Subscript) -> Edit:
+    """``config.get("fp16", {}).get("enabled", False)`` instead."""
+    section = node.value
+    assert isinstance(section, ast.Subscript)
+    return module.replace(node, section.value, ".get(", section.slice, ", {}).get(", node.slice, ", False)")
+
+
+def _is_section_read(node: ast.Subscript) -> bool:
+    section = node.value
+    if not isinstance(section, ast.Subscript) or not isinstance(node.ctx, ast.Load):
+        return False
+    if not _is_key(node.slice, "enabled") or not any(_is_key(section.slice, name) for name in SECTIONS):
+        return False
+    return is_deepspeed_config(section.value)
+
+
+def _is_key(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == name
+
+
+def _is_guarded(module: ModuleNames, node: ast.Subscript) -> bool:
+    """Inside ``try``, or after a test of the same condition or function that asks for the section."""
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try):
+            return True
+        asked = isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module | ast.BoolOp | ast.If)
+        if asked and any(_asks_for_section(child) for child in ast.walk(parent)):
+            return True
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+            return _is_filled_in(module)
+    return _is_filled_in(module)
+
+
+def _asks_for_section(node: ast.AST) -> bool:
+    """``"fp16" in config``, ``config.get("fp16")``, ``config.setdefault("fp16", ...)``."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        return any(_is_key(node.left, name) for name in SECTIONS)
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    if not called or not isinstance(node, ast.Call) or not node.args:
+        return False
+    return any(_is_key(node.args[0], name) for name in SECTIONS)
+
+
+def _is_filled_in(module: ModuleNames) -> bool:
+    """Whether the module itself writes the section, or holds the literal it reads."""
+    for other in module.nodes:
+        keys = [key for key in other.keys if key is not None] if isinstance(other, ast.Dict) else []
+        if any(_is_key(key, name) for key in keys for name in SECTIONS):
+            return True
+        stored = isinstance(other, ast.Subscript) and isinstance(other.ctx, ast.Store)
+        if stored and isinstance(other, ast.Subscript) and any(_is_key(other.slice, name) for name in SECTIONS):
+            return True
+    return False
+
+
+# --- trainers that fill in auto ---------------------------------------------------------------------------------------
+
+
+TYPES = {Compute.BF16: "bf16", Compute.FP16: "fp16"}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerWord:
+    """A trainer that switches one 16-bit type on and reads a DeepSpeed file."""
+
+    type: str
+    config: str
+    """Path of the DeepSpeed file in the project."""
+    place: Place
+
+
+def word_for(project: Project, path: str) -> TrainerWord | None:
+    """The only type that trainers ask for when they read this file; None when they differ or none is known."""
+    words = [word for word in project.fact(_all_words) if word.config == path]
+    return words[0] if len({word.type for word in words}) == 1 else None
+
+
+def _all_words(project: Project) -> tuple[TrainerWord, ...]:
+    """Every launch line and every ``TrainingArguments``-like call that says both, written out."""
+    return tuple(_words(project))
+
+
+def _words(project: Project) -> Iterator[TrainerWord]:
+    for scope in scopes_of(project):
+        path = _in_project(project, _deepspeed_file(scope))
+        compute = precision_of(project, scope).compute if path is not None else None
+        if path is not None and compute in TYPES:
+            yield TrainerWord(TYPES[compute], path, precision_of(project, scope).place)
+
+
+def _deepspeed_file(scope: Scope) -> str:
+    """The file that a command line or a call passes as its DeepSpeed configuration; empty where it passes none."""
+    if scope.command is not None:
+        words = (*scope.command.words, "")
+        parts = ((word, after) if "=" not in word else word.split("=", 1) for word, after in pairwise(words))
+        return next((value for flag, value in parts if flag == "--deepspeed"), "")
+    call = scope.call
+    given = next((item.value for item in call.keywords if item.arg == "deepspeed"), None) if call is not None else None
+    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+
+
+def _in_project(project: Project, written: str) -> str | None:
+    """The one project file that a written path can mean, or None."""
+    tail = written.lstrip("./")
+    found = [path for path in project.paths if tail and (path == tail or path.endswith("/" + tail))]
+    return found[0] if len(found) == 1 else None
 
 
 rule = Rule.of("PF502", check)
