@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ...python.bindings import reaching, self_stores
 from ...python.bound import always_sets, is_bound_at, is_set_at
 from ...python.callers import CallSite, callers_of
-from ...python.functions import bases_of, class_of, lineage
+from ...python.functions import lineage
 from ...python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
 from ...source.project import Project
 from ..scalers import Scaler
@@ -112,7 +112,7 @@ class _Respelling:
         stores = [statement for _, statement in self_stores(self.module, owner, name)]
         function = self.here.function.node
         if not stores:
-            return self._is_set_by_base(owner, name)
+            return False
         places = {self.module.scope_of(statement).function.node for statement in stores}
         if places == {function}:
             certain = is_set_at(self.module, f"self.{name}", self.scaler.call)
@@ -136,27 +136,6 @@ class _Respelling:
                 reached.add(name)
                 early += [inner for inner, _ in _self_calls(methods[name])]
         return getattr(function, "name", "") not in reached
-
-    def _is_set_by_base(self, owner: Scope, name: str) -> bool:
-        """Set by the ``__init__`` of a base class of the project, which runs before."""
-        found = [item for base in bases_of(owner) if (item := class_of(self.project, self.module, base)) is not None]
-        for module, scope in found:
-            stores = [statement for _, statement in self_stores(module, scope, name)]
-            places = {getattr(module.scope_of(item).function.node, "name", "__init__") for item in stores}
-            if places == {"__init__"} and _always_has(module, scope, name):
-                return self._comes_after_super(owner)
-        return False
-
-    def _comes_after_super(self, owner: Scope) -> bool:
-        start = next(
-            (item for item in getattr(owner.node, "body", ()) if getattr(item, "name", "") == "__init__"), None
-        )
-        if start is None:
-            return True
-        calls = [item for item in ast.walk(start) if isinstance(item, ast.Call) and _calls_super_init(item)]
-        if self.here.function.node is start:
-            return any(item.lineno < self.scaler.call.lineno for item in calls)
-        return bool(calls) and self._starts_later(owner, self.here.function.node, min(item.lineno for item in calls))
 
 
 def _always_has(module: ModuleNames, owner: Scope, name: str) -> bool:
@@ -206,7 +185,3 @@ def _self_calls(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
         chain = attribute_chain(node.func) if isinstance(node, ast.Call) else None
         if chain is not None and len(chain) == 2 and chain[0] == "self" and isinstance(node, ast.Call):
             yield chain[1], node.lineno
-
-
-def _calls_super_init(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
