@@ -104,6 +104,24 @@ class RemoveArgument:
 
 
 @dataclass(frozen=True, slots=True)
+class NameArgument:
+    """Pass a positional (``int`` index) or keyword (``str``) argument of the call at ``span`` as keyword ``name``."""
+
+    span: Span
+    argument: str | int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InsertArgument:
+    """Pass ``value`` (source text) to the call at ``span`` as its positional argument ``index``, before the others."""
+
+    span: Span
+    index: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddDecorator:
     """Decorate the function defined at ``span`` with ``text`` (no ``@``), below the decorators it already has."""
 
@@ -161,6 +179,8 @@ PythonOperation: TypeAlias = (
     | ReplaceExpression
     | SetArgument
     | RemoveArgument
+    | NameArgument
+    | InsertArgument
     | AddDecorator
     | InsertStatement
     | WrapStatements

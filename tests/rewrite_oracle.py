@@ -12,7 +12,9 @@ from precfix.codemod.model import (
     AddDecorator,
     AddImport,
     DropImport,
+    InsertArgument,
     InsertStatement,
+    NameArgument,
     PythonOperation,
     RemoveArgument,
     RemoveStatement,
@@ -127,12 +129,7 @@ class Oracle:
         replaced = self._of(node, ReplaceExpression)
         span = self.spans.get(id(node))
         if isinstance(node, ast.Call):
-            for each in self._of(node, RemoveArgument):
-                assert isinstance(each, RemoveArgument)
-                if isinstance(each.argument, int):
-                    del node.args[each.argument]
-                else:
-                    node.keywords = [kw for kw in node.keywords if kw.arg != each.argument]
+            self._change_arguments(node)
             for each in self._of(node, SetArgument):
                 assert isinstance(each, SetArgument)
                 value = ast.parse(each.value, mode="eval").body
@@ -158,8 +155,30 @@ class Oracle:
                 fills.append(kept if part == span else self._replaced_already(kept, node))
         return _filled(ast.parse(text, mode="eval").body, fills)
 
+    def _change_arguments(self, node: ast.Call) -> None:
+        taken = [each for kind in (RemoveArgument, NameArgument) for each in self._of(node, kind)]
+        values = {each: _argument(node, each.argument) for each in taken}  # type: ignore[union-attr]
+        positional = [value for value in values.values() if value in node.args]
+        for each, value in values.items():
+            if isinstance(each, NameArgument) and isinstance(each.argument, str):
+                value.arg = each.name  # type: ignore[union-attr]
+            elif isinstance(each, NameArgument):
+                node.keywords.insert(0, ast.keyword(each.name, value))  # type: ignore[arg-type]
+            elif isinstance(value, ast.keyword):
+                node.keywords.remove(value)
+        node.args = [value for value in node.args if value not in positional]
+        inserted = [each for each in self._of(node, InsertArgument) if isinstance(each, InsertArgument)]
+        for each in sorted(inserted, key=lambda each: -each.index):
+            node.args.insert(each.index, ast.parse(each.value, mode="eval").body)
+
     def _replaced_already(self, kept: ast.AST, _: ast.AST) -> ast.AST:
         return kept if not self._of(kept, ReplaceExpression) else self._expr(kept)
+
+
+def _argument(node: ast.Call, argument: str | int) -> ast.expr | ast.keyword:
+    if isinstance(argument, int):
+        return node.args[argument]
+    return next(keyword for keyword in node.keywords if keyword.arg == argument)
 
 
 def _bound(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
@@ -239,6 +258,7 @@ class Chooser:
 
     def operation(self) -> PythonOperation | None:
         makers = (self.remove, self.insert, self.wrap, self.set_argument, self.remove_argument)
+        makers = (*makers, self.name_argument, self.insert_argument)
         headers = (self.decorate, self.drop_import, self.add_import)
         return self.random.choice((*makers, *headers, self.replace, self.replace))()
 
@@ -273,6 +293,21 @@ class Chooser:
         call = self.random.choice(calls)
         names = [*range(len(call.args)), *(keyword.arg for keyword in call.keywords if keyword.arg)]
         return RemoveArgument(span_of(self.text, call), self.random.choice(names or [0]))
+
+    def name_argument(self) -> PythonOperation | None:
+        """The last argument by position, or a keyword: no other argument follows by position."""
+        calls = [call for call in self.calls if call.args or call.keywords]
+        if not calls:
+            return None
+        call = self.random.choice(calls)
+        names = [*range(len(call.args))[-1:], *(keyword.arg for keyword in call.keywords if keyword.arg)]
+        return NameArgument(span_of(self.text, call), self.random.choice(names or [0]), "named")
+
+    def insert_argument(self) -> PythonOperation | None:
+        if not self.calls:
+            return None
+        value = self.random.choice(("'cuda'", "a if b else c"))
+        return InsertArgument(span_of(self.text, self.random.choice(self.calls)), 0, value)
 
     def replace(self) -> PythonOperation | None:
         if not self.expressions:

@@ -7,6 +7,8 @@ import ast
 import pytest
 from precfix.codemod.model import (
     EditRefused,
+    InsertArgument,
+    NameArgument,
     RemoveArgument,
     RemoveStatement,
     ReplaceExpression,
@@ -295,6 +297,49 @@ def test_remove_several_arguments() -> None:
     assert edited(before, *operations, SetArgument(target, "m", "1")) == "f(b, l=g(2), m=1)\n"
     inner = ReplaceExpression(expr(before, "2"), ("3",))
     assert edited(before, RemoveArgument(target, "l"), inner) == "f(a, b, c, k=1)\n"
+
+
+NAMED: dict[str, tuple[str, str | int, str]] = {
+    "by position": ("f(a, b)\n", 1, "f(a, n=b)\n"),
+    "a keyword": ("f(a, k = 1, b=2)\n", "k", "f(a, n = 1, b=2)\n"),
+    "one per line": ("f(\n    a,  # a\n    b=1,\n)\n", 0, "f(\n    n=a,  # a\n    b=1,\n)\n"),
+    "a generator alone": ("f(a for a in b)\n", 0, "f(n=(a for a in b))\n"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_name_argument(name: str) -> None:
+    before, argument, after = NAMED[name]
+    assert edited(before, NameArgument(call(before, "f("), argument, "n")) == after
+
+
+INSERTED: dict[str, tuple[str, int, str]] = {
+    "none": ("f()\n", 0, "f(new)\n"),
+    "first": ("f(a, k=1)\n", 0, "f(new, a, k=1)\n"),
+    "second": ("f(a, k=1)\n", 1, "f(a, new, k=1)\n"),
+    "last": ("f(a)\n", 1, "f(a, new)\n"),
+    "before **": ("f(**k)\n", 0, "f(new, **k)\n"),
+    "one per line": ("f(\n    a,  # a\n)\n", 0, "f(\n    new,\n    a,  # a\n)\n"),
+    "comment after the bracket": ("f(  # why\n    a,\n)\n", 0, "f(  # why\n    new,\n    a,\n)\n"),
+    "comment in empty brackets": ("f(\n    # none\n)\n", 0, "f(\n    # none\n    new,\n)\n"),
+    "aligned": ("f(a,\n  b)\n", 0, "f(new, a,\n  b)\n"),
+    "a generator alone": ("f(a for a in b)\n", 0, "f(new, (a for a in b))\n"),
+    "CRLF": ("f(\r\n    a,\r\n)\r\n", 0, "f(\r\n    new,\r\n    a,\r\n)\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", INSERTED)
+def test_insert_argument(name: str) -> None:
+    before, index, after = INSERTED[name]
+    assert edited(before, InsertArgument(call(before, "f("), index, "new")) == after
+
+
+def test_all_that_can_happen_to_arguments_at_once() -> None:
+    before = "f(a, b, c, k=1)\n"
+    target = call(before, "f(")
+    named, gone = NameArgument(target, 2, "n"), RemoveArgument(target, "k")
+    inserted, changed = InsertArgument(target, 0, "new"), ReplaceExpression(expr(before, "b"), ("d",))
+    assert edited(before, named, gone, inserted, changed, SetArgument(target, "m", "2")) == "f(new, a, d, n=c, m=2)\n"
 
 
 # --- the file as a whole ----------------------------------------------------------------------------------------------

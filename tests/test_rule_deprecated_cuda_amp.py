@@ -60,6 +60,10 @@ def inside(made):
 
 PROGRAMS = {
     # (before, after): a line of the program, and what must stand there afterwards
+    "comment in parentheses": (
+        "import torch\nshow(torch.cuda.amp.autocast(  # c\n))",
+        'torch.amp.autocast(  # c\n    "cuda",\n)',
+    ),
     "import torch": ("import torch\nshow(torch.cuda.amp.autocast())", 'torch.amp.autocast("cuda")'),
     "import torch as th": ("import torch as th\nimport torch\nshow(th.cuda.amp.autocast())", 'th.amp.autocast("cuda")'),
     "import torch.cuda.amp": ("import torch.cuda.amp\nshow(torch.cuda.amp.autocast())", 'torch.amp.autocast("cuda")'),
@@ -155,7 +159,7 @@ PROGRAMS = {
         "    def forward(ctx, x):\n        return x * 2\n"
         "    @staticmethod\n    @torch.cuda.amp.custom_bwd\n    def backward(ctx, g):\n        return g * 2\n"
         "seen.append(F.apply(torch.ones(2)).dtype)",
-        '@torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)',
+        '@torch.amp.custom_fwd(cast_inputs=torch.float32, device_type="cuda")',
     ),
     "custom as a function": (
         "import torch\ndef f(ctx, x): return x\nclass C: pass\n"
@@ -388,7 +392,6 @@ NOT_REWRITTEN = {
         "from torch import cuda\ndef f(torch): return cuda.amp.GradScaler()\n",
         "something else",
     ),
-    "comment in parentheses": ("import torch\ns = torch.cuda.amp.GradScaler(  # c\n)\n", "comment"),
     "old side of an old test": (
         'import torch\nif torch.__version__ >= "1.6":\n    c = torch.cuda.amp.autocast\n',
         "passed on",

@@ -13,6 +13,7 @@ from ..model import (
     AddDecorator,
     AddImport,
     Edit,
+    InsertArgument,
     InsertStatement,
     ReplaceExpression,
     SetArgument,
@@ -97,6 +98,8 @@ def _written(project: Project, edit: Edit) -> _Written | Known | None:
         span, text, keyword = operation.span, "".join(parts), ""
     elif isinstance(operation, SetArgument):
         span, text, keyword = operation.span, operation.value, operation.name
+    elif isinstance(operation, InsertArgument):
+        span, text, keyword = operation.span, operation.value, ""
     elif isinstance(operation, InsertStatement):
         span, text, keyword = operation.span, operation.text, ""
     elif isinstance(operation, WrapStatements):
@@ -106,7 +109,7 @@ def _written(project: Project, edit: Edit) -> _Written | Known | None:
     else:
         return None
     module = module_of(project, edit)
-    kind = ast.expr if isinstance(operation, ReplaceExpression | SetArgument) else ast.stmt
+    kind = ast.expr if isinstance(operation, ReplaceExpression | SetArgument | InsertArgument) else ast.stmt
     node = node_at(project, module, span, kind) if module is not None else None
     code = _parsed(text)
     if module is None or node is None or code is None:

@@ -14,7 +14,9 @@ from ..model import (
     AddImport,
     DropImport,
     Edit,
+    InsertArgument,
     InsertStatement,
+    NameArgument,
     Operation,
     Place,
     RemoveArgument,
@@ -75,6 +77,14 @@ class Editable:
     def remove_argument(self, call: Where, argument: str | int) -> Edit:
         """Remove a keyword (by name) or a positional argument (by index) of a call."""
         return self._edit(RemoveArgument(self.span(call), argument))
+
+    def name_argument(self, call: Where, argument: str | int, name: str) -> Edit:
+        """Pass an argument of a call as keyword ``name``: a positional one (by index), or one of another name."""
+        return self._edit(NameArgument(self.span(call), argument, name))
+
+    def insert_argument(self, call: Where, index: int, value: str) -> Edit:
+        """Pass ``value`` (source text) to a call as its positional argument ``index``, before those from there on."""
+        return self._edit(InsertArgument(self.span(call), index, value))
 
     def remove(self, statement: Where) -> Edit:
         """Delete a statement with the comments that belong to it."""

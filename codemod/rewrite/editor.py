@@ -85,12 +85,15 @@ class Editor(cst.CSTTransformer):
             self._lifted.setdefault(holder, []).extend(comment_lines(lost))
 
     def _call(self, original: cst.Call, updated: cst.Call, plan: CallPlan) -> cst.Call:
-        now = dict(zip(original.args, updated.args, strict=True))
-        gone = [now[arg] for arg in plan.removed]
+        pairs = zip(original.args, updated.args, strict=True)
+        now = {old: _keyword(plan.named[old], new) if old in plan.named else new for old, new in pairs}
+        updated = updated.with_changes(args=[*now.values()]) if plan.named else updated
         listing = call_listing(updated)
-        for arg in gone:
-            listing = listing.without(next(i for i, item in enumerate(listing.items) if item is arg))
-        updated = call_with(updated, listing) if gone else updated
+        for arg in plan.removed:
+            listing = listing.without(next(i for i, item in enumerate(listing.items) if item is now[arg]))
+        updated = call_with(updated, listing) if plan.removed else updated
+        for index, value in sorted(plan.inserted.items(), reverse=True):
+            updated = _with_item(updated, index, cst.Arg(self._argument_value(value)))
         for name, value in plan.set.items():
             updated = self._with_argument(updated, name, self._argument_value(value))
         return updated
@@ -104,12 +107,7 @@ class Editor(cst.CSTTransformer):
             if arg.keyword is not None and arg.keyword.value == name:
                 args = [*call.args[:index], arg.with_changes(value=value), *call.args[index + 1 :]]
                 return call.with_changes(args=args)
-        if len(call.args) == 1 and isinstance(call.args[0].value, cst.GeneratorExp) and not call.args[0].value.lpar:
-            only = call.args[0]
-            call = call.with_changes(args=[only.with_changes(value=bracketed(only.value))])
-        plain = cst.SimpleWhitespace("")
-        equal = cst.AssignEqual(whitespace_before=plain, whitespace_after=plain)
-        return call_with(call, call_listing(call).with_last(cst.Arg(value, keyword=cst.Name(name), equal=equal)))
+        return _with_item(call, len(call.args), _keyword(name, cst.Arg(value)))
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -169,6 +167,25 @@ class Editor(cst.CSTTransformer):
         first, *rest = parsed_text.body
         first = first.with_changes(leading_lines=[*parsed_text.header, *first.leading_lines])
         return [deepened(each) for each in (first, *rest)]
+
+
+def _with_item(call: cst.Call, index: int, item: cst.Arg) -> cst.Call:
+    """The call with one more argument; a generator that stood alone gets parentheses."""
+    if len(call.args) == 1:
+        call = call.with_changes(args=[_bracketed_generator(call.args[0])])
+    return call_with(call, call_listing(call).with_item(index, item))
+
+
+def _keyword(name: str, arg: cst.Arg) -> cst.Arg:
+    """The argument, passed by keyword ``name``."""
+    plain = cst.SimpleWhitespace("")
+    equal = arg.equal if arg.keyword is not None else cst.AssignEqual(whitespace_before=plain, whitespace_after=plain)
+    return _bracketed_generator(arg).with_changes(keyword=cst.Name(name), equal=equal)
+
+
+def _bracketed_generator(arg: cst.Arg) -> cst.Arg:
+    alone = isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar
+    return arg.with_changes(value=bracketed(arg.value)) if alone else arg
 
 
 def _one_line(suite: cst.SimpleStatementSuite, body: list[Line]) -> cst.BaseSuite:

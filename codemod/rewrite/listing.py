@@ -49,6 +49,17 @@ class Listing:
         commas = (*self.commas[:-1], self.commas[-1] or cst.Comma(), comma)
         return Listing((*self.items, item), commas, (*self.gaps[:-1], between, tail))
 
+    def with_item(self, index: int, item: Item) -> Listing:
+        """The list and one more item before the one at ``index``, spaced as that one is; behind all others the last."""
+        if index >= len(self.items):
+            return self.with_last(item)
+        gap = self.gaps[index] if index else self.gaps[0]
+        spaced = isinstance(gap, cst.ParenthesizedWhitespace)
+        between = _plain(gap) if spaced else cst.SimpleWhitespace(" ")
+        commas = (*self.commas[:index], cst.Comma(), *self.commas[index:])
+        gaps = (*self.gaps[: index + 1], between, *self.gaps[index + 1 :])
+        return Listing((*self.items[:index], item, *self.items[index:]), commas, gaps)
+
     def _joint(self) -> Gap:
         if len(self.items) == 1:
             gap = self.gaps[0]

@@ -13,7 +13,9 @@ from ..model import (
     AddImport,
     DropImport,
     EditRefused,
+    InsertArgument,
     InsertStatement,
+    NameArgument,
     PythonOperation,
     RemoveArgument,
     RemoveStatement,
@@ -43,6 +45,8 @@ class CallPlan:
 
     set: dict[str, str] = field(default_factory=dict)
     removed: list[cst.Arg] = field(default_factory=list)
+    named: dict[cst.Arg, str] = field(default_factory=dict)
+    inserted: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def target_of(operation: PythonOperation) -> Span | None:
     return operation.span
 
 
-_ON_EXPRESSIONS = (ReplaceExpression, SetArgument, RemoveArgument)
+_ON_CALLS = (SetArgument, RemoveArgument, NameArgument, InsertArgument)
+_ON_EXPRESSIONS = (ReplaceExpression, *_ON_CALLS)
 
 
 class _Planner:
@@ -125,10 +130,13 @@ class _Planner:
         return Span(start.row, start.column, span.end_row, span.end_column)
 
     def _argument(self, operation: RemoveArgument) -> Span:
+        return self.source.span_of(_ast_argument(self._call_at(operation), operation))
+
+    def _call_at(self, operation: RemoveArgument | NameArgument) -> ast.Call:
         call = self.source.ast_expression(operation.span)
         if not isinstance(call, ast.Call):
             raise EditRefused(f"there is no call at {where(operation.span)}")
-        return self.source.span_of(_ast_argument(call, operation))
+        return call
 
     def _refuse_lost_edits(self) -> None:
         for outer in self.operations:
@@ -155,7 +163,7 @@ class _Planner:
             self._add_wrap(operation)
         elif isinstance(operation, ReplaceExpression):
             self._add_replacement(operation)
-        elif isinstance(operation, SetArgument | RemoveArgument):
+        elif isinstance(operation, _ON_CALLS):
             self._add_call(operation)
         elif isinstance(operation, AddDecorator):
             self._add_decorator(operation)
@@ -224,7 +232,7 @@ class _Planner:
         edges = self.source.around(operation.span)
         self.plan.replaced[node] = Replacement(operation.parts, kept, starred, edges)
 
-    def _add_call(self, operation: SetArgument | RemoveArgument) -> None:
+    def _add_call(self, operation: SetArgument | RemoveArgument | NameArgument | InsertArgument) -> None:
         node = self.source.expression(operation.span)
         if not isinstance(node, cst.Call):
             raise EditRefused(f"there is no call at {where(operation.span)}")
@@ -232,8 +240,13 @@ class _Planner:
         plan = self.plan.calls.setdefault(node, CallPlan())
         if isinstance(operation, SetArgument):
             self._set_argument(operation, node, plan)
-        else:
+        elif isinstance(operation, RemoveArgument):
             plan.removed.append(_cst_argument(node, operation))
+        elif isinstance(operation, NameArgument):
+            _ast_argument(self._call_at(operation), operation)
+            plan.named[_cst_argument(node, operation)] = operation.name
+        elif plan.inserted.setdefault(operation.index, operation.value) != operation.value:
+            raise EditRefused(f"two arguments {operation.index} of the call at {where(operation.span)}")
         if any(arg.keyword is not None and arg.keyword.value in plan.set for arg in plan.removed):
             raise EditRefused(f"an argument of the call at {where(operation.span)} is to be set and removed")
 
@@ -297,7 +310,7 @@ def _is_about(operation: PythonOperation, target: Span, owner: PythonOperation) 
     return same and isinstance(operation, RemoveStatement | InsertStatement)
 
 
-def _ast_argument(call: ast.Call, operation: RemoveArgument) -> ast.expr:
+def _ast_argument(call: ast.Call, operation: RemoveArgument | NameArgument) -> ast.expr:
     if isinstance(operation.argument, str):
         values = [each.value for each in call.keywords if each.arg == operation.argument]
         if not values:
@@ -311,7 +324,7 @@ def _ast_argument(call: ast.Call, operation: RemoveArgument) -> ast.expr:
     return call.args[index]
 
 
-def _cst_argument(call: cst.Call, operation: RemoveArgument) -> cst.Arg:
+def _cst_argument(call: cst.Call, operation: RemoveArgument | NameArgument) -> cst.Arg:
     if isinstance(operation.argument, str):
         for arg in call.args:
             if arg.keyword is not None and arg.keyword.value == operation.argument:

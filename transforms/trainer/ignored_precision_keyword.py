@@ -103,8 +103,8 @@ def _is_of_libraries(project: Project, module: ModuleNames, function: ast.expr) 
 def _renamed(module: ModuleNames, call: ast.Call, item: ast.keyword, name: str) -> Fix | None:
     if any(other.arg in (name, None) for other in call.keywords):
         return None
-    edits = module.remove_argument(call, item.arg or ""), module.set_argument(call, name, module.source(item.value))
-    return Fix.unsafe("keyword", f"pass {name}=; the run changes its precision", *edits)
+    edit = module.name_argument(call, item.arg or "", name)
+    return Fix.unsafe("keyword", f"pass {name}=; the run changes its precision", edit)
 
 
 rule = Rule.of("PF410", check)

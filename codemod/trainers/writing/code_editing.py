@@ -13,6 +13,7 @@ from ...model import (
     AddImport,
     Edit,
     EditRefused,
+    NameArgument,
     Operation,
     PythonOperation,
     RemoveArgument,
@@ -69,9 +70,8 @@ class _Editor:
         if step.verb == "set":
             return self._set(item, step)
         if isinstance(holder, ast.Call):
-            removed = RemoveArgument(document.span(holder), item.key)
-            text = document.source(document.span(item.value))
-            return [removed, *([SetArgument(document.span(holder), step.value, text)] if step.verb == "rename" else [])]
+            span, renamed = document.span(holder), step.verb == "rename"
+            return [NameArgument(span, item.key, step.value) if renamed else RemoveArgument(span, item.key)]
         if step.verb == "drop" and isinstance(holder, ast.Assign | ast.AnnAssign):
             return [RemoveStatement(document.span(holder))]
         raise EditRefused(f"{step.verb} of {item.path} cannot be written here")

@@ -74,7 +74,7 @@ def _plan(project: Project, group: Group) -> None:
         for use in group.warning:
             below = "torch" if use.entry.kind == "function" else "torch.amp"
             name = ".".join([use.root.id, *below.split(".")[1:], use.entry.name])
-            group.edits.append(_respelled(project, use, name))
+            group.edits += _respelled(project, use, name)
     elif origin in ("torch.cuda", "torch.cpu"):
         _plan_through_torch(project, group)
     elif origin == "*":
@@ -85,10 +85,10 @@ def _plan(project: Project, group: Group) -> None:
         raise NotExact(f"the name comes from another file ({origin})")
 
 
-def _respelled(project: Project, use: Use, name: str) -> Edit:
+def _respelled(project: Project, use: Use, name: str) -> list[Edit]:
     if use.form == "partial":
         _check_partial(project, use)
-    return respelled(use, name)
+    return [*respelled(use, name)]
 
 
 def _plan_through_torch(project: Project, group: Group) -> None:
@@ -97,7 +97,7 @@ def _plan_through_torch(project: Project, group: Group) -> None:
         names = use.module.scope_of(use.root).lookup("torch")
         if any(binding.qualified != "torch" for binding in names):
             raise NotExact("torch means something else here")
-        group.edits.append(_respelled(project, use, f"torch.amp.{use.entry.name}"))
+        group.edits += _respelled(project, use, f"torch.amp.{use.entry.name}")
         if not names:
             group.edits.append(group.module.add_import("import torch"))
     for binding in group.bindings:
@@ -112,7 +112,7 @@ def _plan_import(project: Project, group: Group) -> None:
         if use.form in _REWRITABLE:
             chain = attribute_chain(use.node) or []
             is_api = group.origin in DEPRECATED
-            group.edits.append(_respelled(project, use, chain[0] if is_api else f"{chain[0]}.{use.entry.name}"))
+            group.edits += _respelled(project, use, chain[0] if is_api else f"{chain[0]}.{use.entry.name}")
     for binding in group.bindings:
         node = binding.node
         assert isinstance(node, ast.Import | ast.ImportFrom)
@@ -178,7 +178,7 @@ def _plan_star(project: Project, group: Group) -> None:
             continue
         if use.form not in _REWRITABLE or use.gated:
             raise NotExact(f"it is also used in another way (line {use.node.lineno})")
-        group.edits.append(_respelled(project, use, use.root.id))
+        group.edits += _respelled(project, use, use.root.id)
     group.respelled_imports.append((statements[0], "*", "from torch.amp import *"))
 
 

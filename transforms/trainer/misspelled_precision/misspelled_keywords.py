@@ -72,9 +72,8 @@ def _of_library(project: Project, module: ModuleNames, call: ast.Call, item: ast
 def _slip(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword, right: str, message: str) -> Draft:
     fixes = []
     if not any(other.arg in (right, None) for other in call.keywords):
-        value = module.source(item.value)
-        edits = module.remove_argument(call, item.arg or ""), module.set_argument(call, right, value)
-        fixes.append(proved(project, SPELLING, f"pass {right}=", edits, RAISES))
+        edit = module.name_argument(call, item.arg or "", right)
+        fixes.append(proved(project, SPELLING, f"pass {right}=", [edit], RAISES))
     return Draft.at(module, item, message, fixes=fixes)
 
 
