@@ -88,7 +88,10 @@ class ReplaceExpression:
 
 @dataclass(frozen=True, slots=True)
 class SetArgument:
-    """Set keyword ``name`` of the call at ``span`` to ``value`` (source text), replacing its value or appending it."""
+    """Set keyword ``name`` of the call at ``span`` to ``value`` (source text), replacing its value or appending it.
+
+    What is said of a call and its keywords, here and below, goes for a dictionary display and its string keys as well.
+    """
 
     span: Span
     name: str

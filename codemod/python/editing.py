@@ -22,7 +22,6 @@ from ..model import (
     RemoveArgument,
     RemoveStatement,
     ReplaceExpression,
-    ReplaceText,
     SetArgument,
     Span,
     WrapStatements,
@@ -109,10 +108,6 @@ class Editable:
     def drop_import(self, statement: Where, name: str) -> Edit:
         """Remove the import that binds ``name`` from an import statement unless the name is still used."""
         return self._edit(DropImport(self.span(statement), name))
-
-    def replace_text(self, start: int, end: int, text: str) -> Edit:
-        """Replace the characters ``start:end`` of the document: for what no other edit can write."""
-        return self._edit(ReplaceText(start, end, text))
 
     def _edit(self, operation: Operation) -> Edit:
         return Edit(self.path, operation)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import libcst as cst
 
 from ..model import EditRefused
 from .expressions import bracketed, comments_of, composed, level, parsed, required, seated
 from .lines import comment_lines, deepened
-from .listing import call_listing, call_with, without_names
+from .listing import Argument, Listing, call_listing, call_with, dict_listing, dict_with, keyword_of, without_names
 from .locate import ParsedText, Suite
 from .plan import CallPlan, EditPlan
 from .statements import BlockWriter, Line, leading_lines
 
 _Inner = cst.IndentedBlock | cst.SimpleStatementSuite
+Box = cst.Call | cst.Dict
+"""What holds arguments, or items by their keys."""
 
 
 class Editor(cst.CSTTransformer):
@@ -40,7 +43,7 @@ class Editor(cst.CSTTransformer):
         return result  # type: ignore[return-value]
 
     def _left(self, original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
-        if isinstance(original, cst.Call) and isinstance(updated, cst.Call) and original in self.plan.calls:
+        if isinstance(original, Box) and isinstance(updated, Box) and original in self.plan.calls:
             updated = self._call(original, updated, self.plan.calls[original])
         if isinstance(original, cst.BaseExpression) and isinstance(updated, cst.BaseExpression):
             return self._expression(original, updated)
@@ -84,14 +87,14 @@ class Editor(cst.CSTTransformer):
         if lost and holder is not None:
             self._lifted.setdefault(holder, []).extend(comment_lines(lost))
 
-    def _call(self, original: cst.Call, updated: cst.Call, plan: CallPlan) -> cst.Call:
-        pairs = zip(original.args, updated.args, strict=True)
-        now = {old: _keyword(plan.named[old], new) if old in plan.named else new for old, new in pairs}
-        updated = updated.with_changes(args=[*now.values()]) if plan.named else updated
-        listing = call_listing(updated)
-        for arg in plan.removed:
-            listing = listing.without(next(i for i, item in enumerate(listing.items) if item is now[arg]))
-        updated = call_with(updated, listing) if plan.removed else updated
+    def _call(self, original: Box, updated: Box, plan: CallPlan) -> Box:
+        pairs = zip(_items(original), _items(updated), strict=True)
+        now = {old: _named(plan.named[old], new) if old in plan.named else new for old, new in pairs}
+        updated = _with_items(updated, [*now.values()]) if plan.named else updated
+        listing = _listing(updated)
+        for item in plan.removed:
+            listing = listing.without(next(i for i, each in enumerate(listing.items) if each is now[item]))
+        updated = _listed(updated, listing) if plan.removed else updated
         for index, value in sorted(plan.inserted.items(), reverse=True):
             updated = _with_item(updated, index, cst.Arg(self._argument_value(value)))
         for name, value in plan.set.items():
@@ -102,12 +105,16 @@ class Editor(cst.CSTTransformer):
         value = parsed(text, self.source.module)
         return value if level(value) >= required(cst.Arg(value), value, value) else bracketed(value)
 
-    def _with_argument(self, call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-        for index, arg in enumerate(call.args):
-            if arg.keyword is not None and arg.keyword.value == name:
-                args = [*call.args[:index], arg.with_changes(value=value), *call.args[index + 1 :]]
-                return call.with_changes(args=args)
-        return _with_item(call, len(call.args), _keyword(name, cst.Arg(value)))
+    def _with_argument(self, call: Box, name: str, value: cst.BaseExpression) -> Box:
+        items = _items(call)
+        for index in reversed(range(len(items))):
+            if keyword_of(items[index]) == name:
+                return _with_items(call, [*items[:index], items[index].with_changes(value=value), *items[index + 1 :]])
+        if isinstance(call, cst.Call):
+            return _with_item(call, len(items), _named(name, cst.Arg(value)))
+        code = self.source.module.code_for_node(call)
+        quote = "'" if code.count("'") > code.count('"') else '"'
+        return _with_item(call, len(items), cst.DictElement(cst.SimpleString(f"{quote}{name}{quote}"), value))
 
     # --- statements ---------------------------------------------------------------------------------------------------
 
@@ -169,23 +176,44 @@ class Editor(cst.CSTTransformer):
         return [deepened(each) for each in (first, *rest)]
 
 
-def _with_item(call: cst.Call, index: int, item: cst.Arg) -> cst.Call:
+def _items(call: Box) -> Sequence[Argument]:
+    return call.args if isinstance(call, cst.Call) else call.elements
+
+
+def _with_items(call: Box, items: Sequence[Argument]) -> Box:
+    return call.with_changes(**{"args" if isinstance(call, cst.Call) else "elements": items})
+
+
+def _listing(call: Box) -> Listing:
+    return call_listing(call) if isinstance(call, cst.Call) else dict_listing(call)
+
+
+def _listed(call: Box, listing: Listing) -> Box:
+    return call_with(call, listing) if isinstance(call, cst.Call) else dict_with(call, listing)
+
+
+def _with_item(call: Box, index: int, item: Argument) -> Box:
     """The call with one more argument; a generator that stood alone gets parentheses."""
-    if len(call.args) == 1:
-        call = call.with_changes(args=[_bracketed_generator(call.args[0])])
-    return call_with(call, call_listing(call).with_item(index, item))
+    if len(_items(call)) == 1:
+        call = _with_items(call, [_bracketed_generator(_items(call)[0])])
+    return _listed(call, _listing(call).with_item(index, item))
 
 
-def _keyword(name: str, arg: cst.Arg) -> cst.Arg:
-    """The argument, passed by keyword ``name``."""
-    plain = cst.SimpleWhitespace("")
-    equal = arg.equal if arg.keyword is not None else cst.AssignEqual(whitespace_before=plain, whitespace_after=plain)
-    return _bracketed_generator(arg).with_changes(keyword=cst.Name(name), equal=equal)
+def _named(name: str, item: Argument) -> Argument:
+    """The argument, passed by keyword ``name``; the item, with that key in the old quotes."""
+    if isinstance(item, cst.Arg):
+        plain = cst.SimpleWhitespace("")
+        equal = cst.AssignEqual(whitespace_before=plain, whitespace_after=plain) if item.keyword is None else item.equal
+        return _bracketed_generator(item).with_changes(keyword=cst.Name(name), equal=equal)
+    key = item.key if isinstance(item, cst.DictElement) else None
+    if not isinstance(key, cst.SimpleString) or key.prefix:
+        raise EditRefused("the key is written in an unusual way")
+    return item.with_changes(key=key.with_changes(value=f"{key.quote}{name}{key.quote}"))
 
 
-def _bracketed_generator(arg: cst.Arg) -> cst.Arg:
-    alone = isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar
-    return arg.with_changes(value=bracketed(arg.value)) if alone else arg
+def _bracketed_generator(item: Argument) -> Argument:
+    alone = isinstance(item, cst.Arg) and isinstance(item.value, cst.GeneratorExp) and not item.value.lpar
+    return item.with_changes(value=bracketed(item.value)) if alone else item
 
 
 def _one_line(suite: cst.SimpleStatementSuite, body: list[Line]) -> cst.BaseSuite:

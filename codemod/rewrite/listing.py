@@ -1,18 +1,19 @@
-"""Adding to and taking from comma-separated lists: call arguments, imported names.
+"""Adding to and taking from comma-separated lists: call arguments, dictionary items, imported names.
 
-A `Listing` tells the items apart from the gaps between them, so that one pair of operations serves both.
+A `Listing` tells the items apart from the gaps between them, so that one pair of operations serves all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 import libcst as cst
 
 from .lines import kept_without
 
-Item: TypeAlias = cst.Arg | cst.ImportAlias
+Argument: TypeAlias = cst.Arg | cst.BaseDictElement
+Item: TypeAlias = Argument | cst.ImportAlias
 Gap: TypeAlias = cst.BaseParenthesizableWhitespace
 
 _NO_GAP = cst.SimpleWhitespace("")
@@ -136,6 +137,35 @@ def _with_commas(listing: Listing) -> list[tuple[Item, cst.Comma | cst.MaybeSent
         spelled = cst.MaybeSentinel.DEFAULT if comma is None else comma.with_changes(whitespace_after=gap)
         rows.append((item, spelled, gap))
     return rows
+
+
+def keyword_of(argument: Argument) -> str | None:
+    """The keyword of an argument, or the string that is the key of an item; None where there is none."""
+    if isinstance(argument, cst.Arg):
+        return argument.keyword.value if argument.keyword is not None else None
+    key = argument.key if isinstance(argument, cst.DictElement) else None
+    value = key.evaluated_value if isinstance(key, cst.SimpleString | cst.ConcatenatedString) else None
+    return value if isinstance(value, str) else None
+
+
+# --- dictionary items -------------------------------------------------------------------------------------------------
+
+
+def dict_listing(display: cst.Dict) -> Listing:
+    """The items of a dictionary display."""
+    commas = tuple(item.comma if isinstance(item.comma, cst.Comma) else None for item in display.elements)
+    between = (comma.whitespace_after for comma in commas[:-1] if comma is not None)
+    gaps = (display.lbrace.whitespace_after, *between, display.rbrace.whitespace_before)
+    return Listing(tuple(display.elements), commas, gaps if commas else gaps[:1])
+
+
+def dict_with(display: cst.Dict, listing: Listing) -> cst.Dict:
+    """The display with these items."""
+    rows = _with_commas(replace(listing, gaps=(*listing.gaps[:-1], _NO_GAP)))
+    lbrace = display.lbrace.with_changes(whitespace_after=listing.gaps[0])
+    rbrace = display.rbrace.with_changes(whitespace_before=listing.gaps[-1] if listing.items else _NO_GAP)
+    elements = [item.with_changes(comma=comma) for item, comma, _ in rows]
+    return display.with_changes(elements=elements, lbrace=lbrace, rbrace=rbrace)
 
 
 # --- imported names ---------------------------------------------------------------------------------------------------

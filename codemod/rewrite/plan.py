@@ -24,7 +24,7 @@ from ..model import (
     Span,
     WrapStatements,
 )
-from .listing import bound_name
+from .listing import Argument, bound_name, keyword_of
 from .locate import ParsedText, Statement, where
 
 
@@ -41,11 +41,11 @@ class Replacement:
 
 @dataclass
 class CallPlan:
-    """What happens to the arguments of one call."""
+    """What happens to the arguments of one call, or to the items of one dictionary display."""
 
     set: dict[str, str] = field(default_factory=dict)
-    removed: list[cst.Arg] = field(default_factory=list)
-    named: dict[cst.Arg, str] = field(default_factory=dict)
+    removed: list[Argument] = field(default_factory=list)
+    named: dict[Argument, str] = field(default_factory=dict)
     inserted: dict[int, str] = field(default_factory=dict)
 
 
@@ -94,6 +94,7 @@ def target_of(operation: PythonOperation) -> Span | None:
     return operation.span
 
 
+OnCall = SetArgument | RemoveArgument | NameArgument | InsertArgument
 _ON_CALLS = (SetArgument, RemoveArgument, NameArgument, InsertArgument)
 _ON_EXPRESSIONS = (ReplaceExpression, *_ON_CALLS)
 
@@ -132,9 +133,9 @@ class _Planner:
     def _argument(self, operation: RemoveArgument) -> Span:
         return self.source.span_of(_ast_argument(self._call_at(operation), operation))
 
-    def _call_at(self, operation: RemoveArgument | NameArgument) -> ast.Call:
+    def _call_at(self, operation: OnCall) -> ast.Call | ast.Dict:
         call = self.source.ast_expression(operation.span)
-        if not isinstance(call, ast.Call):
+        if not isinstance(call, ast.Call | ast.Dict):
             raise EditRefused(f"there is no call at {where(operation.span)}")
         return call
 
@@ -232,9 +233,9 @@ class _Planner:
         edges = self.source.around(operation.span)
         self.plan.replaced[node] = Replacement(operation.parts, kept, starred, edges)
 
-    def _add_call(self, operation: SetArgument | RemoveArgument | NameArgument | InsertArgument) -> None:
+    def _add_call(self, operation: OnCall) -> None:
         node = self.source.expression(operation.span)
-        if not isinstance(node, cst.Call):
+        if not isinstance(node, cst.Call | cst.Dict):
             raise EditRefused(f"there is no call at {where(operation.span)}")
         self._touch(node)
         plan = self.plan.calls.setdefault(node, CallPlan())
@@ -245,26 +246,27 @@ class _Planner:
         elif isinstance(operation, NameArgument):
             _ast_argument(self._call_at(operation), operation)
             plan.named[_cst_argument(node, operation)] = operation.name
+        elif isinstance(node, cst.Dict):
+            raise EditRefused(f"there is no call at {where(operation.span)}")
         elif plan.inserted.setdefault(operation.index, operation.value) != operation.value:
             raise EditRefused(f"two arguments {operation.index} of the call at {where(operation.span)}")
-        if any(arg.keyword is not None and arg.keyword.value in plan.set for arg in plan.removed):
+        if any(keyword_of(arg) in plan.set for arg in plan.removed):
             raise EditRefused(f"an argument of the call at {where(operation.span)} is to be set and removed")
 
-    def _set_argument(self, operation: SetArgument, node: cst.Call, plan: CallPlan) -> None:
-        if not operation.name.isidentifier():
-            raise EditRefused(f"{operation.name!r} is not an argument name")
-        if plan.set.setdefault(operation.name, operation.value) != operation.value:
-            raise EditRefused(f"{operation.name} of the call at {where(operation.span)} cannot have two values")
-        present = next((arg for arg in node.args if arg.keyword and arg.keyword.value == operation.name), None)
-        if present is None and any(arg.star == "**" for arg in node.args):
-            raise EditRefused(f"the ** of the call at {where(operation.span)} may already hold {operation.name}")
-        call = self.source.ast_expression(operation.span)
-        assert isinstance(call, ast.Call)
-        values = [self.source.span_of(each.value) for each in call.keywords if each.arg == operation.name]
+    def _set_argument(self, operation: SetArgument, node: cst.Call | cst.Dict, plan: CallPlan) -> None:
+        name = operation.name
+        if isinstance(node, cst.Call) and not name.isidentifier():
+            raise EditRefused(f"{name!r} is not an argument name")
+        if plan.set.setdefault(name, operation.value) != operation.value:
+            raise EditRefused(f"{name} of the call at {where(operation.span)} cannot have two values")
+        args = node.args if isinstance(node, cst.Call) else ()
+        if any(arg.star == "**" for arg in args) and not any(keyword_of(arg) == name for arg in args):
+            raise EditRefused(f"the ** of the call at {where(operation.span)} may already hold {name}")
+        values = [self.source.span_of(value) for value in _ast_values(self._call_at(operation), name)]
         for other in self.operations:
             target = target_of(other)
             if target is not None and any(value.contains(target) for value in values):
-                raise EditRefused(f"two edits of {operation.name} in the call at {where(operation.span)}")
+                raise EditRefused(f"two edits of {name} in the call at {where(operation.span)}")
 
     def _add_decorator(self, operation: AddDecorator) -> None:
         node = self.source.statement(operation.span)
@@ -310,25 +312,36 @@ def _is_about(operation: PythonOperation, target: Span, owner: PythonOperation) 
     return same and isinstance(operation, RemoveStatement | InsertStatement)
 
 
-def _ast_argument(call: ast.Call, operation: RemoveArgument | NameArgument) -> ast.expr:
-    if isinstance(operation.argument, str):
-        values = [each.value for each in call.keywords if each.arg == operation.argument]
+def _ast_values(call: ast.Call | ast.Dict, name: str) -> list[ast.expr]:
+    """The values that are passed by one keyword, or stand at one key; of these the last counts."""
+    if isinstance(call, ast.Call):
+        return [each.value for each in call.keywords if each.arg == name]
+    pairs = zip(call.keys, call.values, strict=True)
+    return [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == name]
+
+
+def _ast_argument(call: ast.Call | ast.Dict, operation: RemoveArgument | NameArgument) -> ast.expr:
+    index, args = operation.argument, getattr(call, "args", [])
+    if isinstance(index, str):
+        values = _ast_values(call, index)
         if not values:
-            raise EditRefused(f"the call at {where(operation.span)} has no argument {operation.argument}")
+            raise EditRefused(f"the call at {where(operation.span)} has no argument {index}")
+        if len(values) > 1:
+            raise EditRefused(f"{index} stands more than once at {where(operation.span)}")
         return values[0]
-    index = operation.argument
-    if not 0 <= index < len(call.args):
+    if not 0 <= index < len(args):
         raise EditRefused(f"the call at {where(operation.span)} has no argument {index}")
-    if any(isinstance(arg, ast.Starred) for arg in call.args[: index + 1]):
+    if any(isinstance(arg, ast.Starred) for arg in args[: index + 1]):
         raise EditRefused(f"which argument {index} is depends on a * in the call at {where(operation.span)}")
-    return call.args[index]
+    return args[index]
 
 
-def _cst_argument(call: cst.Call, operation: RemoveArgument | NameArgument) -> cst.Arg:
+def _cst_argument(call: cst.Call | cst.Dict, operation: RemoveArgument | NameArgument) -> Argument:
+    items: Sequence[Argument] = call.args if isinstance(call, cst.Call) else call.elements
     if isinstance(operation.argument, str):
-        for arg in call.args:
-            if arg.keyword is not None and arg.keyword.value == operation.argument:
-                return arg
-        raise EditRefused(f"the argument {operation.argument} at {where(operation.span)} is spelled in another way")
-    positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
+        found = [item for item in items if keyword_of(item) == operation.argument]
+        if not found:
+            raise EditRefused(f"the argument {operation.argument} at {where(operation.span)} is spelled in another way")
+        return found[-1]
+    positional = [item for item in items if isinstance(item, cst.Arg) and item.keyword is None and item.star != "**"]
     return positional[operation.argument]

@@ -1,8 +1,4 @@
-"""Carries out steps in Python code: arguments of calls, keys of dictionaries, variables of configuration modules.
-
-Structural operations wherever they can say it. What changes which keys a ``{...}`` has, or what a key is called, is
-worked out on the text of the outermost literal, from its end, so that comments stay where they are.
-"""
+"""Carries out steps in Python code: arguments of calls, keys of dictionaries, variables of configuration modules."""
 
 from __future__ import annotations
 
@@ -19,16 +15,14 @@ from ...model import (
     RemoveArgument,
     RemoveStatement,
     ReplaceExpression,
-    ReplaceText,
     SetArgument,
 )
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
 from ..framework import Key, by_machine
-from ..reading.mapping_items import Item, is_mapping, items_of
+from ..reading.mapping_items import Item
 from ..reading.recognition import stands_at
 from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope
-from .literal_editing import LiteralDraft
 from .machine_choice import Question, question
 from .steps import Step
 
@@ -49,15 +43,12 @@ class _Editor:
         self._document = origin.module.document
         self._items = origin.items
         self._node = origin.node
-        self._drafts: dict[ast.expr, LiteralDraft] = {}
 
     def operations(self, steps: Sequence[Step]) -> list[Operation]:
         present = [(self._items[step.setting.index], step) for step in steps if step.setting is not None]
         gone = tuple(f"{item.path}." for item, step in present if step.verb == "drop")
         present = [(item, step) for item, step in present if not item.path.startswith(gone)]
         added = [step for step in steps if step.setting is None]
-        if self._rewrites_literals(present, added):
-            return [*self._drafted(present, added)]
         found: list[Operation] = [operation for item, step in present for operation in self._changed(item, step)]
         found += [operation for step in added for operation in self._added(step)]
         asks = any(by_machine(step.value) for step in steps)
@@ -69,7 +60,7 @@ class _Editor:
         document, holder = self._document, item.holder
         if step.verb == "set":
             return self._set(item, step)
-        if isinstance(holder, ast.Call):
+        if isinstance(holder, ast.Call | ast.Dict):
             span, renamed = document.span(holder), step.verb == "rename"
             return [NameArgument(span, item.key, step.value) if renamed else RemoveArgument(span, item.key)]
         if step.verb == "drop" and isinstance(holder, ast.Assign | ast.AnnAssign):
@@ -98,62 +89,9 @@ class _Editor:
         for place in self._places(step.key):
             parent, _, name = place.rpartition(".")
             holder = self._holder(parent) if name.isidentifier() else None
-            if isinstance(holder, ast.Call):
+            if isinstance(holder, ast.Call | ast.Dict):
                 return [SetArgument(self._document.span(holder), name, text), *_imports(step.value)]
-        raise EditRefused(f"there is no call or dict(...) to add {step.key.name} to")
-
-    # --- edits of literals --------------------------------------------------------------------------------------------
-
-    def _rewrites_literals(self, present: Sequence[tuple[Item, Step]], added: Sequence[Step]) -> bool:
-        """Whether a step changes which keys a ``{...}`` has, or what a key is called."""
-        if any(step.verb == "drop" and isinstance(item.holder, ast.Dict) for item, step in present):
-            return True
-        holders = (self._holder(place.rpartition(".")[0]) for step in added for place in self._places(step.key))
-        if any(isinstance(holder, ast.Dict) for holder in holders):
-            return True
-        needs_import = any("torch." in step.value for step in (*added, *(step for _, step in present)))
-        return any(step.verb == "rename" for _, step in present) and not (self._is_call and needs_import)
-
-    def _drafted(self, present: Sequence[tuple[Item, Step]], added: Sequence[Step]) -> list[ReplaceText]:
-        for item, step in sorted(present, key=lambda pair: self._items.index(pair[0]), reverse=True):
-            draft, inner = self._draft(item)
-            if step.verb == "set":
-                draft.set(inner, self._respelled(item, step))
-            elif step.verb == "drop":
-                draft.drop(inner)
-            else:
-                draft.rename(inner, step.value)
-        for step in added:
-            self._add_to_literal(step)
-        return [edit for draft in self._drafts.values() for edit in draft.edits()]
-
-    def _add_to_literal(self, step: Step) -> None:
-        if "torch." in step.value:
-            raise EditRefused(f"{step.value} would need an import")
-        if self._node is None:
-            raise EditRefused("a key is only added to a literal that stands by itself")
-        draft = self._drafts.setdefault(self._node, LiteralDraft(self._document, self._node))
-        if not any(draft.add(place, self._source(step.value)) for place in self._places(step.key)):
-            raise EditRefused(f"there is no section to add {step.key.name} to")
-
-    def _draft(self, item: Item) -> tuple[LiteralDraft, str]:
-        """The draft of the outermost literal that holds an item, and the item's path in it."""
-        root = item.holder
-        while isinstance(root, ast.expr) and is_mapping(root) and (outer := self._around(root)) is not None:
-            root = outer
-        if not isinstance(root, ast.expr):
-            raise EditRefused(f"{item.path} is not in a dictionary")
-        inner = next(each.path for each in items_of(root) if each.value is item.value)
-        if root not in self._drafts:
-            self._drafts[root] = LiteralDraft(self._document, root)
-        return self._drafts[root], inner
-
-    def _around(self, node: ast.expr) -> ast.Dict | ast.Call | None:
-        """The dictionary, or the call of this scope, that ``node`` is a value of."""
-        parent = self._module.parents.get(node)
-        outer = self._module.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-        is_outer = outer is self._node or (isinstance(outer, ast.expr) and is_mapping(outer))
-        return outer if is_outer and isinstance(outer, ast.Dict | ast.Call) else None
+        raise EditRefused(f"there is no section to add {step.key.name} to")
 
     # --- places and values --------------------------------------------------------------------------------------------
 

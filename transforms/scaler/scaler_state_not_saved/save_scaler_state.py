@@ -1,15 +1,14 @@
-"""The text edits that add a scaler to a checkpoint that is written and read beside it."""
+"""The edits that add a scaler to a checkpoint that is written and read beside it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
 
-from ....codemod.model import Edit, Fix, Span
+from ....codemod.model import Edit, Fix
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.names import ModuleNames, Scope
 from ....codemod.python.paths import function_of, guard_facts, position
-from ....codemod.source.documents import Document
 from ....codemod.torch.scalers import AttributeAlias, NameAlias, Scaler
 from .checkpoints import Transfer
 
@@ -21,15 +20,9 @@ def fix(scaler: Scaler, saves: Sequence[Transfer], loads: Sequence[Transfer]) ->
     name = _name(scaler)
     if name is None or not all(_sees(scaler, item) for item in (*saves, *loads)):
         return None
-    edits = [_saved(item, name) for item in saves] + [_loaded(item, name) for item in loads]
-    flat = [edit for group in edits if group is not None for edit in group]
-    if None in edits or len(set(flat)) != len(flat):
-        return None
-    return Fix.unsafe(
-        "save",
-        "save the scaler's state beside the optimizer's, and load it back where the checkpoint has one",
-        *flat,
-    )
+    edits = [*(_saved(item, name) for item in saves), *(_loaded(item, name) for item in loads)]
+    message = "save the scaler's state beside the optimizer's, and load it back where the checkpoint has one"
+    return _of("save", message, edits)
 
 
 def loading_fix(scaler: Scaler, loads: Sequence[Transfer], key: str) -> Fix | None:
@@ -38,10 +31,13 @@ def loading_fix(scaler: Scaler, loads: Sequence[Transfer], key: str) -> Fix | No
     if name is None or not all(_sees(scaler, item) for item in loads):
         return None
     edits = [_loaded(item, name, key) for item in loads]
-    flat = [edit for group in edits if group is not None for edit in group]
-    if None in edits or len(set(flat)) != len(flat):
-        return None
-    return Fix.unsafe("load", "load the scaler's state beside the optimizer's, where the checkpoint has one", *flat)
+    return _of("load", "load the scaler's state beside the optimizer's, where the checkpoint has one", edits)
+
+
+def _of(name: str, message: str, edits: Sequence[Edit | None]) -> Fix | None:
+    """The fix, where every edit can be written and is another one."""
+    written = [edit for edit in edits if edit is not None]
+    return Fix.unsafe(name, message, *written) if len(set(written)) == len(edits) else None
 
 
 def _name(scaler: Scaler) -> str | None:
@@ -79,57 +75,22 @@ def _is_constructor(scaler: Scaler) -> bool:
 # --- the two edits ----------------------------------------------------------------------------------------------------
 
 
-def _saved(item: Transfer, name: str) -> list[Edit] | None:
+def _saved(item: Transfer, name: str) -> Edit | None:
     """A new last item in the dictionary."""
-    table, document = item.table, item.module.document
+    table = item.table
     if table is None or any(isinstance(key, ast.Constant) and key.value == KEY for key in table.keys):
         return None
-    quote = _quote(document, table)
-    text = f"{quote}{KEY}{quote}: {name}.state_dict()"
-    last = document.span(table.values[-1])
-    end = document.offset(last.end_row, last.end_column)
-    if last.end_row == document.span(table).end_row:
-        return [item.module.replace_text(end, end, f", {text}")]
-    code = _rest_of_line(document, last).partition("#")[0].strip()
-    indent = _indent(document, table.keys[-1]) if table.keys[-1] is not None else None
-    if code not in ("", ",") or indent is None:
-        return None
-    following = document.offset(last.end_row + 1, 1)
-    added = item.module.replace_text(following, following, f"{indent}{text},{document.newline}")
-    return [added] if code else [item.module.replace_text(end, end, ","), added]
+    return item.module.set_argument(table, KEY, f"{name}.state_dict()")
 
 
-def _loaded(item: Transfer, name: str, key: str = KEY) -> list[Edit] | None:
+def _loaded(item: Transfer, name: str, key: str = KEY) -> Edit | None:
     """Two lines after ``optimizer.load_state_dict(checkpoint["optimizer"])``."""
-    module, document = item.module, item.module.document
+    module = item.module
     statement, source = module.statement_of(item.call), item.call.args[0]
     if not isinstance(statement, ast.Expr) or statement.value is not item.call or not isinstance(source, ast.Subscript):
         return None
     if not isinstance(source.value, ast.Name) or not isinstance(source.slice, ast.Constant):
         return None
-    span, indent = document.span(statement), _indent(document, statement)
-    if indent is None or _rest_of_line(document, span).partition("#")[0].strip():
-        return None
-    quote, table = _quote(document, source), source.value.id
-    deeper = "\t" if indent.endswith("\t") else "    "
-    end = document.offset(span.end_row, len(document.line(span.end_row)) + 1)
-    text = (
-        f"{document.newline}{indent}if {table}.get({quote}{key}{quote}):"
-        f"{document.newline}{indent}{deeper}{name}.load_state_dict({table}[{quote}{key}{quote}])"
-    )
-    return [item.module.replace_text(end, end, text)]
-
-
-def _quote(document: Document, node: ast.AST) -> str:
-    return '"' if '"' in document.source(document.span(node)) else "'"
-
-
-def _rest_of_line(document: Document, span: Span) -> str:
-    return document.line(span.end_row)[span.end_column - 1 :]
-
-
-def _indent(document: Document, node: ast.AST) -> str | None:
-    """The white space before ``node``, when nothing else stands before it on its line."""
-    span = document.span(node)
-    before = document.line(span.row)[: span.column - 1]
-    return before if not before.strip() else None
+    quote, table = '"' if '"' in module.source(source) else "'", source.value.id
+    key = f"{quote}{key}{quote}"
+    return module.insert(statement, f"if {table}.get({key}):\n    {name}.load_state_dict({table}[{key}])\n", "after")
