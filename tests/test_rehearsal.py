@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .rehearsal_runs import records
 
 pytest.importorskip("torch")
 
@@ -74,19 +77,38 @@ x.cpu().numpy(), x.numpy(force=True), numpy.asarray(x.cpu()), torch.from_numpy(n
 """
 
 
-def test_numpy_cannot_read_the_memory_of_the_device(tmp_path: Path) -> None:
-    for call in ("x.numpy()", "numpy.asarray(x)"):
-        _, record = rehearsed(tmp_path, HOST.format(call))
-        (failure,) = record["failures"]
-        assert failure["kind"] == "wrong_device"
-        assert failure["error"].startswith("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()")
-        assert failure["location"]["row"] == 5
-    assert rehearsed(tmp_path, HOST.format(""))[1]["failures"] == []
+IN_A_REGION = MASKED.format(dtype="").replace(
+    "    loss = net(x)", "    with torch.autocast('cuda', torch.bfloat16):\n        loss = net(x)"
+)
+PROGRAMS = {
+    "numpy": HOST.format("x.numpy()"),
+    "asarray": HOST.format("numpy.asarray(x)"),
+    "copied": HOST.format(""),
+    "region": IN_A_REGION,
+}
 
 
-def test_the_regions_that_were_entered_are_told(tmp_path: Path) -> None:
-    source = MASKED.format(dtype="").replace(
-        "    loss = net(x)", "    with torch.autocast('cuda', torch.bfloat16):\n        loss = net(x)"
-    )
-    _, record = rehearsed(tmp_path, source)
-    assert record["training"]["autocast"] == {"cuda bfloat16": 3}
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, dict[str, Any]]:
+    """What is recorded of programs for which no command line need be started."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name, source in PROGRAMS.items():
+        (folder / f"{name}.py").write_text(source, "utf-8")
+    found = records([(name, str(folder), f"{name}.py", "cuda", 3) for name in PROGRAMS])
+    return {name: answer["record"] for name, answer in found.items()}
+
+
+@pytest.mark.parametrize("name", ["numpy", "asarray"])
+def test_numpy_cannot_read_the_memory_of_the_device(name: str, seen: Mapping[str, dict[str, Any]]) -> None:
+    (failure,) = seen[name]["failures"]
+    assert failure["kind"] == "wrong_device"
+    assert failure["error"].startswith("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu()")
+    assert failure["location"]["row"] == 5
+
+
+def test_numpy_reads_what_was_copied_to_the_host(seen: Mapping[str, dict[str, Any]]) -> None:
+    assert seen["copied"]["failures"] == []
+
+
+def test_the_regions_that_were_entered_are_told(seen: Mapping[str, dict[str, Any]]) -> None:
+    assert seen["region"]["training"]["autocast"] == {"cuda bfloat16": 3}

@@ -19,6 +19,8 @@ from precfix.probes.rehearsal.record import Record, record_of
 from precfix.probes.rehearsal.running import Gpu, Rehearsal, Run, settings_for
 from precfix.probes.rehearsal.verdict import closing, exit_code
 
+from .nightly import first_by_day
+
 pytest.importorskip("torch")
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux says what a process has started")
 ODD_ENDS = """
@@ -163,7 +165,7 @@ def test_a_list_of_what_would_have_been_right_names_no_dtype_that_failed(tmp_pat
     assert (done.returncode, "the program died: TypeError: randn()" in last_line(done)) == (3, True)
 
 
-@pytest.mark.parametrize("line", ["export PYTHONPATH=$PWD/lib", "unset PYTHONPATH; PATH=$PATH:/nowhere"])
+@pytest.mark.parametrize("line", first_by_day("export PYTHONPATH=$PWD/lib", "unset PYTHONPATH; PATH=$PATH:/nowhere"))
 def test_a_script_that_sets_the_path_of_modules_anew_is_watched(tmp_path: Path, line: str) -> None:
     (tmp_path / "train.py").write_text(f"import sys\nsys.path.append('lib')\nimport own\n{STEP}", "utf-8")
     (tmp_path / "lib").mkdir()
@@ -194,7 +196,8 @@ def test_what_is_piped_in_is_the_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "start", ["multiprocessing.spawn(train, nprocs=2)", "multiprocessing.Process(target=train, args=(0,)).start()"]
+    "start",
+    first_by_day("multiprocessing.Process(target=train, args=(0,)).start()", "multiprocessing.spawn(train, nprocs=2)"),
 )
 def test_what_a_started_process_dies_of_is_told_at_its_line(tmp_path: Path, start: str) -> None:
     (tmp_path / "train.py").write_text(SPAWNING.format(start=start), "utf-8")

@@ -55,7 +55,7 @@ def test_dictionary_over_several_lines(comma: str, tmp_path: Path) -> None:
     after = fixed(RULE, tmp_path, script(save))
     assert (
         "            'optimizer': opt.state_dict(),  # with moments\n"
-        f"            'scaler': scaler.state_dict(){comma}\n        }\n"
+        f"            'scaler': scaler.state_dict(){comma}\n        }}\n"
     ) in after
 
 
