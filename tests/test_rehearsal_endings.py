@@ -19,6 +19,7 @@ from precfix.probes.rehearsal.record import Record, record_of
 from precfix.probes.rehearsal.running import Gpu, Rehearsal, Run, settings_for
 from precfix.probes.rehearsal.verdict import closing, exit_code
 
+from . import warm
 from .nightly import first_by_day
 
 pytest.importorskip("torch")
@@ -100,9 +101,11 @@ NOTEBOOK = [
 
 def rehearse(folder: Path, *words: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """``precfix rehearse`` with these words."""
-    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    start = [sys.executable, "-m", "precfix.codemod", "rehearse"]
-    return subprocess.run([*start, *words], cwd=folder, env=environment, input=piped, capture_output=True, timeout=120)
+    path = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    if not piped:
+        return warm.precfix("rehearse", *words, cwd=folder, environment=path)
+    start = [sys.executable, "-m", "precfix.codemod", "rehearse", *words]
+    return subprocess.run(start, cwd=folder, env=os.environ | path, input=piped, capture_output=True, timeout=120)
 
 
 def wait_for(happened: Callable[[], bool]) -> None:

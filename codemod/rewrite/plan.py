@@ -321,7 +321,7 @@ def _ast_values(call: ast.Call | ast.Dict, name: str) -> list[ast.expr]:
 
 
 def _ast_argument(call: ast.Call | ast.Dict, operation: RemoveArgument | NameArgument) -> ast.expr:
-    index, args = operation.argument, getattr(call, "args", [])
+    index, args = operation.argument, call.args if isinstance(call, ast.Call) else []
     if isinstance(index, str):
         values = _ast_values(call, index)
         if not values:

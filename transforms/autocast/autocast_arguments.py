@@ -255,17 +255,9 @@ def _on_cuda(region: Autocast) -> bool:
 
 
 def _named(region: Autocast, call: ast.Call, node: ast.expr, name: str) -> Edit:
-    """The call with the argument ``node`` passed as keyword ``name``."""
-    parts: list[str | Where] = [call.func, "("]
-    separator = ""
-    for argument in call.args:
-        parts += [f"{separator}{name}=" if argument is node else separator, argument]
-        separator = ", "
-    for keyword in call.keywords:
-        kept = name if keyword.value is node else keyword.arg
-        parts += [f"{separator}{kept}=", keyword.value]
-        separator = ", "
-    return region.module.replace(call, *parts, ")")
+    """The argument ``node`` of the call, passed as keyword ``name``."""
+    keyword = next((item.arg for item in call.keywords if item.value is node), None)
+    return region.module.name_argument(call, call.args.index(node) if keyword is None else keyword, name)
 
 
 rule = Rule.of("PF303", check)

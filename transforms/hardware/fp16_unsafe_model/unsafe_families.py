@@ -1,9 +1,16 @@
-"""Model families whose activations leave float16's range, as their authors or their library's issues document."""
+"""Model families whose activations leave float16's range: the rows of ``families.yaml``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from ....codemod.trainers.framework_yaml import plain_data
+
+TABLE = "families.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,41 +19,18 @@ class Family:
 
     name: str
     patterns: tuple[str, ...]
-    """Globs of a checkpoint's name without its owner, in lower case; with a slash: of both."""
-    source: str
+    halved: tuple[str, ...]
+    """Of those that need some layers in float32 to run at all."""
 
 
-FAMILIES = (
-    Family(
-        "T5 1.1, mT5, Flan-T5, and the larger T5",
-        (
-            "t5-large*",
-            "t5-3b*",
-            "t5-11b*",
-            "t5-v1_1-*",
-            "flan-t5-*",
-            "mt5-*",
-            "long-t5-*",
-            "bigscience/t0*",
-            "google/ul2",
-            "flan-ul2*",
-        ),
-        "huggingface/transformers#23918, #11461, #10956; model card of bigscience/T0pp",
-    ),
-    Family("Pegasus", ("google/pegasus-*",), "transformers' page on Pegasus, huggingface/transformers#9257"),
-    Family("Gemma 3", ("gemma-3-*", "gemma-3n-*"), "huggingface/transformers#36822, unsloth.ai/blog/gemma3"),
-)
-BREAK_WHEN_HALVED = (
-    "t5-3b*",
-    "t5-11b*",
-    "t5-v1_1-x*l*",
-    "flan-t5-x*l*",
-    "mt5-x*l*",
-    "bigscience/t0*",
-    "google/ul2",
-    "flan-ul2*",
-)
-"""Checkpoints that go wrong in float16 even without training, once `.half()` has cast the layers kept in float32."""
+@lru_cache(maxsize=1)
+def families() -> tuple[Family, ...]:
+    """All rows."""
+    data: Any = plain_data(resources.files(__package__).joinpath(TABLE).read_text("utf-8"), TABLE)
+    rows = data["families"]
+    return tuple(Family(row["name"], tuple(row["patterns"]), tuple(row.get("breaks_when_halved", ()))) for row in rows)
+
+
 MENDED = ("fp16", "float16", "gguf", "gptq", "awq", "onnx", "-ct2", "mlx")
 """Names of checkpoints that were rescaled for float16, or are run by something else than PyTorch."""
 PARTS = ("tokenizer", "processor", "featureextractor", "config", "encodermodel", "imageprocessor")
@@ -55,12 +39,12 @@ PARTS = ("tokenizer", "processor", "featureextractor", "config", "encodermodel",
 
 def family_of(model: str) -> Family | None:
     """The family that a checkpoint's name or path belongs to."""
-    return next((family for family in FAMILIES if _is_among(model, family.patterns)), None)
+    return next((family for family in families() if _is_among(model, family.patterns)), None)
 
 
 def breaks_when_halved(model: str) -> bool:
     """Whether the checkpoint needs some layers in float32 to run at all."""
-    return _is_among(model, BREAK_WHEN_HALVED)
+    return any(_is_among(model, family.halved) for family in families())
 
 
 def loads_model(class_name: str) -> bool:
