@@ -106,7 +106,7 @@ def _noted(rule: Rule, found: Found, project: Project) -> Iterator[Finding]:
 
 
 def is_chosen(case: Case) -> bool:
-    """Whether writing and patching, which know no rule, are tried with a case: examples, projects, a third of the rest.
+    """Whether writing, patching and the order of rules are tried with a case: examples, projects, a third of the rest.
 
     At night all are.
     """
@@ -163,6 +163,8 @@ def marks_of(data: bytes) -> set[tuple[int, str]]:
 
 
 def test_result_parses_and_a_second_run_changes_nothing(case: Case, ran: Ran, tmp_path: Path) -> None:
+    if not ran.report.changes:
+        return  # the second run would read what the first has read: that it says the same is asked of all projects
     for change in ran.report.changes:
         check_parses(change)
     again = migrate(write_files(tmp_path, after_of(ran.root, ran.report)), case, case.rules())
@@ -244,7 +246,7 @@ def test_torch_is_never_imported(tmp_path: Path) -> None:
 def test_all_rules_together_settle_and_find_what_each_finds_first_last_and_alone(
     case: Case, ran: Ran, tmp_path: Path
 ) -> None:
-    """In one project that all of them share, asked in both orders; the case's own rule by itself too."""
+    """In one project that all of them share; the case's own rule by itself too; of chosen cases in both orders."""
     forward: Found = {}
     report = migrate(ran.root, case, noting(all_rules(), forward))
     with Soft() as soft:
@@ -255,7 +257,7 @@ def test_all_rules_together_settle_and_find_what_each_finds_first_last_and_alone
             for change in report.changes:
                 check_parses(change)
         with soft("whoever asks first"):
-            backward = found_by(case, ran.root, all_rules()[::-1])
+            backward = found_by(case, ran.root, all_rules()[::-1]) if is_chosen(case) else forward
             assert forward == backward, (
                 f"alone: {[found_by(case, ran.root, [r]) for r in differing(forward, backward)]}"
             )
