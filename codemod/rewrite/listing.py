@@ -54,9 +54,8 @@ class Listing:
         """The list and one more item before the one at ``index``, spaced as that one is; behind all others the last."""
         if index >= len(self.items):
             return self.with_last(item)
-        gap = self.gaps[index] if index else self.gaps[0]
-        spaced = isinstance(gap, cst.ParenthesizedWhitespace)
-        between = _plain(gap) if spaced else cst.SimpleWhitespace(" ")
+        gap = self.gaps[index]
+        between = _plain(gap) if isinstance(gap, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
         commas = (*self.commas[:index], cst.Comma(), *self.commas[index:])
         gaps = (*self.gaps[: index + 1], between, *self.gaps[index + 1 :])
         return Listing((*self.items[:index], item, *self.items[index:]), commas, gaps)
