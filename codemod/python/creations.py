@@ -14,6 +14,7 @@ from ..source.project import Project
 from ..torch.api import ADAPTER_CLASSES, LOADERS, MODEL_WRAPPERS, SAME_MODULE
 from .functions import called_function
 from .names import Binding, ModuleNames, attribute_chain
+from .scopes import last_name
 from .trace import Domain, Trace, trace
 from .trace_steps import Bound, Gap, Step
 
@@ -123,4 +124,4 @@ def _wrapped_by(call: ast.Call) -> ast.expr | None:
 def called_name(call: ast.Call) -> str:
     """The last name of what is called: ``c`` for ``a.b.c()``."""
     func = call.func
-    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    return last_name(func)

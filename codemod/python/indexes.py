@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from ..source.slim_nodes import ORIGINAL
 from .editing import Editable
-from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, stored_by
+from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, last_name, stored_by
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -116,7 +116,7 @@ class Indexed(Editable):
         found: dict[str, list[ast.Call]] = {}
         for call in self.calls:
             func = call.func
-            name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
+            name = last_name(func)
             found.setdefault(name, []).append(call)
         return found
 

@@ -15,7 +15,7 @@ from ..source.project import Project
 from .indexes import Indexed
 from .limits import MAX_ALIAS_HOPS
 from .module_walk import ModuleWalk
-from .scopes import Binding, FunctionNode, Scope, attribute_chain, is_none, parameters_of, root_name
+from .scopes import Binding, FunctionNode, Scope, attribute_chain, is_none, last_name, parameters_of, root_name
 
 __all__ = [
     "Binding",
@@ -26,6 +26,7 @@ __all__ = [
     "definition_named",
     "definition_of",
     "is_none",
+    "last_name",
     "names_of",
     "parameters_of",
     "resolve",

@@ -143,6 +143,11 @@ def root_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def last_name(node: ast.AST) -> str:
+    """``c`` for the expressions ``a.b.c`` and ``c``; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def is_none(node: ast.AST | None) -> bool:
     """Whether ``None`` is written there."""
     return isinstance(node, ast.Constant) and node.value is None

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 
 from ..python.callers import callers_of
 from ..python.functions import called_function
-from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.names import ModuleNames, attribute_chain, last_name, names_of
 from ..python.paths import calls_of, function_of, guards
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Gap, Returned, Step
@@ -71,7 +71,7 @@ def _leaf(question: Trace[bool], module: ModuleNames, node: ast.expr) -> Iterabl
 def _says(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, str) and _speaks(node.value)
-    return _speaks(node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else "")
+    return _speaks(last_name(node))
 
 
 def _speaks(name: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..python.functions import called_function
-from ..python.names import ModuleNames
+from ..python.names import ModuleNames, last_name
 from ..python.paths import calls_of, exclusive, function_of, position
 from ..source.project import Project
 from .clipping import calls_within
@@ -72,22 +72,16 @@ def may_unscale(project: Project, step: ScalerStep, start: tuple[int, int], befo
     for call in calls_of(step.module, step.function):
         if not start < position(call) <= _end(before) or exclusive(step.module, call, before):
             continue
-        if "unscale" in _last_name(call) and id(call) not in reached:
+        if "unscale" in last_name(call.func).lower() and id(call) not in reached:
             return True
         target = called_function(project, step.module, call)
         if target is None:
             continue
         inner = [item for _, item in calls_within(project, target)]
-        if any("unscale" in _last_name(item) or id(item) in reached for item in inner):
+        if any("unscale" in last_name(item.func).lower() or id(item) in reached for item in inner):
             return True
     return False
 
 
 def _end(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "end_lineno", 0) or 0, getattr(node, "end_col_offset", 0) or 0
-
-
-def _last_name(call: ast.Call) -> str:
-    if isinstance(call.func, ast.Attribute):
-        return call.func.attr.lower()
-    return call.func.id.lower() if isinstance(call.func, ast.Name) else ""

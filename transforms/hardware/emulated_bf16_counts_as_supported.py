@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.profiles.profile import Support
 from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ...codemod.python.paths import function_of
 from ...codemod.releases.gates import is_gate, is_gated
 from ...codemod.releases.pins import allowed
@@ -110,7 +110,7 @@ def _speaks(module: ModuleNames, statement: ast.stmt) -> bool:
 
 def _looks_at_capability(module: ModuleNames, call: ast.Call) -> bool:
     function = function_of(module, call)
-    names = (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(function))
+    names = (last_name(node) for node in ast.walk(function))
     return any("capability" in name.lower() or name == "major" for name in names)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.python.names import ModuleNames, resolve
+from ...codemod.python.names import ModuleNames, last_name, resolve
 from ...codemod.source.project import Project
 
 WORDS = ("is_bf16_supported", "is_bfloat16_supported", "is_bf16_available", "is_torch_bf16_")
@@ -23,7 +23,7 @@ LIBRARIES = frozenset({"torch", "unsloth", "accelerate", "transformers"})
 
 def is_bf16_gate(project: Project, module: ModuleNames, function: ast.expr) -> bool:
     """Whether an expression names such a function of torch, accelerate, transformers or Unsloth."""
-    last = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    last = last_name(function)
     if not isinstance(function, ast.Name | ast.Attribute) or module.is_ambiguous(function):
         return False
     if last not in NAMES and not module.qualified(function):

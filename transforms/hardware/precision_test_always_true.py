@@ -31,7 +31,7 @@ from typing import get_args
 
 from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, as_dtype
 from .gates import WORDS as GATE_WORDS
@@ -165,7 +165,7 @@ def _tested_names(module: ModuleNames) -> Iterator[ast.Name | ast.Attribute]:
 
 def _asks_for_precision(project: Project, module: ModuleNames, node: ast.expr) -> bool:
     """``enabled=torch.cuda.is_available``, ``torch.float16 if torch.cuda.is_available else torch.float32``."""
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    last = last_name(node)
     if last not in ("is_available", "is_autocast_enabled") or module.is_ambiguous(node):
         return False
     return resolve(project, module, node) in QUESTIONS

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, names_of, resolve
+from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.api import LOADERS
 
@@ -68,7 +68,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _quantization(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[Finding]:
-    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    last = last_name(call.func)
     if last != QUANTIZATION or not _is_of_libraries(project, module, call.func):
         return
     given = {item.arg for item in call.keywords}

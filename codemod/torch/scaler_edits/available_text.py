@@ -10,7 +10,7 @@ from ...python.bindings import reaching, self_stores
 from ...python.bound import always_sets, is_bound_at, is_set_at
 from ...python.callers import CallSite, callers_of
 from ...python.functions import lineage
-from ...python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain
+from ...python.names import Binding, FunctionNode, ModuleNames, Scope, attribute_chain, last_name
 from ...source.project import Project
 from ..scalers import Scaler
 
@@ -171,7 +171,7 @@ def _can_be_asked_again(expression: ast.expr) -> bool:
     """Whether evaluating the expression a second time has no effect and the same answer."""
     for node in ast.walk(expression):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = last_name(node.func)
             if name not in ASKING:
                 return False
         elif isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom | ast.Lambda | ast.comprehension):

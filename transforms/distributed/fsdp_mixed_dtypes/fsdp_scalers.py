@@ -10,7 +10,7 @@ from ....codemod.purpose.given import may_be_on
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.regimes import regime_of
 from ....codemod.python.functions import bases_of, called_function, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.names import ModuleNames, attribute_chain, last_name
 from ....codemod.python.paths import calls_of, exclusive, function_of, guard_facts
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler import Scaler
@@ -76,7 +76,7 @@ def _is_subclass(project: Project, module: ModuleNames, call: ast.Call) -> bool:
 
 def _leads_to_sharding(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """``prepare_fsdp_module(model, ...)``: a function of the project whose name says so and that wraps."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    name = last_name(call.func)
     if "fsdp" not in name.lower():
         return False
     target = called_function(project, module, call)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.names import ModuleNames, attribute_chain, last_name
 from ....codemod.python.paths import calls_of, function_of, guard_facts, loops, position
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
@@ -68,21 +68,17 @@ def _loaded(project: Project, module: ModuleNames, call: ast.Call, chain: list[s
 def _made(module: ModuleNames, call: ast.Call, chain: list[str]) -> Given | None:
     """``model.head = nn.Linear(8, 4)``, ``model.prompt = nn.Parameter(torch.zeros(8))``: float32 by default."""
     maker = call
-    if (module.qualified(call.func) or "").startswith("torch.nn.") and _last(call) == "Parameter":
+    if (module.qualified(call.func) or "").startswith("torch.nn.") and last_name(call.func) == "Parameter":
         inner = call.args[0] if len(call.args) == 1 else None
         if not isinstance(inner, ast.Call) or module.qualified(inner.func) not in {f"torch.{x}" for x in FACTORIES}:
             return None
         maker = inner
     else:
-        layer = LAYERS.get(_last(call))
-        if layer is None or not layer.has_weights or module.qualified(call.func) != f"torch.nn.{_last(call)}":
+        layer = LAYERS.get(last_name(call.func))
+        if layer is None or not layer.has_weights or module.qualified(call.func) != f"torch.nn.{last_name(call.func)}":
             return None
     named = {item.arg for item in maker.keywords}
     changed = module.calls_by_name.get("set_default_dtype") or module.calls_by_name.get("set_default_tensor_type")
     if not {"dtype", None}.isdisjoint(named) or changed:
         return None
     return Given(call, chain, FP32, "this part is made in float32", maker)
-
-
-def _last(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -11,7 +11,7 @@ from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.functions import class_of
-from ....codemod.python.names import ModuleNames, Scope, names_of
+from ....codemod.python.names import ModuleNames, Scope, last_name, names_of
 from ....codemod.source.project import Project
 from ....codemod.trainers.reading.declarations import scope_of_call
 from .misspellings import respelled
@@ -82,7 +82,7 @@ def _slip(project: Project, module: ModuleNames, call: ast.Call, item: ast.keywo
 
 def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast.keyword) -> Iterator[Draft]:
     name = item.arg or ""
-    if isinstance(call.func, ast.Name | ast.Attribute) and not _is_class_like(call.func):
+    if isinstance(call.func, ast.Name | ast.Attribute) and not last_name(call.func)[:1].isupper():
         return
     accepted = _accepted(project, module, call.func)
     if accepted is None or name in accepted.names:
@@ -96,11 +96,6 @@ def _of_project(project: Project, module: ModuleNames, call: ast.Call, item: ast
         yield slip._replace(evidence=(place,))
     else:
         yield Draft.at(module, item, message, [place])
-
-
-def _is_class_like(func: ast.expr) -> bool:
-    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
-    return name[:1].isupper()
 
 
 def _accepted(project: Project, module: ModuleNames, func: ast.expr) -> _Accepted | None:

@@ -40,7 +40,7 @@ from ....codemod.proof.needs import RAISES, Known
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.files import is_test
 from ....codemod.python.bindings import only_value
-from ....codemod.python.names import ModuleNames, names_of, resolve
+from ....codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
 from ....codemod.torch.dtypes import Dtype, as_dtype
@@ -83,7 +83,7 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _may_take_dtype(call: ast.Call) -> bool:
     """Whether the name of what is called, or of a keyword, is one of those that are looked at: most calls are not."""
-    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    last = last_name(call.func)
     return last in CALLED or any(item.arg in KEYS for item in call.keywords)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....codemod.model import Draft
 from ....codemod.python.bindings import default_of
 from ....codemod.python.callers import CallSite, callers_of
-from ....codemod.python.names import Binding, FunctionNode, ModuleNames, names_of, parameters_of
+from ....codemod.python.names import Binding, FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ....codemod.source.project import Project
 from .words import names_precision
 
@@ -86,8 +86,7 @@ def _is_stub(function: FunctionNode) -> bool:
 
 def _is_plain(decorator: ast.expr) -> bool:
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name in PLAIN_DECORATORS
+    return last_name(node) in PLAIN_DECORATORS
 
 
 def _passing(project: Project, module: ModuleNames, function: FunctionNode, parameter: ast.arg) -> CallSite | None:
