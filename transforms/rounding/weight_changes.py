@@ -238,11 +238,12 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
 
 
 def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
-    """``model.requires_grad_(False)``, or ``True`` for a part of it; a loop that says both trains the parts it picks."""
-    said = {item.value for item in ast.walk(statement) if isinstance(item, ast.Constant) and isinstance(item.value, bool)}
-    picks = said == {True, False} and isinstance(statement, ast.For)
-    thaws = picks or (False not in said and not mentions(statement, ("freeze",)))
-    certain = True in said and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
+    """``model.requires_grad_(False)``, ``True`` for a part of it; a loop that says both trains what it picks."""
+    constants = [item.value for item in ast.walk(statement) if isinstance(item, ast.Constant)]
+    again, frozen = any(item is True for item in constants), any(item is False for item in constants)
+    picks = again and frozen and isinstance(statement, ast.For)
+    thaws = picks or not (frozen or mentions(statement, ("freeze",)))
+    certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
     return Change(module, statement, KEPT, given, is_freezing=picks or not thaws, is_unfreezing=thaws and certain)
 
 

@@ -17,7 +17,15 @@ one that was loaded. Measured with PyTorch 2.13 (AdamW without weight decay, 20,
 Adapters: `get_peft_model` makes them float32; `inject_adapter_in_model` (peft 0.21.2) and `add_adapter` of diffusers
 0.35.2 and transformers 4.57.1 give them the dtype of the weights. LoRA's A starts uniform within 1 / sqrt(inputs); for
 1,024 inputs a first step in bfloat16 moves 100 % of it at lr 1e-4, 50 % at 5e-5, 12 % at 1e-5. B starts at zero, where
-all steps count.
+all steps count until it has grown. Way of what both add to a layer (128 x 128, rank 8, gradients half drift and half
+noise), float32 = 1:
+
+| bfloat16 adapters, lr | after 100 steps | 300 | 1,000 |
+|---|---|---|---|
+| 1e-4 | 1.02 | 0.97 | 0.16 |
+| 5e-5 | 0.92 | 0.76 | 0.12 |
+| 2e-5 | 0.90 | 0.72 | 0.17 |
+| 1e-5 | 0.94 | 0.83 | 0.26 |
 
 ## Why
 
@@ -88,14 +96,15 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
-    trained, size = "weights", "weights of the usual size (standard deviation 0.02)"
+    trained, size, long = "weights", "weights of the usual size (standard deviation 0.02)", ""
     moved = share_moved(rate, weights.dtype)
     if weights.adapted:
         trained, size = "adapters", "the weights of LoRA's A (1,024 inputs)"
+        long = ", and 1,000 steps go less than a third of the way" if weights.dtype == BF16 else ""
         moved = share_of_adapter_moved(rate, weights.dtype)
     return (
         f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}:"
-        f" a step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away:"
+        f" a step moves {_percent(moved)} of {size}, in float32 all{long}; the rest of the update is rounded away:"
         f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )
 
