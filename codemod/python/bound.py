@@ -69,7 +69,8 @@ def is_replaced(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
     child: ast.AST = statement
     for parent in module.ancestors(statement):
         for below in (item for block in _blocks(parent) if child in block for item in block[block.index(child) + 1 :]):
-            if any(isinstance(item, ast.Name) and item.id == name and _is_read(item) for item in ast.walk(below)):
+            names = (item for item in ast.walk(below) if isinstance(item, ast.Name) and item.id == name)
+            if any(isinstance(item.ctx, ast.Load) for item in names):
                 return False
             if _assigns(module, below, name):
                 return True
@@ -77,10 +78,6 @@ def is_replaced(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
             return False
         child = parent
     return False
-
-
-def _is_read(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load)
 
 
 def _is_certain_under(module: ModuleNames, statement: ast.AST, node: ast.AST) -> bool:

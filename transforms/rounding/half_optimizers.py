@@ -216,7 +216,8 @@ def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     for other in module.calls:
         last = (attribute_chain(other.func) or [""])[-1]
         arguments = [*other.args, *(item.value for item in other.keywords)]
-        held = call in arguments or any(ast.unparse(item) in names for item in arguments if _is_name(item))
+        named = (item for item in arguments if isinstance(item, ast.Name | ast.Attribute))
+        held = call in arguments or any(ast.unparse(item) in names for item in named)
         wraps = any(word in last for word in WRAPPERS) and not _is_of_fabric(other)
         if held and (wraps or (last == "prepare" and is_held(project, module))):
             return True
@@ -233,7 +234,3 @@ def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
 def _is_of_fabric(call: ast.Call) -> bool:
     """``fabric.setup(model, optimizer)``, which keeps the weights; DeepSpeed would be named in the file."""
     return "fabric" in (attribute_chain(call.func) or [""])[0].lower() or "fabric" in ast.unparse(call.func).lower()
-
-
-def _is_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name | ast.Attribute)

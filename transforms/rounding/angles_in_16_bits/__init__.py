@@ -53,6 +53,7 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.runs import runs_of
+from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP64
@@ -133,9 +134,14 @@ def _is_double(project: Project, module: ModuleNames, origin: Origin) -> bool:
 
 
 def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
-    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast."""
+    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast.
+
+    Of a library that lies beside the programs, what none of them uses is left out.
+    """
     half = certainly_half(project, module, node)
-    return half if half is not None and not is_made_at_construction(project, module, node) else None
+    if half is None or is_made_at_construction(project, module, node):
+        return None
+    return half if runs_of(project, module, node) or not training_modules(project) else None
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:

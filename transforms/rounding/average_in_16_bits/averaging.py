@@ -83,11 +83,11 @@ def _of_sum(node: ast.BinOp) -> ast.expr | None:
 def _of_statements(module: ModuleNames, node: ast.AugAssign) -> ast.expr | None:
     """``d`` of ``a *= d`` with ``a += (1 - d) * b`` as the next statement."""
     block = getattr(module.parents[node], "body", [])
-    before = block[block.index(node) - 1] if node in block[1:] else None
-    scaled = isinstance(before, ast.AugAssign) and isinstance(before.op, ast.Mult) and isinstance(node.op, ast.Add)
-    if not scaled or not isinstance(before, ast.AugAssign) or ast.unparse(before.target) != ast.unparse(node.target):
+    before = block[block.index(node) - 1] if node in block[1:] and isinstance(node.op, ast.Add) else None
+    if not isinstance(before, ast.AugAssign) or not isinstance(before.op, ast.Mult):
         return None
-    return before.value if any(_is_rest_of(item, before.value) for item in ast.walk(node.value)) else None
+    same = ast.unparse(before.target) == ast.unparse(node.target)
+    return before.value if same and any(_is_rest_of(item, before.value) for item in ast.walk(node.value)) else None
 
 
 def _is_rest_of(node: ast.AST, decay: ast.expr) -> bool:

@@ -53,8 +53,9 @@ own configuration may name DeepSpeed.
 Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
 or that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters
 that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of
-the project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself
-shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
+the project's own that makes its optimizer; an optimizer whose name another one takes before it steps; float16 under
+`fp16=True`, whose scaler refuses it; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards the
+weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
 frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options
 that make the weights 16-bit and are off in all runs that the project states; settings whose values it does not state,
 or only in files that no program is seen to load; code that keeps its own float32 copies; steps on random tensors
