@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..python.paths import exclusive, name_parts
+from ..python.paths import exclusive, loops, name_parts
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
@@ -39,6 +39,14 @@ def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
 def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
     """Whether the function that ``node`` runs in calls something called ``name``: ``backward`` in a training step."""
     return (function_scope(module, node).node, name) in module.calls_inside
+
+
+def is_beside_training(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether all loops of its function that run backward passes end before ``node``, or begin behind it."""
+    scope, around = function_scope(module, node), loops(module, node)
+    calls = [item for item in module.calls_by_name.get("backward", []) if function_scope(module, item) is scope]
+    found = [loops(module, item) for item in calls]
+    return bool(found) and all(each and set(each).isdisjoint(around) for each in found)
 
 
 def trains(module: ModuleNames, node: ast.AST) -> bool:
