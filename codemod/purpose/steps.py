@@ -41,12 +41,17 @@ def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
     return (function_scope(module, node).node, name) in module.calls_inside
 
 
-def is_beside_training(module: ModuleNames, node: ast.AST) -> bool:
+def is_beside_training(project: Project, module: ModuleNames, node: ast.AST) -> bool:
     """Whether all loops of its function that run backward passes end before ``node``, or begin behind it."""
-    scope, around = function_scope(module, node), loops(module, node)
-    calls = [item for item in module.calls_by_name.get("backward", []) if function_scope(module, item) is scope]
-    found = [loops(module, item) for item in calls]
-    return bool(found) and all(each and set(each).isdisjoint(around) for each in found)
+    holding = project.memo(_loops_with_backward, (module, function_scope(module, node).node))
+    return bool(holding) and holding.isdisjoint((None, *loops(module, node)))
+
+
+def _loops_with_backward(_: Project, asked: tuple[ModuleNames, ast.AST]) -> frozenset[ast.AST | None]:
+    """The loops of a function that run backward passes; None for a pass outside of all loops."""
+    module, function = asked
+    calls = module.calls_inside.get((function, "backward"), [])
+    return frozenset(loop for call in calls for loop in loops(module, call) or (None,))
 
 
 def trains(module: ModuleNames, node: ast.AST) -> bool:

@@ -22,7 +22,7 @@ MAX_NAMES = 3
 
 def own_switch(project: Project, region: Autocast) -> Named | None:
     """The setting that switches the region on where it asks for bfloat16."""
-    if region.form == "with" and is_beside_training(region.module, region.node):
+    if region.form == "with" and is_beside_training(project, region.module, region.node):
         return None  # a sample that is drawn when training is over
     if is_crowded(project, region) or any(item.dtype_node is not None for item in alternatives(project, region)):
         return None
