@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..python.arguments import Signature, bind
-from ..python.bindings import only_value
+from ..python.arguments import Signature, bind, one_of
+from ..python.bindings import names_given
 from ..python.conditions import never_reached
 from ..python.functions import called_function
 from ..python.names import ModuleNames, attribute_chain, names_of, resolve
@@ -133,13 +133,11 @@ def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
 def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> str | None:
     if not isinstance(node.ctx, ast.Load) or isinstance(module.parents.get(node), ast.Attribute):
         return None
-    value = only_value(module, node) if isinstance(node, ast.Name) else None
-    named = value if isinstance(value, ast.Name | ast.Attribute) else node  # ``autocast = torch.amp.autocast``
-    qualified = module.qualified(named)
+    named = names_given(module, node)  # ``autocast = torch.amp.autocast``
+    qualified = module.qualified(named[0])
     if qualified is None or qualified.rpartition(".")[2] != "autocast":
         return None
-    resolved = resolve(project, module, named)
-    return resolved if resolved in APIS else None
+    return one_of(APIS, [resolve(project, module, item) for item in named], module.parents.get(node))
 
 
 def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:

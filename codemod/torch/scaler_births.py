@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.arguments import Signature, bind
+from ..python.arguments import Signature, bind, one_of
+from ..python.bindings import names_given
 from ..python.functions import bases_of, called_function, class_of
 from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of, resolve
 from ..source.project import Project
@@ -44,8 +45,8 @@ def scaler_api(project: Project, module: ModuleNames, node: ast.expr) -> str | N
     chain = attribute_chain(node)
     if chain is None or "caler" not in (module.qualified(node) or chain[-1]):
         return None
-    resolved = resolve(project, module, node)
-    return resolved if resolved in APIS else None
+    named = names_given(module, node) if isinstance(node, ast.Name) else [node]
+    return one_of(APIS, [resolve(project, module, item) for item in named], module.parents.get(node))
 
 
 def scaler_made_by(project: Project, module: ModuleNames, call: ast.Call) -> Scaler | None:

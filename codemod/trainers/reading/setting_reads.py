@@ -23,6 +23,8 @@ from .source import Source, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 ENOUGH_SIBLINGS = 2
+OF_DEVICES = ("type", "index")
+"""Attributes of a ``torch.device``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,15 @@ class Read:
 
 
 def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
-    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads."""
+    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads.
+
+    The type of a device is none.
+    """
+    if isinstance(node, ast.Attribute) and node.attr in OF_DEVICES:
+        owner = node.value
+        name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+        if "device" in name.lower():
+            return None
     parts: list[str] = []
     current, levels = node, 0
     while True:
@@ -132,6 +142,8 @@ def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> boo
         if item.key[:-1] == owner and item.document == entry.document and item.name != entry.name
     }
     siblings = {name for name in siblings if len(name) > 1}
+    if not siblings:
+        return min(len(read.parts), len(entry.key)) > 1  # ``type`` alone, as each schema has it, is nobody's setting
     wanted = min(ENOUGH_SIBLINGS if len(read.parts) == 1 else 1, len(siblings))
     seen: set[str] = set()
     for module in connected_modules(project, read.module):
