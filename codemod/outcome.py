@@ -56,6 +56,17 @@ class RunReport:
     effective: tuple[tuple[str, str], ...]
     """Role -> the value that counts."""
     entries: tuple[RunEntry, ...]
+    otherwise: str = ""
+    """What else it can run, and when: ``fp16-mixed with amp``; by default what is said beside it."""
+    default: str = ""
+    """What runs as long as nobody asks for ``otherwise``; empty where that is ``regime``."""
+    trains: bool = True
+    """False where its code is seen, and no training step in it."""
+
+    @property
+    def shown(self) -> str:
+        """For people: ``fp32; fp16-mixed with amp``."""
+        return "; ".join(part for part in (self.default or self.regime, self.otherwise) if part)
 
 
 class MoveState(str, Enum):

@@ -15,7 +15,7 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
-from ..trainers.reading.followed import ENABLED
+from ..trainers.reading.region_switches import ENABLED
 from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of, named_by, other_halves
 from .pairs import UNKNOWN

@@ -16,7 +16,7 @@ from ..source.project import Project
 from ..trainers.framework import FAMILIES
 from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
-from ..trainers.reading.followed import ENABLED
+from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS

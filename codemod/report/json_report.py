@@ -170,7 +170,8 @@ def _run(each: RunReport, numbers: Mapping[Declaration, int]) -> Json:
         "title": each.title,
         "filename": each.path,
         "row": each.row,
-        "regime": each.regime,
+        "regime": each.default or each.regime,
+        "otherwise": each.otherwise or None,
         "effective": dict(each.effective),
         "entries": [
             {

@@ -15,7 +15,7 @@ from .followed import NOT_GIVEN
 from .handed import Handed, handed_to
 from .run_code import is_used
 from .run_members import Member, Run
-from .run_regimes import is_started, regime_of_code, regime_of_run
+from .run_regimes import is_started, otherwise, regime_of_code, regime_of_run
 from .run_settings import settings_of, standing_of
 from .runs import all_runs_of
 from .scopes import Scope, Setting, TextOrigin
@@ -121,11 +121,12 @@ def _report(
     regime = winner.regime if winner is not None else None
     if regime is None:
         regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
+    other = otherwise(run, own, regime) if winner is None else ""
+    default = "fp32" if other else ""
     if regime != "unknown":
-        effective["compute"] = WORDS_OF_FAMILY[FAMILIES[regime]]
-    return RunReport(
-        run.title, run.place.path, run.place.span.row, regime, tuple(sorted(effective.items())), tuple(entries)
-    )
+        effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
+    place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))
+    return RunReport(run.title, *place, regime, values, tuple(entries), other, default)
 
 
 def _decides(item: Declaration) -> bool:

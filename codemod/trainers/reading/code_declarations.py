@@ -17,6 +17,7 @@ from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenario
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.scalers import scalers
 from .followed import followed_declarations
+from .region_switches import condition_of
 from .stated_apex import stated_apex
 from .stated_casts import stated_casts
 from .stated_commands import stated_commands
@@ -64,16 +65,15 @@ def _regions(project: Project) -> Iterator[Declaration]:
         shown = " or ".join(sorted(names)) if told else text_of(item.dtype_node) or "decided at run time"
         if item.dtype_node is None and told:
             shown += " (the default)"
-        enabled = f"enabled={text_of(item.enabled_node)}" if item.enabled_node is not None else ""
         only = next(iter(values)) if len(values) == 1 else None
         regime = MIXED.get(only, "") if isinstance(only, Dtype) else ""
         if document.path in trained and runs_without_gradients(item):
             regime = ""  # it says nothing of the training step beside it
-        role = "compute" if not item.switched_off else "island"
-        span = document.span(item.node)
-        yield Declaration(
-            document.path, span, TORCH, "autocast", role, shown, "" if item.switched_off else regime, enabled
-        )
+        role = "compute"
+        if item.switched_off:  # beside nothing else it says that a training step computes in float32
+            role, regime = "island", "fp32" if regime and document.path in trained else ""
+        place = (document.path, document.span(item.node), TORCH, "autocast")
+        yield Declaration(*place, role, shown, regime, condition_of(item))
 
 
 def _chosen(item: Autocast) -> Iterator[Declaration]:

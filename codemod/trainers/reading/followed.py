@@ -20,7 +20,9 @@ from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from .knobs import Knob, knobs_of
 from .links import sources
+from .region_switches import switch_of
 from .source import Source
+from .stated_apex import followed_levels
 from .stated_casts import is_model
 
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
@@ -30,8 +32,6 @@ GIVEN = frozenset(("argument", "flag", "variable", "entry"))
 """Kinds of places that win over the defaults of the code."""
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
-ENABLED = "enabled="
-"""How the condition of a region begins, and of what switches it."""
 NOT_GIVEN = "not given"
 """The value of a switch that a launch line leaves out: no place, but it decides the run."""
 
@@ -62,7 +62,7 @@ def _acting(project: Project) -> tuple[Acting, ...]:
 
 def _followed(project: Project) -> tuple[Declaration, ...]:
     found: dict[tuple[str, object], Declaration] = {}
-    for item in _switched(project):
+    for item in (*_switched(project), *followed_levels(project, GIVEN)):
         found.setdefault((item.path, item.span), item)
     for acting in sorted(project.fact(_acting), key=_serves_no_training):
         for knob in acting.knobs:
@@ -131,24 +131,24 @@ def _serves_no_training(acting: Acting) -> bool:
 
 
 def _switched(project: Project) -> Iterator[Declaration]:
-    """What switches regions on and off: ``--amp`` of a launch line, where ``autocast(enabled=args.amp)`` reads it."""
+    """What switches regions on and off: ``--amp`` of a launch line, where code around the region reads it."""
     for region in autocasts(project):
-        node = region.enabled_node
-        if not isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        switch = switch_of(region)
+        if switch is None:
             continue
+        node, opens = switch.node, switch.opens
         values = {scenario.value for scenario in dtype_scenarios(project, region)}
         dtype = next(iter(values)) if len(values) == 1 else None
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
-        text = ast.unparse(node)
-        feeds = f"feeds {text}, autocast ({region.module.path}:{region.module.document.span(region.node).row})"
+        feeds = f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{region.module.document.span(region.node).row})"
         for source in sources(project, region.module, node):
             if isinstance(source.value, bool) and source.kind in SPOKEN and not source.is_guessed:
                 is_absent = source.kind == "flag" and source.entry is None
                 yield Declaration(
                     *(source.path, source.span, "torch", source.key, "compute" if source.kind in GIVEN else "option"),
                     NOT_GIVEN if is_absent else str(source.value).lower(),
-                    on if source.value else "fp32",
-                    f"{ENABLED}{text}",
+                    on if source.value is opens else "fp32",
+                    switch.condition,
                     feeds,
                 )
 

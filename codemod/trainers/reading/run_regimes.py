@@ -15,12 +15,14 @@ from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .followed import NOT_GIVEN
 from .run_members import Run
-from .run_settings import OF_WEIGHTS, is_switched_off, regime_of_settings
+from .run_settings import OF_WEIGHTS, off_by, regime_of_settings
 from .scopes import Scope, TextOrigin
 
 TRUE: dict[Dtype | None, str] = {BF16: "bf16-true", FP16: "fp16-true"}
 IDLE = (None, "false", "null", "no", "auto")
 """Values of settings that leave it to others what is computed in."""
+SAID = ("weights", "option", "constant", "argument", "entry", "flag", "island")
+"""Roles of what states a precision without saying where it acts."""
 OFF = ("false", "no", "none", "off", "float32", "fp32", "float64", "32")
 
 
@@ -36,14 +38,25 @@ def regime_of_code(items: Sequence[Declaration]) -> str:
     halves = [TRUE[dtype] for dtype in stated if dtype in TRUE]
     if halves:
         return halves[0] if len(halves) == 1 and None not in stated else "unknown"
-    said = [item for item in items if item.role in ("weights", "option", "constant", "argument", "entry", "flag")]
-    return "fp32" if said and all(item.value.strip("'\"").lower() in OFF for item in said) else "unknown"
+    said = [item for item in items if item.role in SAID and (item.role != "island" or item.regime)]
+    return "fp32" if said and all(map(_is_off, said)) else "unknown"
+
+
+def _is_off(item: Declaration) -> bool:
+    return item.regime == "fp32" or item.value.strip("'\"").lower() in OFF
+
+
+def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> str:
+    """What a program runs only with an option that is off by default, where no launch line says what is passed."""
+    options = {item.key: None for item in off_by(run, items)} if run.command is None else {}
+    return f"{regime} with {' and '.join(options)}" if options and regime not in ("fp32", "unknown") else ""
 
 
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:
     """The same for a run: of settings that are followed the strongest count, if what is fixed does not differ."""
-    if is_switched_off(run, items):
-        return "fp32"
+    off = off_by(run, items)
+    if off and (run.command is not None or any(item.role != "option" for item in off)):
+        return "fp32"  # of a program that no launch line starts a read-me may tell to pass the option
     items = [item for item in items if item.value != NOT_GIVEN]
     steered = regime_of_settings(run, items)
     fixed = {item.regime for item in items if item.role == "compute" and item.regime and not item.feeds}

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ...outcome import Declaration
 from ...source.project import Project
 from .configs import opened
-from .followed import ENABLED
 from .loaded_files import is_passed_only, loaders_of
 from .program_files import file_named, words_of_script
+from .region_switches import ENABLED
 from .run_members import Run
 
 OF_WEIGHTS = ("bf16-true", "fp16-true")
@@ -36,18 +36,17 @@ def regime_of_settings(run: Run, items: Iterable[Declaration]) -> str:
     return next(iter(strongest)) if len(strongest) == 1 else ""
 
 
-def is_switched_off(run: Run, items: Sequence[Declaration]) -> bool:
-    """Whether all regions of a run have a switch, and what counts of it in this run says no.
-
-    The default of an option says nothing where no launch line is seen: people pass what a read-me tells them.
-    """
+def off_by(run: Run, items: Sequence[Declaration]) -> tuple[Declaration, ...]:
+    """What counts of the switches in this run, where all of its regions have one and each says no; else nothing."""
     regions = [item for item in items if item.framework == "torch" and item.role == "compute" and not item.feeds]
-    switches = [item for item in items if _is_switch(item) and (run.command is not None or item.role != "option")]
-    for condition in {item.condition for item in regions}:
-        given = next(iter(_strongest(run, [item for item in switches if item.condition == condition])), [])
+    found: list[Declaration] = []
+    for condition in sorted({item.condition for item in regions}):
+        switches = [item for item in items if _is_switch(item) and item.condition == condition]
+        given = next(iter(_strongest(run, switches)), [])
         if not given or any(item.regime != "fp32" for item in given):
-            return False
-    return bool(regions)
+            return ()
+        found += given
+    return tuple(found)
 
 
 def _is_switch(item: Declaration) -> bool:

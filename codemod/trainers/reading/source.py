@@ -12,6 +12,8 @@ from ...python.names import ModuleNames
 from ...torch.dtypes import TORCH_DTYPES, UNKNOWN, Constant, Dtype, Unknown
 from .configs import ConfigFile
 
+NUMBERS = (16, 32, 64)
+"""Numbers that name a precision: ``Trainer(precision=16)``. As values they are texts, as in a file."""
 KINDS = ("constant", "argument", "parameter", "fallback", "field", "option", "entry", "flag", "variable")
 """``constant``: a variable or attribute of the code · ``argument``: what a caller passes · ``parameter``: a default ·
 ``fallback``: of ``cfg.get("key", default)``, where a configuration may say otherwise · ``field``: of a class body ·
@@ -86,6 +88,10 @@ class Source:
         return f"{owner}.{value.name}"
 
     def _string(self, value: str) -> str:
+        if self.text.isdigit() and self.config is None:
+            if self.kind != "constant":
+                raise EditRefused(f"what reads {self.key} may need a number")
+            return value if value.isdigit() else f'"{value}"'
         quote = self.quote or self.text[:1]
         plain = bool(self.quote) or (quote in ("'", '"') and self.text.endswith(quote) and self.text.count(quote) == 2)
         if not plain or not value.isprintable() or quote in value or "\\" in value:
@@ -94,12 +100,12 @@ class Source:
 
 
 def literal_source(kind: str, module: ModuleNames, node: ast.expr, key: str) -> Source | None:
-    """The source that a literal (a string, a truth value, None, a torch dtype) of ``module`` is; None for others."""
+    """The source that a literal (a string, a truth value, None, 16, a torch dtype) of ``module`` is, or None."""
     document = module.document
     span = document.span(node)
     value: Constant = UNKNOWN
-    if isinstance(node, ast.Constant) and (isinstance(node.value, str | bool) or node.value is None):
-        value = node.value
+    if isinstance(node, ast.Constant) and (isinstance(node.value, str | bool) or node.value in (None, *NUMBERS)):
+        value = str(node.value) if type(node.value) is int else node.value
     elif isinstance(node, ast.Attribute | ast.Name):
         value = TORCH_DTYPES.get(module.qualified(node) or "", UNKNOWN)
     if isinstance(value, Unknown):

@@ -6,9 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from ...outcome import Declaration
-from ...python.names import ModuleNames
+from ...python.names import ModuleNames, names_of
+from ...source.project import Project
+from .links import sources
 from .stated_words import text_of
 
+LEVELS = {"O0": "fp32", "O1": "fp16-mixed", "O2": "fp16-mixed", "O3": "fp16-true"}
+"""What apex computes in by its level; without a word it is O1. Source: ``apex/amp/frontend.py``."""
 ROLES = {"initialize": "compute", "scale_loss": "scaler", "master_params": "scaler"}
 
 
@@ -17,8 +21,30 @@ def stated_apex(module: ModuleNames) -> Iterator[Declaration]:
     for name, role in ROLES.items():
         for call in module.calls_by_name.get(name, ()):
             if (module.qualified(call.func) or "").startswith("apex."):
-                level = next((item.value for item in call.keywords if item.arg == "opt_level"), None)
+                level = _level(call)
                 value = level.value if isinstance(level, ast.Constant) else text_of(level) or "on"
-                place = level if level is not None else call
-                span = module.document.span(place)
-                yield Declaration(module.document.path, span, "apex", f"amp.{name}", role, str(value))
+                span = module.document.span(level if level is not None else call)
+                known = level is None or isinstance(level, ast.Constant)
+                regime = LEVELS.get("O1" if level is None else str(value), "") if known and role == "compute" else ""
+                yield Declaration(module.document.path, span, "apex", f"amp.{name}", role, str(value), regime)
+
+
+def followed_levels(project: Project, given: frozenset[str]) -> Iterator[Declaration]:
+    """What gives the level its value: ``--opt-level O2`` of a launch line, the default of the option."""
+    for document in project.python_documents(("initialize",), ("apex",)):
+        module = names_of(project, document)
+        for call in module.calls_by_name.get("initialize", ()):
+            level = _level(call)
+            is_apex = (module.qualified(call.func) or "").startswith("apex.")
+            if level is None or isinstance(level, ast.Constant) or not is_apex:
+                continue
+            feeds = f"feeds {text_of(level)}, amp.initialize ({document.path}:{document.span(call).row})"
+            for source in sources(project, module, level):
+                if source.value in LEVELS and not source.is_guessed:
+                    role = "compute" if source.kind in given else "option"
+                    place = (source.path, source.span, "apex", source.key, role)
+                    yield Declaration(*place, str(source.value), LEVELS[str(source.value)], feeds=feeds)
+
+
+def _level(call: ast.Call) -> ast.expr | None:
+    return next((item.value for item in call.keywords if item.arg == "opt_level"), None)
