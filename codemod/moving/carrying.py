@@ -242,4 +242,4 @@ def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     item = entry.declaration
     if item.regime:
         return item.regime != target.regime and entry.status != "overridden"
-    return item.role in ("compute", "weights") and dtype_of(item) in other_halves(target)
+    return item.role in ("compute", "weights", "cast") and dtype_of(item) in other_halves(target)

@@ -38,7 +38,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     moved = {_last(entry.declaration.key) for entry in entries if entry.status == "wins"}
     told = [entry.declaration for entry in entries]
     arrived = {(item.path, _last(item.key)) for item in told if dtype_of(item) in {*HALVES} - others}
-    found = [item for item in told if item.role == "weights" and not item.condition]
+    found = [item for item in told if item.role in ("weights", "cast") and not item.condition]
     found += [entry.declaration for entry in entries if _counts(after, entry, moved, arrived)]
     stays = [item for item in found if dtype_of(item) in others]
     paths = {item.path for item in stays}

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from ..engine import Options, check, choose
 from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
-from ..purpose.files import purpose_of
-from ..purpose.training import only_infers, training_modules
 from ..source.documents import Document
 from ..source.project import Project
 from ..trainers.framework import FAMILIES
@@ -26,8 +24,6 @@ from .pairs import UNKNOWN, Pair, pairs_of
 MOVE = "PF001"
 CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5")
 """Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
-IMPORTED = "imported by"
-"""How the link of what a run only imports begins."""
 FP32 = "fp32"
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
@@ -187,24 +183,13 @@ def _likeness(finding: Finding) -> tuple[str, str]:
 
 
 def _is_apart(project: Project, run: RunReport) -> bool:
-    """Whether a run trains nothing: by its path, its code, as no file that it executes trains; or on a CPU."""
-    purpose = purpose_of(run.path)
-    if purpose.is_foreign or (run.path.endswith(".py") and only_infers(project, run.path)):
-        return True
-    modules = project.fact(modules_by_run).get((run.path, run.row, run.title)) or _itself(run)
-    if (run.path, run.row, run.title) in project.fact(_on_cpu):
-        return True
-    is_told = any(entry.declaration.framework != TORCH and not entry.link.startswith(IMPORTED) for entry in run.entries)
-    return bool(modules) and not is_told and project.fact(_training_paths).isdisjoint(modules)
+    """Whether a run trains nothing, or on a CPU."""
+    return not run.trains or (run.path, run.row, run.title) in project.fact(_on_cpu)
 
 
 def modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
     """The modules that each run executes, by where it starts and its title."""
     return {(run.place.path, run.place.span.row, run.title): run.modules for run in all_runs_of(project)}
-
-
-def _itself(run: RunReport) -> tuple[str, ...]:
-    return (run.path,) if run.path.endswith(".py") else ()
 
 
 def _on_cpu(project: Project) -> frozenset[tuple[str, int, str]]:
@@ -215,7 +200,3 @@ def _on_cpu(project: Project) -> frozenset[tuple[str, int, str]]:
         if leading and all(computes_on_cpu(project, scope) for scope in leading):
             found.add((run.place.path, run.place.span.row, run.title))
     return frozenset(found)
-
-
-def _training_paths(project: Project) -> frozenset[str]:
-    return frozenset(module.document.path for module in training_modules(project))

@@ -13,7 +13,7 @@ from .places import Places
 from .printable import printable
 from .tally import what_was_read
 
-NO_RUN = "no run that was found uses this"
+NO_RUN = "no training run that was found uses this"
 COLUMNS = ("role", "value", "where", "said by", "")
 WHERE = 2
 WIDEST = (14, 34, 44, 44)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ...model import Finding
 from ...outcome import Declaration, RunEntry, RunReport
+from ...purpose.files import purpose_of
+from ...purpose.training import only_infers, training_modules
 from ...source.project import Project
 from ..framework import FAMILIES
 from .code_declarations import code_declarations
@@ -23,6 +25,8 @@ from .stated_shell import stated_in_texts
 from .stated_words import SHOWN, text_of
 
 ELSEWHERE = "decided elsewhere"
+IMPORTED = "imported by"
+"""How the link of what a run only imports begins."""
 WORDS_OF_FAMILY = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
@@ -33,7 +37,8 @@ class Ledger:
     declarations: tuple[Declaration, ...]
     runs: tuple[RunReport, ...]
     elsewhere: tuple[RunReport, ...] = ()
-    """By file what no run reaches: libraries, models, configurations that nothing is seen to start."""
+    """By file what no run reaches: libraries, models, configurations that nothing is seen to start; and programs in
+    which neither a training step nor a regime is seen."""
 
 
 def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
@@ -51,14 +56,15 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     made = [(run, _report(project, run, by_path, said)) for run in all_runs_of(project)]
     stated = {(entry.declaration.path, entry.declaration.span.row) for _, told in made for entry in told.entries}
     rest = (item for items in by_path.values() for item in items if item.value != NOT_GIVEN)
-    alone = _of_code([item for item in rest if (item.path, item.span.row) not in stated], said)
+    alone = _of_code(project, [item for item in rest if (item.path, item.span.row) not in stated], said)
     pairs: list[tuple[Run | None, RunReport]] = [*made, *((None, told) for told in alone)]
     listed = [(run, told) for run, told in pairs if told.entries]
     declarations = sorted({entry.declaration for _, told in listed for entry in told.entries}, key=_place)
     started: list[RunReport] = []
     others: list[RunReport] = []
     for run, told in listed:
-        (started if is_started(project, run, told.path, told.regime) else others).append(told)
+        counts = told.trains or told.regime != "unknown" or run is None
+        (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
     return Ledger(tuple(declarations), tuple(started), tuple(others))
 
 
@@ -126,7 +132,21 @@ def _report(
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
     place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))
-    return RunReport(run.title, *place, regime, values, tuple(entries), other, default)
+    trains = _trains(project, place[0], run.modules, entries)
+    return RunReport(run.title, *place, regime, values, tuple(entries), other, default, trains)
+
+
+def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterable[RunEntry]) -> bool:
+    """Whether a run trains, as far as its path, its code and the trainers that it asks tell."""
+    if purpose_of(path).is_foreign or (path.endswith(".py") and only_infers(project, path)):
+        return False
+    if any(entry.declaration.framework != "torch" and not entry.link.startswith(IMPORTED) for entry in entries):
+        return True
+    return not modules or not project.fact(_training_paths).isdisjoint(modules)
+
+
+def _training_paths(project: Project) -> frozenset[str]:
+    return frozenset(module.document.path for module in training_modules(project))
 
 
 def _decides(item: Declaration) -> bool:
@@ -164,7 +184,8 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     source, setting = item.source, item.setting
     call = setting.place
     declaration = Declaration(
-        source.path, source.span, member.scope.framework.id, source.key, setting.key.role, item.value, item.regime or ""
+        *(source.path, source.span, member.scope.framework.id, source.key or setting.name),
+        *(setting.key.role, item.value, item.regime or ""),
     )
     status, note = "", f"feeds {call.path}:{call.span.row}"
     if item not in member.effective_handed:
@@ -225,7 +246,9 @@ def _code_entry(item: Declaration, said: Mapping[tuple[str, int], Sequence[Findi
     return RunEntry(item, "code", status, note)
 
 
-def _of_code(items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequence[Finding]]) -> list[RunReport]:
+def _of_code(
+    project: Project, items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequence[Finding]]
+) -> list[RunReport]:
     """Plain code, file by file."""
     by_path: dict[str, list[Declaration]] = {}
     for item in items:
@@ -235,5 +258,6 @@ def _of_code(items: Sequence[Declaration], said: Mapping[tuple[str, int], Sequen
         entries = [_code_entry(item, said) for item in listed]
         regime = regime_of_code(listed)
         effective = (("compute", WORDS_OF_FAMILY[FAMILIES[regime]]),) if regime in FAMILIES else ()
-        reports.append(RunReport(path, path, listed[0].span.row, regime, effective, tuple(entries)))
+        trains = _trains(project, path, (path,) if path.endswith(".py") else (), entries)
+        reports.append(RunReport(path, path, listed[0].span.row, regime, effective, tuple(entries), trains=trains))
     return reports

@@ -131,7 +131,7 @@ def _serves_no_training(acting: Acting) -> bool:
 
 
 def _switched(project: Project) -> Iterator[Declaration]:
-    """What switches regions on and off: ``--amp`` of a launch line, where code around the region reads it."""
+    """What switches regions on and off: ``--amp`` of a launch line, where code at the region reads it."""
     for region in autocasts(project):
         switch = switch_of(region)
         if switch is None:
@@ -140,7 +140,8 @@ def _switched(project: Project) -> Iterator[Declaration]:
         values = {scenario.value for scenario in dtype_scenarios(project, region)}
         dtype = next(iter(values)) if len(values) == 1 else None
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
-        feeds = f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{region.module.document.span(region.node).row})"
+        row = region.module.document.span(region.node).row
+        feeds = f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})"
         for source in sources(project, region.module, node):
             if isinstance(source.value, bool) and source.kind in SPOKEN and not source.is_guessed:
                 is_absent = source.kind == "flag" and source.entry is None

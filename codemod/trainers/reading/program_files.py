@@ -29,7 +29,7 @@ def script_of(project: Project, path: str, script: str) -> str | None:
     if script.endswith(".py"):
         return file_named(project, path, script)
     if script and all(part.isidentifier() for part in script.split(".")):
-        return project.python_path(script)
+        return project.python_path(f"{script}.__main__") or project.python_path(script)
     return None
 
 

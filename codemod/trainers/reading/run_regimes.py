@@ -5,15 +5,14 @@ Only what all of the run's own code agrees on counts.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 
 from ...outcome import Declaration
 from ...purpose.files import is_test
-from ...python.names import names_of
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
 from .followed import NOT_GIVEN
+from .programs_started import is_program
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, off_by, regime_of_settings
 from .scopes import Scope, TextOrigin
@@ -80,7 +79,7 @@ def is_started(project: Project, run: Run | None, path: str, regime: str) -> boo
         return False
     if path.endswith(".ipynb") or (run is not None and any(_configures(member.scope) for member in run.members)):
         return True
-    return project.memo(_is_program, path) if path.endswith(".py") else regime != "unknown"
+    return is_program(project, path) if path.endswith(".py") else regime != "unknown"
 
 
 def _configures(scope: Scope) -> bool:
@@ -91,18 +90,3 @@ def _configures(scope: Scope) -> bool:
         return True
     module, call = scope.origin.module, scope.call
     return call is None or module.scope_of(call) is module.module_scope
-
-
-def _is_program(project: Project, path: str) -> bool:
-    """Whether a Python file does something when it is run: it asks for its own name, or calls at its top."""
-    for document in project.python_documents_at([path]):
-        module = names_of(project, document)
-        if "__name__" in module.name_loads:
-            return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
-        return any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
-    return False
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant)

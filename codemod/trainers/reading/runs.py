@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from ...formats.text import CommandLine
 from ...model import Place, Span
 from ...purpose.files import purpose_of
-from ...purpose.imports import reached_from
-from ...purpose.training import steps_in, training_modules
+from ...purpose.training import training_modules
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -26,6 +25,7 @@ from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
+from .programs_started import built_by_name, candidates, modules_of, uses_step_of
 from .run_code import is_used
 from .run_files import (
     RunFile,
@@ -47,10 +47,6 @@ UNNAMED = "no launch line names it"
 """The link of a scope to a run that is made of nothing else."""
 OF_FILES = 4
 """The rank of configurations that the script reads."""
-MAIN = "__main__"
-"""What a program asks its own name for."""
-MAX_MODULES = 40
-"""How many modules of the project a script's imports are followed through."""
 
 
 def runs_of(project: Project) -> tuple[Run, ...]:
@@ -124,16 +120,22 @@ class _Resolver:
     def _programs(self) -> Iterator[Run]:
         """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
         trained = training_modules(self._project)
-        for document in self._project.python_documents((MAIN,)) if trained else ():
-            path = document.path
-            is_new = path not in self._entered and path not in self._by_path and not purpose_of(path).is_foreign
-            modules = [module for module in self._modules(path) if module in trained] if is_new else []
-            if any(self._runs_step_of(path, module) for module in modules):
+        started = sorted(self._entered)
+        for path in candidates(self._project) if trained else ():
+            if path in self._by_path or any(self._runs(script, path) for script in started):
+                continue
+            own = (module for module in self._modules(path) if module in trained)
+            if any(uses_step_of(self._project, path, module) for module in own) or self._builds_step(path, trained):
                 yield self._script(path)
 
-    def _runs_step_of(self, script: str, module: ModuleNames) -> bool:
-        rows = (module.document.span(node).row for node in steps_in(module))
-        return any(is_used(self._project, script, module.document.path, row) for row in rows)
+    def _runs(self, script: str, path: str) -> bool:
+        """Whether a program that a launch line starts is this file, or runs the training step in it."""
+        modules = (module for module in self._modules(script) if module.document.path == path)
+        return script == path or any(uses_step_of(self._project, script, module) for module in modules)
+
+    def _builds_step(self, path: str, trained: Container[ModuleNames]) -> bool:
+        is_meant = not purpose_of(path).is_left_alone
+        return is_meant and any(module in trained for module in self._configured(path, (), ()))
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
@@ -257,7 +259,8 @@ class _Resolver:
         for module in own:
             paths += (file.path for file in composed_files(self._project, module, words))
             paths += self._project.memo(constant_files, module.document.path) if not paths else ()
-        return tuple(module for module in modules_named(self._project, paths) if module not in own)
+        named = tuple(module for module in modules_named(self._project, paths) if module not in own)
+        return named or (built_by_name(self._project, script) if script is not None else ())
 
     def _members_of(self, modules: Iterable[ModuleNames], launch: _Launch | None) -> Iterator[Member]:
         for module in modules:
@@ -270,8 +273,7 @@ class _Resolver:
         return Member(scope, _rank(scope), link, handed=handed, is_picked=is_picked_by_word(scope))
 
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
-        """The script and the project's modules that it imports, near ones first."""
-        return self._project.memo(_program, script)
+        return modules_of(self._project, script)
 
     def _named_in(self, module: ModuleNames) -> list[tuple[str, frozenset[str]]]:
         """The configuration files that a module names, with the options whose default a name is."""
@@ -339,8 +341,3 @@ def _rank(scope: Scope) -> int:
     if scope.kind == "environment":
         return 2
     return 1 if scope.framework.id in LAUNCHERS_OWN else 4
-
-
-def _program(project: Project, script: str) -> tuple[ModuleNames, ...]:
-    starts = [names_of(project, document) for document in project.python_documents_at([script])]
-    return reached_from(project, starts, MAX_MODULES)

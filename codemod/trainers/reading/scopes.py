@@ -16,7 +16,7 @@ from ..parsers.interface import Interface
 from .configs import ConfigFile, Entry
 from .mapping_items import Item
 
-TRUE, FALSE, NULL = "true", "false", "null"
+TRUE, FALSE, NULL, AUTO = "true", "false", "null", "auto"
 
 
 SettingKind: TypeAlias = Literal["string", "bool", "number", "null", "dtype", "section", "name", "unknown"]
@@ -133,6 +133,8 @@ class Scope:
         for family in ("bf16", "fp16"):
             if f"{family}-true" in found:
                 found.pop(f"{family}-mixed", None)  # autocast over weights that are half already
+        if found.keys() == {"fp32"} and any(item.value == AUTO and item.key.means for item in self.effective()):
+            return {}  # one switch is off, and a trainer fills the other one in
         if not found and not self.is_open and self.framework.default_regime and self.is_decided:
             found[self.framework.default_regime] = None
         return found

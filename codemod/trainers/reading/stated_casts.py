@@ -32,7 +32,8 @@ def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]
             value = _cast_to(project, module, call)
             if value is not None and isinstance(call.func, ast.Attribute):
                 key = f"{text_of(call.func.value)}.{name}()"
-                told = Declaration(module.document.path, _span(module, call), "torch", key, "weights", value)
+                role = "weights" if is_model(call.func.value) else "cast"
+                told = Declaration(module.document.path, _span(module, call), "torch", key, role, value)
                 yield replace(told, condition=_condition(module, call))
 
 

@@ -72,7 +72,7 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
             if step.key.meaning(step.value) == "fp32" or not PRECISIONS.isdisjoint(_words(source.picked_by)):
                 return None
         stated = True
-        if token != step.value:
+        if token != step.value and (not token.isdigit() or step.key.meaning(token) != step.key.meaning(step.value)):
             try:
                 edits.append(source.respelled(_constant(step.value, source)))
             except EditRefused:

@@ -26,7 +26,7 @@ from ..reading.picked_calls import is_picked_by_word
 from ..reading.program_files import file_named, script_of
 from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
-from ..reading.scopes import FALSE, Scope, Setting, TextOrigin
+from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, section_read_by_name
 from .alternatives import one_of_several
@@ -43,7 +43,6 @@ from .unscaled import UNSCALED, would_be_unscaled
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
 """Flags that name a DeepSpeed file."""
-AUTO = "auto"
 OVERRIDDEN = "configuration files give another value"
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
 FALLBACK = "this value counts only where the configuration has none, and which one a run reads is not known"

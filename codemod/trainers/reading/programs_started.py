@@ -1,0 +1,128 @@
+"""Programs that train though no launch line starts them, and the code that a program builds by a name.
+
+A script asks for its own name; a package has a ``__main__.py``; a distribution installs commands. What a program uses
+is seen by the names that it reads. Where these lead to no training step, one may be built from a string: by a registry,
+or from a module that is imported by a computed name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...purpose.files import purpose_of
+from ...purpose.imports import reached_from
+from ...purpose.training import steps_in, training_modules
+from ...python.names import ModuleNames, attribute_chain, names_of
+from ...source.documents import FileKind
+from ...source.project import Project
+from .run_code import is_used
+
+MAIN = "__main__"
+"""What a program asks its own name for."""
+MAX_MODULES = 40
+"""How many modules of the project a script's imports are followed through."""
+REGISTERING = "register"
+"""Part of the name of what keeps a class for a string: ``@TRAINERS.register("plain")``."""
+COMMAND = re.compile(r"""^\s*["']?[\w.-]+["']?\s*=\s*["']?(?P<module>[A-Za-z_][\w.]*):[A-Za-z_]\w*""", re.MULTILINE)
+"""``work-train = "work.cli:main"`` of pyproject.toml, setup.cfg and setup.py."""
+COMMANDS = ("console_scripts", "project.scripts", "poetry.scripts")
+
+
+def candidates(project: Project) -> tuple[str, ...]:
+    """The files that somebody can start: by their name, as a package, as a command."""
+    return project.fact(_candidates)
+
+
+def _candidates(project: Project) -> tuple[str, ...]:
+    asking = (document.path for document in project.python_documents((MAIN,)))
+    packages = (path for path in project.paths if path.rpartition("/")[2] == f"{MAIN}.py")
+    found = dict.fromkeys((*asking, *packages, *project.fact(_commands)))
+    return tuple(path for path in found if not purpose_of(path).is_foreign)
+
+
+def _commands(project: Project) -> tuple[str, ...]:
+    """The modules whose functions a distribution installs as commands."""
+    texts = [item.text for kind in (FileKind.TOML, FileKind.TEXT) for item in project.documents(kind, COMMANDS)]
+    for document in project.python_documents((COMMANDS[0],)):
+        strings = (node.value for node in names_of(project, document).of_type(ast.Constant))
+        texts += (value for value in strings if isinstance(value, str))
+    named = (project.python_path(found["module"]) for text in texts for found in COMMAND.finditer(text))
+    return tuple(dict.fromkeys(path for path in named if path is not None))
+
+
+def is_program(project: Project, path: str) -> bool:
+    """Whether a Python file does something when it is started."""
+    return project.memo(_is_program, path)
+
+
+def _is_program(project: Project, path: str) -> bool:
+    if path in project.fact(_commands):
+        return True
+    for document in project.python_documents_at([path]):
+        module = names_of(project, document)
+        if "__name__" in module.name_loads:
+            return any(isinstance(module.parents.get(load), ast.Compare) for load in module.name_loads["__name__"])
+        return any(isinstance(item, ast.Expr | ast.For | ast.With) and not _is_text(item) for item in module.tree.body)
+    return False
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant)
+
+
+def modules_of(project: Project, script: str) -> tuple[ModuleNames, ...]:
+    """The script and the project's modules that it imports, near ones first."""
+    return project.memo(_modules_of, script)
+
+
+def _modules_of(project: Project, script: str) -> tuple[ModuleNames, ...]:
+    starts = [names_of(project, document) for document in project.python_documents_at([script])]
+    return reached_from(project, starts, MAX_MODULES)
+
+
+def uses_step_of(project: Project, script: str, module: ModuleNames) -> bool:
+    """Whether a script uses a training step of a module, by the names that it reads."""
+    rows = (module.document.span(node).row for node in steps_in(module))
+    return any(is_used(project, script, module.document.path, row) for row in rows)
+
+
+def built_by_name(project: Project, script: str) -> tuple[ModuleNames, ...]:
+    """The modules from which a program builds what trains by a string, where it names no training step itself."""
+    return project.memo(_built_by_name, script)
+
+
+def _built_by_name(project: Project, script: str) -> tuple[ModuleNames, ...]:
+    trained = training_modules(project)
+    own = modules_of(project, script)
+    mine = [module for module in own if module in trained]
+    if any(uses_step_of(project, script, module) for module in mine):
+        return ()
+    registered = [module for module in mine if any(_registers(module, node) for node in steps_in(module))]
+    prefixes = tuple(dict.fromkeys(prefix for module in own for prefix in _computed_imports(module)))
+    imported = [module for module in trained if prefixes and module.document.path.startswith(prefixes)]
+    return tuple(dict.fromkeys((*registered, *imported)))
+
+
+def _registers(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether the class or function around a training step is kept under a name by its decorator."""
+    holders = (item for item in (node, *module.ancestors(node)) if isinstance(item, ast.ClassDef | ast.FunctionDef))
+    decorators = (item for holder in holders for item in holder.decorator_list)
+    called = (item.func if isinstance(item, ast.Call) else item for item in decorators)
+    return any(REGISTERING in part.lower() for item in called for part in attribute_chain(item) or ())
+
+
+def _computed_imports(module: ModuleNames) -> Iterator[str]:
+    """``models/`` of ``import_module("models." + name)`` and ``import_module(f"models.{name}_model")``."""
+    for call in module.calls_by_name.get("import_module", ()):
+        whole = next(iter(call.args), None)
+        node = whole.values[0] if isinstance(whole, ast.JoinedStr) and whole.values else whole
+        while isinstance(node, ast.BinOp):
+            node = node.left
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        if "." in text.strip(".") and node is whole:
+            yield text.replace(".", "/") + ".py"
+        elif "." in text[1:]:
+            yield text[: text.rindex(".") + 1].replace(".", "/")
