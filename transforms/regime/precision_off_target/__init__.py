@@ -60,6 +60,7 @@ from ....codemod.trainers.writing.transactions import as_transactions
 from . import (
     autocast_regions,
     class_switches,
+    input_casts,
     loaded_weights,
     machine_decided,
     machine_loads,
@@ -73,6 +74,7 @@ PARTS = (
     moves_of,
     class_switches.moves,
     autocast_regions.moves,
+    input_casts.moves,
     training_scalers.moves,
     loaded_weights.moves,
     trained_models.moves,

@@ -14,7 +14,7 @@ from ....codemod.purpose.training import only_infers, reached_modules, training_
 from ....codemod.python.functions import all_bases
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.api import LOAD_KEYS, LOADERS
+from ....codemod.torch.api import LOAD_KEYS, LOADERS, WEIGHT_CASTS
 from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, FP32, HALVES, TORCH_DTYPES, UNKNOWN, Constant, Dtype
 from ....codemod.trainers.reading.declarations import scopes_of
@@ -26,7 +26,7 @@ from ....codemod.trainers.reading.stated_words import named_attribute
 from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
-from .spelling import replaced
+from .spelling import replaced, respelled_cast
 from .training_autocasts import fixed_in_model_code
 from .weights_trained import looks_frozen, only_adapters
 
@@ -99,13 +99,28 @@ def _arguments_of(module: ModuleNames) -> Iterator[DtypeArgument]:
             for item in call.keywords:
                 if item.arg is not None and item.arg in keys:
                     yield DtypeArgument(module, call, item.arg, item.value, keys is QUANTIZED_KEYS)
+    for call in (call for name in WEIGHT_CASTS for call in module.calls_by_name.get(name, [])):
+        if _casts_loaded(call):
+            yield DtypeArgument(module, call, "the cast", call, False)
     for call in (call for name in SETTERS for call in module.calls_by_name.get(name, [])):
         if len(call.args) == 1 and (module.qualified(call.func) or "").startswith("torch."):
             yield DtypeArgument(module, call, "dtype", call.args[0], False)
 
 
+def _casts_loaded(call: ast.Call) -> bool:
+    """``AutoModel.from_pretrained(...).half()``"""
+    made = call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
+    return isinstance(made, ast.Call) and getattr(made.func, "attr", "") in LOADERS
+
+
 def _moves(project: Project, argument: DtypeArgument, wanted: Dtype) -> Iterator[Move]:
     module, node = argument.module, argument.node
+    if node is argument.call and isinstance(argument.call.func, ast.Attribute):
+        value = WEIGHT_CASTS[argument.call.func.attr]
+        if _is_wrong(value, wanted):
+            edits: tuple[Edit, ...] = (respelled_cast(module, argument.call, _kept_in(project, argument, wanted)),)
+            yield _move(project, argument, wanted, module.document.path, _place(argument), value, edits)
+        return
     scenarios = scenarios_of(project, module, node)
     values = {scenario.value for scenario in scenarios}
     if not any(_is_wrong(value, wanted) for value in values) and not _may_be_named(node):

@@ -6,8 +6,16 @@ import ast
 
 from ....codemod.model import Edit
 from ....codemod.python.names import ModuleNames
-from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
 from ....codemod.torch.imported import torch_for
+
+CASTS = {FP16: "half", BF16: "bfloat16", FP32: "float"}
+
+
+def respelled_cast(module: ModuleNames, call: ast.Call, dtype: Dtype) -> Edit:
+    """The edit that makes ``x.half()`` the cast to another dtype."""
+    assert isinstance(call.func, ast.Attribute)
+    return module.replace(call.func, call.func.value, f".{CASTS[dtype]}")
 
 
 def replaced(module: ModuleNames, node: ast.expr, dtype: Dtype) -> tuple[Edit, ...]:
