@@ -19,6 +19,11 @@ _ASKS_FOR_BF16 = (
 _ASKS_MACHINE = (*_ASKS_FOR_BF16, "is_available")
 
 
+def tells_of_bf16(text: str) -> bool:
+    """Whether source code names a test that tells whether there is bfloat16."""
+    return any(word in text for word in _ASKS_FOR_BF16)
+
+
 def asks_machine(project: Project, module: ModuleNames, node: ast.AST, for_bf16: bool = False) -> bool:
     """Whether an expression, or what its names stand for, is decided by a test of the hardware.
 

@@ -119,16 +119,19 @@ def _report(
             entries.append(RunEntry(declaration, member.link, status, note))
             if setting.value is not None and setting.key.role != "compute":
                 effective.setdefault(setting.key.role, setting.value)
-    stated = {entry.declaration for entry in entries}
-    own = [item for item in _code_of(project, run, code) if not _is_stated(item, stated)]
+    said_by_code = list(_code_of(project, run, code))
+    followed_there = {(item.path, item.span.row) for item in said_by_code if item.feeds and item.regime}
+    left_open = [item.declaration for item in entries if item.declaration.value == ELSEWHERE]
+    settled = {item for item in left_open if (item.path, item.span.row) in followed_there}
+    entries = [entry for entry in entries if entry.declaration not in settled]
     decided = [entry.declaration for entry in entries]
+    own = [item for item in said_by_code if not _is_stated(item, decided)]
     standing = standing_of(run, own) if winner is None else {}
     entries += [_code_entry(item, said, standing.get(item, "")) for item in own if item.value != NOT_GIVEN]
     regime = winner.regime if winner is not None else None
     if regime is None:
         regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
-    other = otherwise(run, own, regime) if winner is None else ""
-    default = "fp32" if other else ""
+    default, other = otherwise(run, own, regime) if winner is None else ("", "")
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
     place, values = (run.place.path, run.place.span.row), tuple(sorted(effective.items()))

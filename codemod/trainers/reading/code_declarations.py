@@ -33,13 +33,19 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     """Every declaration in plain code, by place."""
     followed = followed_declarations(project)
     known = {(item.path, item.span.row) for item in followed}
+    spans = {(item.path, item.span) for item in followed}
     found = [*_regions(project), *_scalers(project), *followed]
     for document in project.python_documents(WORDS):
         module = names_of(project, document)
         told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
         if not is_test(document.path):
             told += [*stated_casts(project, module), *stated_values(project, module)]
-        found += (item for item in _once(told) if (item.path, item.span.row) not in known or item.role != "option")
+        found += (
+            item
+            for item in _once(told)
+            if ((item.path, item.span.row) not in known or item.role != "option")
+            and ((item.path, item.span) not in spans or item.role not in ("constant", "argument"))
+        )
     return tuple(sorted(set(found), key=lambda item: (item.path, item.span, item.key)))
 
 

@@ -18,12 +18,14 @@ from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import autocasts, dtype_scenarios
 from ...torch.dtype_values import scenarios_of
 from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
+from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
 from .region_switches import switch_of
 from .source import Source
 from .stated_apex import followed_levels
 from .stated_casts import is_model
+from .stated_words import shortened
 
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 TRUE = {BF16: "bf16-true", FP16: "fp16-true"}
@@ -32,6 +34,8 @@ GIVEN = frozenset(("argument", "flag", "variable", "entry"))
 """Kinds of places that win over the defaults of the code."""
 SPOKEN = frozenset(("option", "field", "parameter", "fallback", *GIVEN))
 """Kinds that somebody sets; constants and literals in branches are the code's own."""
+BY_MACHINE = "where the machine has bfloat16, else float16"
+"""The condition of a choice that a test of the hardware makes."""
 NOT_GIVEN = "not given"
 """The value of a switch that a launch line leaves out: no place, but it decides the run."""
 
@@ -112,18 +116,25 @@ def _casts(project: Project) -> Iterator[tuple[ast.Call, Acting]]:
 
 
 def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator[Declaration]:
-    spoken = [source for source in sources if source.kind in SPOKEN and not purpose_of(source.path).is_left_alone]
-    for source in spoken:
+    found = [source for source in sources if not purpose_of(source.path).is_left_alone]
+    alone = [source for source in found if source.kind == "constant"] if len(found) == 1 else []
+    for source in (*(source for source in found if source.kind in SPOKEN), *alone):
         meant = knob.meaning(source.value)
-        if not isinstance(meant, Dtype):
+        if not isinstance(meant, Dtype) or (source.is_tested and not is_by_machine(source.text)):
             continue
         decides = not source.is_guessed and not (knob.rivals and source.value is False)
         regime = (MIXED if acting.role == "compute" else TRUE).get(meant, "") if decides else ""
         value = source.text or str(source.value).lower()
-        role = acting.role if source.kind in GIVEN else "option"
-        yield Declaration(
-            *(source.path, source.span, "torch", source.key, role, value, regime), feeds=_way(acting, knob, source)
-        )
+        role = acting.role if source.kind in (*GIVEN, "constant") else "option"
+        place = (source.path, source.span, "torch", source.key)
+        condition = BY_MACHINE if source.is_tested else ""
+        yield Declaration(*place, role, shortened(value), regime, condition, _way(acting, knob, source))
+
+
+def is_by_machine(text: str) -> bool:
+    """``"bfloat16" if torch.cuda.is_bf16_supported() else "float16"``: the first where the machine has it."""
+    other = text.rpartition(" else ")[2]
+    return tells_of_bf16(text) and ("float16" in other or "fp16" in other) and "bfloat16" not in other
 
 
 def _serves_no_training(acting: Acting) -> bool:

@@ -99,6 +99,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
 
 def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
     """What an option or configuration key that is read here is given anywhere."""
+    yield from _of_dictionary(question, module, node)
     read = read_of(module, node)
     if read is None:
         return
@@ -113,6 +114,37 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
         if option.default is not None and option.switch is None and (not calls or len(passed) < len(calls)):
             for source in question.of(option.module, option.default):
                 yield _of_kind(source, option.kind, read.name)
+
+
+def _of_dictionary(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
+    """What a dictionary that is written out, and never changed under this key, holds: ``options["dtype"]``."""
+    key = node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else None
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name) or not isinstance(key, str):
+        return
+    for owner, made in trace(question.project, module, node.value, DICTIONARIES):
+        known = [value for name, value in zip(made.keys, made.values, strict=True) if _is_text(name, key)]
+        if len(known) == 1 and not any(_fills(item, key) for item in (owner, module)):
+            yield from (_of_kind(source, "constant", key) for source in question.of(owner, known[0]))
+
+
+def _is_text(node: ast.expr | None, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text
+
+
+def _fills(module: ModuleNames, key: str) -> bool:
+    """Whether a module writes this key of some dictionary, or updates one."""
+    stores = (node for node in module.of_type(ast.Subscript) if isinstance(node.ctx, ast.Store))
+    return any(_is_text(node.slice, key) for node in stores) or any(
+        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.args
+        for call in module.calls_by_name.get("update", ())
+        if not isinstance(call.args[0] if call.args else None, ast.Constant)
+    )
+
+
+DICTIONARIES: Domain[tuple[ModuleNames, ast.Dict]] = Domain(
+    lambda _question, module, node: ((module, node),) if isinstance(node, ast.Dict) else None, lambda *_gap: ()
+)
+"""The dictionaries that an expression can be."""
 
 
 def _gap(question: Trace[Source], module: ModuleNames, node: ast.AST, why: Gap) -> Iterator[Source]:

@@ -11,7 +11,7 @@ from ...outcome import Declaration
 from ...purpose.files import is_test
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, Dtype, as_dtype
-from .followed import NOT_GIVEN
+from .followed import BY_MACHINE, NOT_GIVEN
 from .programs_started import is_program
 from .run_members import Run
 from .run_settings import OF_WEIGHTS, off_by, regime_of_settings
@@ -45,10 +45,16 @@ def _is_off(item: Declaration) -> bool:
     return item.regime == "fp32" or item.value.strip("'\"").lower() in OFF
 
 
-def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> str:
-    """What a program runs only with an option that is off by default, where no launch line says what is passed."""
+def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str, str]:
+    """What a program runs by default, where ``regime`` is not it, and what else it can run.
+
+    With an option that is off by default, where no launch line says what is passed; on another machine.
+    """
     options = {item.key: None for item in off_by(run, items)} if run.command is None else {}
-    return f"{regime} with {' and '.join(options)}" if options and regime not in ("fp32", "unknown") else ""
+    if options and regime not in ("fp32", "unknown"):
+        return "fp32", f"{regime} with {' and '.join(options)}"
+    chosen = any(item.condition == BY_MACHINE and item.regime == regime for item in items)
+    return "", "fp16-mixed where the machine has no bfloat16" if chosen and regime == "bf16-mixed" else ""
 
 
 def regime_of_run(run: Run, items: Sequence[Declaration]) -> str:

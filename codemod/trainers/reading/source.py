@@ -53,6 +53,11 @@ class Source:
     is_guessed: bool = False
     """An entry of a file that nothing is seen to read: only its keys are like those that the code reads."""
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether a test picks one of two strings."""
+        return bool(self.quote)
+
     def place(self, message: str) -> Place:
         return Place(self.path, self.span, message)
 

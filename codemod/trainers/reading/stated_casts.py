@@ -15,7 +15,7 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, SAME_MODULE, WEIGHT_CASTS
 from ...torch.dtypes import BF16, FP16
 from ...torch.weights import cast_dtype
-from .stated_words import SHOWN, says_half, speaks, stated_by, text_of, writes_dtype
+from .stated_words import says_half, shortened, speaks, stated_by, text_of, writes_dtype
 
 _MODELS = """
 model net network module unet vae encoder decoder transformer generator discriminator backbone controlnet ema policy
@@ -42,7 +42,7 @@ def _condition(module: ModuleNames, call: ast.Call) -> str:
     tests = (guard for guard in reversed(guards(module, call)) if any(map(speaks, name_parts(guard.test))))
     guard = next(tests, None)
     text = f"{'if' if guard.holds else 'if not'} {ast.unparse(guard.test)}" if guard is not None else ""
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return shortened(text)
 
 
 def _span(module: ModuleNames, call: ast.Call) -> Span:

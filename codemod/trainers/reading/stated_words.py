@@ -35,7 +35,11 @@ def text_of(node: ast.expr | None) -> str:
     """An expression as the ledger shows it."""
     if node is None:
         return ""
-    text = ast.unparse(node)
+    return shortened(ast.unparse(node))
+
+
+def shortened(text: str) -> str:
+    """As much of a text as the ledger shows."""
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 

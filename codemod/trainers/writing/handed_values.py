@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from ...model import Edit, EditRefused
+from ...python.names import ModuleNames
 from ...source.project import Project
 from ...torch.dtypes import Constant, Dtype
 from ...torch.machine_tests import asks_machine
@@ -17,7 +18,7 @@ from ..framework import by_machine
 from ..reading.links import sources, unfollowed_argument
 from ..reading.recognition import stands_inside
 from ..reading.runs import runs_of
-from ..reading.scopes import FALSE, NULL, TRUE, Scope, token_of_constant
+from ..reading.scopes import FALSE, NULL, TRUE, CodeOrigin, Scope, token_of_constant
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .steps import Step
 
@@ -32,9 +33,16 @@ def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
 
     A test for a device alone (``fp16=torch.cuda.is_available()``) says so of a switch that is to be on.
     """
-    found = scope.argument(step.setting)
+    found = scope.argument(step.setting) or _assigned(scope, step)
     for_bf16 = step.value != TRUE or bool(by_machine(step.value))
     return found is not None and asks_machine(project, *found, for_bf16=for_bf16)
+
+
+def _assigned(scope: Scope, step: Step) -> tuple[ModuleNames, ast.expr] | None:
+    """The expression of a variable that a program reads as a setting."""
+    if step.setting is None or not isinstance(scope.origin, CodeOrigin):
+        return None
+    return scope.origin.module, scope.origin.items[step.setting.index].value
 
 
 def asks_for_a_device_only(scope: Scope, step: Step) -> bool:
