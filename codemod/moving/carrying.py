@@ -242,4 +242,6 @@ def _asks_for_another(entry: RunEntry, target: Target) -> bool:
     item = entry.declaration
     if item.regime:
         return item.regime != target.regime and entry.status != "overridden"
+    if item.role != "compute" and item.condition:
+        return False  # ``if args.fp16_full_eval: model.half()``: of runs that ask for it
     return item.role in ("compute", "weights", "cast") and dtype_of(item) in other_halves(target)

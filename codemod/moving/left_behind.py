@@ -24,6 +24,8 @@ APEX_LEVELS = ("O1", "O2", "O3")
 SECTION = "16.enabled"
 """How the key of a section of DeepSpeed's ends whose switch code decides."""
 TRUTH = ("true", "1", "yes", "on")
+UNSET = ("auto", "false")
+"""Values of switches that ask for nothing."""
 DECIDED = ("wins", "overridden")
 
 
@@ -87,6 +89,8 @@ def dtype_of(item: Declaration) -> Constant:
 
 def named_by(item: Declaration) -> Constant:
     """The dtype that a value names, or the switch that it turns on: ``--use_fp16 True``, ``Arguments(fp16=True)``."""
+    if item.role == "scaler" or item.value.lower() in UNSET:
+        return None
     if item.value in APEX_LEVELS:
         return FP16
     if item.value.lower() not in TRUTH and not item.key.endswith(SECTION):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..engine import Options, check, choose
-from ..model import Finding, Fix, Place, Rule
+from ..model import Finding, Fix, Place, Rule, Span
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
 from ..source.documents import Document
 from ..source.project import Project
@@ -20,11 +20,13 @@ from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .left_behind import left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
+from .still_says import still_saying
 
 MOVE = "PF001"
 CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5")
 """Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
 FP32 = "fp32"
+NOT_UNDERSTOOD = "needs --unsafe-fixes, as what this run computes in is read as"
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
 
@@ -78,12 +80,23 @@ def _judged(
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
+    if applied and not apart and _is_without_autocast(pair, report.target):
+        modules = project.fact(modules_by_run).get((pair.before.path, pair.before.row, pair.before.title), ())
+        known = {(place.path, place.span.row) for place in behind}
+        said = still_saying(after, pair, report.target, modules, is_left=False)
+        behind = (*behind, *(place for place in said if (place.path, place.span.row) not in known))
     failures: tuple[Place, ...] = ()
     if applied and not apart and not _stays_off(pair):
         failures = (*_failures(pair, report, left, raised, options), *(() if options.unsafe_fixes else behind))
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart)
+
+
+def _is_without_autocast(pair: Pair, target: Target) -> bool:
+    """Whether tensors of another 16-bit dtype meet the run's own as they are: with DeepSpeed, and in 16-bit weights."""
+    used = any(entry.declaration.framework == "deepspeed" for entry in pair.entries)
+    return used or target.regime.endswith("-true")
 
 
 def _stays_off(pair: Pair) -> bool:
@@ -129,6 +142,8 @@ def _failures(
 ) -> Iterator[Place]:
     if not has_arrived(pair, report.target, was_moved=True):
         yield from _off_target(pair.after or pair.before, report.target)
+    elif not options.unsafe_fixes and not _is_understood(pair, report.target):
+        yield Place(pair.before.path, Span(pair.before.row, 1, pair.before.row, 1), f"{NOT_UNDERSTOOD} {pair.regime}")
     known = {(item.path, item.message) for item in report.findings if not item.fixes}
     for item in left:
         if choose(item, options) is not None or (item.path, item.message) not in known:
@@ -150,6 +165,13 @@ def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
         return True  # regions that a switch opens: that it is off now is what was written
     # A region in plain code is called mixed whatever its weights are.
     return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}
+
+
+def _is_understood(pair: Pair, target: Target) -> bool:
+    """Whether the ledger tells what the run computes in: weights alone tell nothing of a target that is mixed."""
+    if target.regime in (OF_THE_MACHINE, FP32):
+        return True
+    return pair.regime != UNKNOWN and not (target.regime.endswith("-mixed") and pair.regime.endswith("-true"))
 
 
 def _off_target(run: RunReport, target: Target) -> Iterator[Place]:

@@ -31,15 +31,22 @@ COMMANDS = ("console_scripts", "project.scripts", "poetry.scripts")
 
 
 def candidates(project: Project) -> tuple[str, ...]:
-    """The files that somebody can start: by their name, as a package, as a command."""
+    """The files that somebody can start: by their name, as a package, as a command, as a plain script."""
     return project.fact(_candidates)
 
 
 def _candidates(project: Project) -> tuple[str, ...]:
     asking = (document.path for document in project.python_documents((MAIN,)))
     packages = (path for path in project.paths if path.rpartition("/")[2] == f"{MAIN}.py")
-    found = dict.fromkeys((*asking, *packages, *project.fact(_commands)))
+    plain = (module.document.path for module in training_modules(project) if _trains_at_top(module))
+    found = dict.fromkeys((*asking, *packages, *project.fact(_commands), *sorted(plain)))
     return tuple(path for path in found if not purpose_of(path).is_foreign)
+
+
+def _trains_at_top(module: ModuleNames) -> bool:
+    """Whether a script runs a training step as it is read, in no function."""
+    steps = (node for node in steps_in(module) if isinstance(node, ast.Call))
+    return any(module.scope_of(node) is module.module_scope for node in steps)
 
 
 def _commands(project: Project) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...outcome import Declaration
@@ -13,6 +14,10 @@ from .region_switches import ENABLED
 from .run_members import Run
 
 OF_WEIGHTS = ("bf16-true", "fp16-true")
+HOLDING = re.compile(r"\s*(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)?)?(?P<name>\w+)\+?=[(\"\']")
+"""How a shell script puts words into a variable or an array."""
+NOTEBOOK = ".ipynb"
+"""Its cells are no code of the programs that its ``!`` lines start."""
 TEXT = "text"
 """The framework of entries of which only the name says what they are about."""
 
@@ -21,7 +26,8 @@ def settings_of(project: Project, run: Run, code: Mapping[str, Sequence[Declarat
     """What is followed from the code of a run to its launch line and to configuration files."""
     launch = run.place.path
     if run.command is not None and launch not in run.modules:
-        yield from (item for item in code.get(launch, ()) if not item.feeds or _is_of_line(project, run, item))
+        told = (item for item in code.get(launch, ()) if item.feeds or not launch.endswith(NOTEBOOK))
+        yield from (item for item in told if not item.feeds or _is_of_line(project, run, item))
     modules = frozenset(run.modules)
     for path, items in code.items():
         fed = [item for item in items if item.feeds] if path != launch and path not in modules else []
@@ -83,7 +89,19 @@ def _is_of_line(project: Project, run: Run, item: Declaration) -> bool:
     """Whether a flag stands on the run's own command line; variables of the file count for all of its lines."""
     rows = project.memo(_rows_of_lines, item.path)
     before = [row for row in rows if row <= item.span.row]
+    held_in = _variable_around(project, item, before[-1] if before else 0) if _is_flag(item) else ""
+    if held_in and run.command is not None:
+        words = " ".join((*run.command.words, *run.command.written))
+        return re.search(rf"\$\{{?{held_in}\b", words) is not None
     return not before or not _is_flag(item) or before[-1] == run.place.span.row
+
+
+def _variable_around(project: Project, item: Declaration, above: int) -> str:
+    """The variable that a flag is put into, below the command at row ``above``: ``ARGS+=(--amp)``; empty for none."""
+    document = project.document(item.path)
+    lines = document.text.splitlines()[above : item.span.row] if document is not None else []
+    held = (HOLDING.match(line) for line in reversed(lines))
+    return next((found["name"] for found in held if found is not None), "")
 
 
 def _is_flag(item: Declaration) -> bool:

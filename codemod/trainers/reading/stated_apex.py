@@ -1,4 +1,4 @@
-"""What code asks of apex: ``amp.initialize(opt_level="O1")``, the scaled loss, the master weights."""
+"""What code asks of apex: ``amp.initialize(opt_level="O1")``, the scaled loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .stated_words import text_of
 
 LEVELS = {"O0": "fp32", "O1": "fp16-mixed", "O2": "fp16-mixed", "O3": "fp16-true"}
 """What apex computes in by its level; without a word it is O1. Source: ``apex/amp/frontend.py``."""
-ROLES = {"initialize": "compute", "scale_loss": "scaler", "master_params": "scaler"}
+ROLES = {"initialize": "compute", "scale_loss": "scaler"}
 
 
 def stated_apex(module: ModuleNames) -> Iterator[Declaration]:

@@ -21,13 +21,15 @@ _MODELS = """
 model net network module unet vae encoder decoder transformer generator discriminator backbone controlnet ema policy
 critic actor llm layer attention attn crossattention tower projector adapter dit stdit pipe pipeline
 """
+TENSOR_TYPES = {"HalfTensor": FP16.name, "BFloat16Tensor": BF16.name}
+"""How ``x.type("torch.cuda.HalfTensor")`` names a dtype."""
 MODELS = frozenset(_MODELS.split())
 """Last words of names that stand for models and their parts rather than tensors."""
 
 
 def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]:
     """Every such cast of one module."""
-    for name in (*WEIGHT_CASTS, "to"):
+    for name in (*WEIGHT_CASTS, "to", "type"):
         for call in module.calls_by_name.get(name, ()):
             value = _cast_to(project, module, call)
             if value is not None and isinstance(call.func, ast.Attribute):
@@ -68,13 +70,14 @@ def _cast_to(project: Project, module: ModuleNames, call: ast.Call) -> str | Non
             return certain.name
     given = [*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)]
     found = [value for node in given if (value := _written(module, node)) is not None]
-    return found[0] if found and (casts_model or any(says_half(module, node) for node in given)) else None
+    is_half = any(says_half(module, node) for node in given) or any(value in TENSOR_TYPES.values() for value in found)
+    return found[0] if found and (casts_model or is_half) else None
 
 
 def _written(module: ModuleNames, node: ast.expr) -> str | None:
     """The dtype, or the choice of dtypes, that an argument spells out."""
     if isinstance(node, ast.Constant):
-        return None
+        return TENSOR_TYPES.get(node.value.rpartition(".")[2]) if isinstance(node.value, str) else None
     return stated_by(module, node) if writes_dtype(module, node) else None
 
 

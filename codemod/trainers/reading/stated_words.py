@@ -12,6 +12,8 @@ NAMING = frozenset({"dtype", "dtypes", "precision"})
 """Words of names whose value names a dtype."""
 SWITCHING = frozenset({"fp16", "bf16", "float16", "bfloat16", "amp", "half", "autocast"})
 """Words of names whose value is on, off, or a level."""
+ABLE = frozenset({"has", "supports", "support", "supported", "available", "capable", "can"})
+"""Words of names that tell what a device or a library can do, not what is asked of it."""
 OTHER_WORDS = frozenset({"no", "O0", "O1", "O2", "O3"})
 """Strings that state a precision beside those that name a dtype: accelerate's "no", levels of apex."""
 ARRAYS = ("numpy.", "cupy.", "pandas.")
@@ -28,7 +30,7 @@ def speaks(name: str) -> bool:
 def is_switch(name: str) -> bool:
     """Whether a name is that of something to turn on and off."""
     words = words_of(name)
-    return not SWITCHING.isdisjoint(words) and NAMING.isdisjoint(words)
+    return not SWITCHING.isdisjoint(words) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
 
 
 def text_of(node: ast.expr | None) -> str:

@@ -49,7 +49,7 @@ def _spelled(module: ModuleNames, call: ast.Call, dtype: Dtype | None) -> ast.ex
     """The expression that says ``dtype``: ``torch.float16`` of ``x.to(torch.float16)``, all of ``x.half()``."""
     if not isinstance(call.func, ast.Attribute):
         return None
-    if call.func.attr != "to":
+    if call.func.attr not in ("to", "type"):
         plain = not call.args and not call.keywords
         return call if plain and WEIGHT_CASTS.get(call.func.attr) == dtype else None
     given = [*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)]
