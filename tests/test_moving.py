@@ -327,7 +327,7 @@ def test_what_other_rules_change_does_not_take_a_run_away_from_its_target(tmp_pa
     files = {"train.py": code, "requirements.txt": "torch>=2.4\n"}
     report, runs = moved(tmp_path, rules, files, "fp16-mixed", unsafe=True)
     assert [item.code for item in report.findings] == ["PF302"], "it passes the option to the region"
-    assert not report.changes
+    assert [b'default="float16"' in change.after for change in report.changes] == [True]
     assert runs["train.py"].after == "fp16-mixed"
 
 

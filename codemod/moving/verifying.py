@@ -142,7 +142,7 @@ def _failures(
 ) -> Iterator[Place]:
     if not has_arrived(pair, report.target, was_moved=True):
         yield from _off_target(pair.after or pair.before, report.target)
-    elif not options.unsafe_fixes and not _is_understood(pair, report.target):
+    elif pair.is_run and not options.unsafe_fixes and not _is_understood(pair, report.target):
         yield Place(pair.before.path, Span(pair.before.row, 1, pair.before.row, 1), f"{NOT_UNDERSTOOD} {pair.regime}")
     known = {(item.path, item.message) for item in report.findings if not item.fixes}
     for item in left:

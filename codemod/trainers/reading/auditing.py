@@ -63,7 +63,7 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     started: list[RunReport] = []
     others: list[RunReport] = []
     for run, told in listed:
-        counts = told.trains or told.regime != "unknown" or run is None
+        counts = told.trains or told.regime != "unknown"
         (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
     return Ledger(tuple(declarations), tuple(started), tuple(others))
 

@@ -15,6 +15,7 @@ from ...purpose.files import purpose_of
 from ...purpose.imports import reached_from
 from ...purpose.training import steps_in, training_modules
 from ...python.names import ModuleNames, attribute_chain, names_of
+from ...python.reach import reached
 from ...source.documents import FileKind
 from ...source.project import Project
 from .run_code import is_used
@@ -25,6 +26,8 @@ MAX_MODULES = 40
 """How many modules of the project a script's imports are followed through."""
 REGISTERING = "register"
 """Part of the name of what keeps a class for a string: ``@TRAINERS.register("plain")``."""
+NO_ACTION = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+"""Statements at the top of a module that run nothing."""
 COMMAND = re.compile(r"""^\s*["']?[\w.-]+["']?\s*=\s*["']?(?P<module>[A-Za-z_][\w.]*):[A-Za-z_]\w*""", re.MULTILINE)
 """``work-train = "work.cli:main"`` of pyproject.toml, setup.cfg and setup.py."""
 COMMANDS = ("console_scripts", "project.scripts", "poetry.scripts")
@@ -38,15 +41,17 @@ def candidates(project: Project) -> tuple[str, ...]:
 def _candidates(project: Project) -> tuple[str, ...]:
     asking = (document.path for document in project.python_documents((MAIN,)))
     packages = (path for path in project.paths if path.rpartition("/")[2] == f"{MAIN}.py")
-    plain = (module.document.path for module in training_modules(project) if _trains_at_top(module))
+    plain = (module.document.path for module in training_modules(project) if _trains_at_top(project, module))
     found = dict.fromkeys((*asking, *packages, *project.fact(_commands), *sorted(plain)))
     return tuple(path for path in found if not purpose_of(path).is_foreign)
 
 
-def _trains_at_top(module: ModuleNames) -> bool:
-    """Whether a script runs a training step as it is read, in no function."""
-    steps = (node for node in steps_in(module) if isinstance(node, ast.Call))
-    return any(module.scope_of(node) is module.module_scope for node in steps)
+def _trains_at_top(project: Project, module: ModuleNames) -> bool:
+    """Whether a script runs a training step as it is read: at its top, or in what is used there."""
+    plain = [item for item in module.tree.body if not isinstance(item, NO_ACTION) and not _is_text(item)]
+    acting = [(module, item) for item in plain if any(isinstance(node, ast.Call) for node in ast.walk(item))]
+    found = reached(project, acting) if acting else None
+    return found is not None and any(found.holds(module, node) for node in steps_in(module))
 
 
 def _commands(project: Project) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ...python.names import ModuleNames
 from ...source.project import Project
 from ...torch.dtypes import Constant, Dtype
 from ...torch.machine_tests import asks_machine
-from ..framework import by_machine
+from ..framework import FAMILIES, by_machine
 from ..reading.links import sources, unfollowed_argument
 from ..reading.recognition import stands_inside
 from ..reading.runs import runs_of
@@ -39,8 +39,12 @@ def asks_the_machine(project: Project, scope: Scope, step: Step) -> bool:
 
 
 def _assigned(scope: Scope, step: Step) -> tuple[ModuleNames, ast.expr] | None:
-    """The expression of a variable that a program reads as a setting."""
-    if step.setting is None or not isinstance(scope.origin, CodeOrigin):
+    """The expression of a variable that a program reads as a setting, where a machine may make it bfloat16."""
+    if (
+        step.setting is None
+        or FAMILIES.get(step.key.meaning(step.value) or "") != "bf16"
+        or not isinstance(scope.origin, CodeOrigin)
+    ):
         return None
     return scope.origin.module, scope.origin.items[step.setting.index].value
 

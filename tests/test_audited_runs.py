@@ -1,0 +1,266 @@
+"""Which programs the ledger takes for runs, and what it says that they compute in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from precfix.codemod.outcome import RunReport
+from precfix.codemod.trainers.reading.auditing import Ledger, ledger_of
+from precfix.transforms.frameworks import load_frameworks
+
+from .project_tree import open_tree
+from .test_cli import precfix
+
+LOOP = """
+import torch
+
+
+class Loop:
+    def __init__(self, options):
+        self.options = options
+        self.net = torch.nn.Linear(4, 4).cuda()
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.scaler = torch.amp.GradScaler("cuda")
+
+    def run(self):
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = self.net(torch.ones(2, 4).cuda()).sum()
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+"""
+CLI = "from work.loop import Loop\n\n\ndef main():\n    Loop(None).run()\n"
+TABLE = "TABLE = {}\n\n\ndef register(kind):\n    TABLE[kind.__name__] = kind\n    return kind\n"
+ASKED = 'if __name__ == "__main__":\n    main()\n'
+OPTION = """
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--amp", action="store_true")
+Loop(parser.parse_args()).run()
+"""
+SWITCHED = LOOP.replace("dtype=torch.float16", "dtype=torch.float16, enabled=self.options.amp") + OPTION
+IN_BRANCH = """
+import argparse
+
+import torch
+
+
+def train(args, net, optimizer):
+    scaler = torch.amp.GradScaler("cuda")
+    if args.amp:
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = net(torch.ones(2, 4).cuda()).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    else:
+        net(torch.ones(2, 4).cuda()).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--amp", action="store_true")
+    net = torch.nn.Linear(4, 4).cuda()
+    train(parser.parse_args(), net, torch.optim.SGD(net.parameters(), lr=0.1))
+"""
+LEVELS = """
+import argparse
+
+from apex import amp
+
+from nets import loss_of, net, optimizer
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--opt-level", type=str, default="O1")
+args = parser.parse_args()
+net, optimizer = amp.initialize(net, optimizer, opt_level=args.opt_level)
+with amp.scale_loss(loss_of(net), optimizer) as scaled:
+    scaled.backward()
+optimizer.step()
+"""
+BY_MACHINE = """
+import torch
+
+dtype = "bfloat16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "float16"
+kind = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype]
+net = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda", enabled=dtype == "float16")
+with torch.autocast("cuda", dtype=kind):
+    loss = net(torch.ones(2, 4).cuda()).sum()
+scaler.scale(loss).backward()
+scaler.step(optimizer)
+scaler.update()
+"""
+LIGHTNING = """
+import lightning
+import torch
+
+from nets import Net
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+trainer = lightning.Trainer(precision=16 if device == "cuda" else 32)
+trainer.fit(Net())
+"""
+PASSED = """
+from accelerate import Accelerator
+from nets import loss_of, net, optimizer
+
+
+def train(options):
+    accelerator = Accelerator(mixed_precision=options["mixed_precision"])
+    accelerator.backward(loss_of(accelerator.prepare(net)))
+    optimizer.step()
+
+
+if __name__ == "__main__":
+    train({"rate": 0.1, "mixed_precision": "bf16"})
+"""
+
+
+def read(root: Path, files: dict[str, str]) -> Ledger:
+    return ledger_of(open_tree(root, files).with_frameworks(load_frameworks()))
+
+
+def said(runs: tuple[RunReport, ...]) -> dict[str, str]:
+    return {run.title: run.shown for run in runs}
+
+
+@pytest.mark.parametrize(
+    ("title", "files"),
+    [
+        ("python -m work --epochs 3", {"work/__main__.py": f"{CLI}main()\n", "run.sh": "python -m work --epochs 3\n"}),
+        ("work/cli.py", {"work/cli.py": CLI, "pyproject.toml": '[project.scripts]\nwork-train = "work.cli:main"\n'}),
+        (
+            "work/cli.py",
+            {
+                "work/cli.py": CLI,
+                "setup.py": "from setuptools import setup\n\n"
+                'setup(entry_points={"console_scripts": ["work-train=work.cli:main"]})\n',
+            },
+        ),
+        (
+            "main.py",
+            {
+                "conf/train.yaml": "loop:\n  _target_: work.loop.Loop\n",
+                "main.py": "import hydra\n\n\n"
+                '@hydra.main(config_path="conf", config_name="train", version_base=None)\n'
+                "def main(options):\n    hydra.utils.instantiate(options.loop).run()\n\n\n" + ASKED,
+            },
+        ),
+        (
+            "main.py",
+            {
+                "work/table.py": TABLE,
+                "work/loop.py": LOOP.replace(
+                    "class Loop", "from work.table import register\n\n\n@register\nclass Loop"
+                ),
+                "main.py": "import work.loop\nfrom work.table import TABLE\n\n\n"
+                f'def main():\n    TABLE["Loop"](None).run()\n\n\n{ASKED}',
+            },
+        ),
+        (
+            "main.py",
+            {
+                "main.py": "import importlib\nimport sys\n\n\n"
+                f'def main():\n    importlib.import_module("work." + sys.argv[1]).Loop(None).run()\n\n\n{ASKED}'
+            },
+        ),
+        (
+            "main.py",
+            {
+                "main.py": "from torch.multiprocessing import spawn\n\nfrom work.start import worker\n\n"
+                f"\ndef main():\n    spawn(worker, nprocs=2)\n\n\n{ASKED}",
+                "work/start.py": "from .loop import Loop\n\n\ndef worker(rank):\n    Loop(rank).run()\n",
+            },
+        ),
+    ],
+)
+def test_what_starts_a_training_step_elsewhere_is_a_run(title: str, files: dict[str, str], tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"work/__init__.py": "", "work/loop.py": LOOP, **files})
+    assert said(ledger.runs) == {title: "fp16-mixed"}
+
+
+def test_a_module_that_only_offers_a_loop_is_no_run(tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"work/__init__.py": "", "work/loop.py": LOOP, "work/cli.py": CLI})
+    assert (ledger.runs, [run.path for run in ledger.elsewhere]) == ((), ["work/loop.py"])
+
+
+def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Path) -> None:
+    files = {"loop.py": f"{LOOP}\n\nif __name__ == '__main__':\n    Loop(None).run()\n"}
+    files |= {"train.py": "from loop import Loop\n\nLoop(None).run()\n", "run.sh": "python train.py\n"}
+    assert said(read(tmp_path, files).runs) == {"python train.py": "fp16-mixed"}
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        (SWITCHED, "fp32; fp16-mixed with amp"),
+        (IN_BRANCH, "fp32; fp16-mixed with amp"),
+        (SWITCHED.replace('action="store_true"', "default=True"), "fp16-mixed"),
+        (LOOP.replace("dtype=torch.float16", "enabled=False") + "\n\nLoop(None).run()\n", "fp32"),
+        (LEVELS, "fp16-mixed"),
+        (LEVELS.replace('"O1"', '"O0"'), "fp32"),
+        (BY_MACHINE, "bf16-mixed; fp16-mixed where the machine has no bfloat16"),
+        (BY_MACHINE.replace("is_bf16_supported", "is_initialized"), "unknown"),
+        (LIGHTNING, "fp16-mixed"),
+        (PASSED, "bf16-mixed"),
+        (PASSED.replace("    train({", '    options["mixed_precision"] = "no"\n    train({'), "unknown"),
+    ],
+)
+def test_what_a_program_computes_in_by_itself(code: str, shown: str, tmp_path: Path) -> None:
+    assert said(read(tmp_path, {"train.py": code}).runs) == {"train.py": shown}
+
+
+@pytest.mark.parametrize(
+    ("code", "flag", "without", "given"),
+    [
+        (SWITCHED, "--amp", "fp32", "fp16-mixed"),
+        (IN_BRANCH, "--amp", "fp32", "fp16-mixed"),
+        (LEVELS, "--opt-level O0", "fp16-mixed", "fp32"),
+    ],
+)
+def test_a_launch_line_says_what_is_passed(code: str, flag: str, without: str, given: str, tmp_path: Path) -> None:
+    files = {"train.py": code, "run.sh": f"python train.py\npython train.py {flag}\n"}
+    assert said(read(tmp_path, files).runs) == {"python train.py": without, f"python train.py {flag}": given}
+
+
+def test_words_in_an_array_belong_to_the_lines_that_use_it(tmp_path: Path) -> None:
+    script = 'ARGS=(--epochs 3)\nARGS+=(--amp)\npython train.py "${ARGS[@]}"\npython train.py --epochs 1\n'
+    runs = read(tmp_path, {"train.py": SWITCHED, "run.sh": script}).runs
+    assert [run.regime for run in runs] == ["fp16-mixed", "fp32"]
+    assert [any(entry.declaration.path == "run.sh" for entry in run.entries) for run in runs] == [True, False]
+
+
+def test_cells_are_no_code_of_what_a_notebook_starts(tmp_path: Path) -> None:
+    cells = ["import torch\n\nmodel = make().half()\n", "!python score.py -a x\n"]
+    kept = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": c} for c in cells]
+    notebook = json.dumps({"cells": kept, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    ledger = read(tmp_path, {"tune.ipynb": notebook, "score.py": "print(1)\n"})
+    assert [run.title for run in (*ledger.runs, *ledger.elsewhere)] == ["tune.ipynb"]
+
+
+def test_a_cast_of_a_tensor_says_nothing_of_the_weights(tmp_path: Path) -> None:
+    code = "import torch\n\ndata = torch.load('a.pt')\ntorch.save({'data': data.half()}, 'b.pt')\n"
+    ledger = read(tmp_path, {"prepare.py": code})
+    (run,) = ledger.elsewhere
+    assert (ledger.runs, run.regime, [entry.declaration.role for entry in run.entries]) == ((), "unknown", ["cast"])
+
+
+def test_a_switch_that_is_off_beside_one_that_a_trainer_fills_in_is_open(tmp_path: Path) -> None:
+    text = '{"fp16": {"enabled": false}, "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 2}}\n'
+    ledger = read(tmp_path, {"zero.json": text})
+    assert (ledger.runs, [run.regime for run in ledger.elsewhere]) == ((), ["unknown"])
+
+
+def test_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    open_tree(tmp_path, {"train.py": SWITCHED})
+    assert "runs fp32; fp16-mixed with amp" in precfix(capfd, monkeypatch, "audit", tmp_path).out
+    told = json.loads(precfix(capfd, monkeypatch, "audit", tmp_path, "--output-format", "json").out)
+    (run,) = told["runs"]
+    assert (run["regime"], run["otherwise"]) == ("fp32", "fp16-mixed with amp")
+    assert run["effective"]["compute"] == "float32"
