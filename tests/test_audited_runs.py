@@ -96,6 +96,23 @@ scaler.scale(loss).backward()
 scaler.step(optimizer)
 scaler.update()
 """
+BY_FUNCTION = BY_MACHINE.replace(
+    BY_MACHINE.partition("net =")[0],
+    """
+import torch
+
+
+def settings(device):
+    if device.type != "cuda":
+        return torch.float32, False
+    if torch.cuda.is_bf16_supported():
+        return torch.bfloat16, False
+    return torch.float16, True
+
+
+kind, scaled = settings(torch.device("cuda"))
+""",
+).replace('dtype == "float16"', "scaled")
 LIGHTNING = """
 import lightning
 import torch
@@ -207,6 +224,7 @@ def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Pa
         (LEVELS.replace('"O1"', '"O0"'), "fp32"),
         (BY_MACHINE, "bf16-mixed; fp16-mixed where the machine has no bfloat16"),
         (BY_MACHINE.replace("is_bf16_supported", "is_initialized"), "unknown"),
+        (BY_FUNCTION, "bf16-mixed; fp16-mixed where the machine has no bfloat16"),
         (LIGHTNING, "fp16-mixed"),
         (PASSED, "bf16-mixed"),
         (PASSED.replace("    train({", '    options["mixed_precision"] = "no"\n    train({'), "unknown"),
@@ -249,6 +267,18 @@ def test_a_cast_of_a_tensor_says_nothing_of_the_weights(tmp_path: Path) -> None:
     ledger = read(tmp_path, {"prepare.py": code})
     (run,) = ledger.elsewhere
     assert (ledger.runs, run.regime, [entry.declaration.role for entry in run.entries]) == ((), "unknown", ["cast"])
+
+
+def test_a_cast_of_a_tensor_leaves_a_trainer_that_is_off_at_float32(tmp_path: Path) -> None:
+    code = """
+        from transformers import Trainer, TrainingArguments
+
+        from nets import net
+
+        kept = net.mask.half()
+        Trainer(net, TrainingArguments("out", fp16=False)).train()
+    """
+    assert said(read(tmp_path, {"train.py": code}).runs) == {"train.py": "fp32"}
 
 
 def test_a_switch_that_is_off_beside_one_that_a_trainer_fills_in_is_open(tmp_path: Path) -> None:

@@ -32,12 +32,18 @@ def asks_machine(project: Project, module: ModuleNames, node: ast.AST, for_bf16:
     return _Asker(project, _ASKS_FOR_BF16 if for_bf16 else _ASKS_MACHINE).asks(module, node, 0)
 
 
+def picked_by_machine(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """The same for a test that tells whether there is bfloat16, also of branches of a function that is called."""
+    return _Asker(project, _ASKS_FOR_BF16, enters_branches=True).asks(module, node, 0)
+
+
 class _Asker:
     """Looks for words of such tests through names and functions of the project."""
 
-    def __init__(self, project: Project, words: tuple[str, ...]) -> None:
+    def __init__(self, project: Project, words: tuple[str, ...], enters_branches: bool = False) -> None:
         self._project = project
         self._words = words
+        self._enters_branches = enters_branches
 
     def asks(self, module: ModuleNames, node: ast.AST, hops: int) -> bool:
         """Whether anything in ``node`` does."""
@@ -56,6 +62,8 @@ class _Asker:
                 if target is not None
                 else []
             )
+            if target is not None and self._enters_branches:
+                values += [item.test for item in ast.walk(target.node) if isinstance(item, ast.If)]
             return target is not None and any(self.asks(target.module, value, hops + 1) for value in values)
         return False
 
@@ -64,7 +72,11 @@ class _Asker:
 
     def _binding(self, module: ModuleNames, name: ast.Name, binding: Binding, hops: int) -> bool:
         if binding.kind != "import":
-            return binding.value is not None and self.asks(module, binding.value, hops + 1)
+            value = binding.value
+            if value is None and self._enters_branches:  # ``dtype, scaled = settings(device)``
+                statement = module.statement_of(binding.node)
+                value = statement.value if isinstance(statement, ast.Assign) else None
+            return value is not None and self.asks(module, value, hops + 1)
         found = definition_of(self._project, module, name)
         bindings = found[0].module_scope.lookup(found[1]) if found is not None else []
         values = [item.value for item in bindings if item.value is not None]

@@ -63,7 +63,8 @@ def ledger_of(project: Project, findings: Iterable[Finding] = ()) -> Ledger:
     started: list[RunReport] = []
     others: list[RunReport] = []
     for run, told in listed:
-        counts = told.trains or told.regime != "unknown"
+        says = any(entry.declaration.role != "cast" for entry in told.entries)
+        counts = told.regime != "unknown" or (told.trains and says)
         (started if counts and is_started(project, run, told.path, told.regime) else others).append(told)
     return Ledger(tuple(declarations), tuple(started), tuple(others))
 
@@ -131,6 +132,8 @@ def _report(
     regime = winner.regime if winner is not None else None
     if regime is None:
         regime = "unknown" if any(map(_decides, decided)) else regime_of_run(run, own)
+    if regime == "unknown" and own and all(item.role == "cast" for item in own) and _are_off(decided):
+        regime = "fp32"
     default, other = otherwise(run, own, regime) if winner is None else ("", "")
     if regime != "unknown":
         effective["compute"] = WORDS_OF_FAMILY[FAMILIES[default or regime]]
@@ -143,13 +146,20 @@ def _trains(project: Project, path: str, modules: Sequence[str], entries: Iterab
     """Whether a run trains, as far as its path, its code and the trainers that it asks tell."""
     if purpose_of(path).is_foreign or (path.endswith(".py") and only_infers(project, path)):
         return False
-    if any(entry.declaration.framework != "torch" and not entry.link.startswith(IMPORTED) for entry in entries):
+    own = (entry.declaration for entry in entries if not entry.link.startswith(IMPORTED))
+    if any(item.framework != "torch" and item.role != "weights" for item in own):
         return True
     return not modules or not project.fact(_training_paths).isdisjoint(modules)
 
 
 def _training_paths(project: Project) -> frozenset[str]:
     return frozenset(module.document.path for module in training_modules(project))
+
+
+def _are_off(decided: Iterable[Declaration]) -> bool:
+    """Whether each switch that a trainer is given says no."""
+    switches = [item.value for item in decided if item.role == "compute"]
+    return bool(switches) and all(value in ("false", "no") for value in switches)
 
 
 def _decides(item: Declaration) -> bool:

@@ -15,8 +15,9 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenarios, runs_without_gradients
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
+from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
-from .followed import followed_declarations
+from .followed import BY_MACHINE, followed_declarations
 from .region_switches import condition_of
 from .stated_apex import stated_apex
 from .stated_casts import stated_casts
@@ -73,6 +74,8 @@ def _regions(project: Project) -> Iterator[Declaration]:
             shown += " (the default)"
         only = next(iter(values)) if len(values) == 1 else None
         regime = MIXED.get(only, "") if isinstance(only, Dtype) else ""
+        if told and values - {FP32} == {BF16, FP16} and picked_by_machine(project, item.module, item.node):
+            regime, shown = MIXED[BF16], f"{BF16.name} {BY_MACHINE}"
         if document.path in trained and runs_without_gradients(item):
             regime = ""  # it says nothing of the training step beside it
         role = "compute"

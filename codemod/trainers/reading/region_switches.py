@@ -30,7 +30,8 @@ def switch_of(region: Autocast) -> RegionSwitch | None:
     """The switch of a region; None where it has none that is a plain name."""
     if region.enabled_node is not None:
         return _switch(region.enabled_node, True)
-    tests = (_switch(guard.test, guard.holds) for guard in reversed(guards(region.module, region.node)))
+    found = reversed(guards(region.module, region.node))
+    tests = (_switch(test, guard.holds) for guard in found for test in _parts(guard.test, guard.holds))
     return next((item for item in tests if item is not None and is_switch(_name(item.node))), None)
 
 
@@ -40,6 +41,12 @@ def condition_of(region: Autocast) -> str:
     if switch is not None:
         return switch.condition
     return f"{ENABLED}{text_of(region.enabled_node)}" if region.enabled_node is not None else ""
+
+
+def _parts(test: ast.expr, holds: bool) -> tuple[ast.expr, ...]:
+    """The tests that all have to come out so: both of ``args.amp and scaler is not None``."""
+    is_whole = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or)
+    return tuple(test.values) if is_whole and isinstance(test, ast.BoolOp) else (test,)
 
 
 def _switch(node: ast.expr, opens: bool) -> RegionSwitch | None:

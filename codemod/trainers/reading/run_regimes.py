@@ -53,7 +53,7 @@ def otherwise(run: Run, items: Sequence[Declaration], regime: str) -> tuple[str,
     options = {item.key: None for item in off_by(run, items)} if run.command is None else {}
     if options and regime not in ("fp32", "unknown"):
         return "fp32", f"{regime} with {' and '.join(options)}"
-    chosen = any(item.condition == BY_MACHINE and item.regime == regime for item in items)
+    chosen = any(item.regime == regime and BY_MACHINE in (item.condition, *item.value.split(" ", 1)) for item in items)
     return "", "fp16-mixed where the machine has no bfloat16" if chosen and regime == "bf16-mixed" else ""
 
 
