@@ -80,14 +80,18 @@ def _judged(
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
-    if applied and not apart and _is_without_autocast(pair, report.target):
+    mixes = _is_without_autocast(pair, report.target)
+    if applied and not apart and mixes:
         modules = project.fact(modules_by_run).get((pair.before.path, pair.before.row, pair.before.title), ())
         known = {(place.path, place.span.row) for place in behind}
         said = still_saying(after, pair, report.target, modules, is_left=False)
         behind = (*behind, *(place for place in said if (place.path, place.span.row) not in known))
     failures: tuple[Place, ...] = ()
     if applied and not apart and not _stays_off(pair):
-        failures = (*_failures(pair, report, left, raised, options), *(() if options.unsafe_fixes else behind))
+        failures = (
+            *_failures(pair, report, left, raised, options),
+            *(() if options.unsafe_fixes and not mixes else behind),
+        )
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart)
