@@ -109,8 +109,10 @@ def literal_source(kind: str, module: ModuleNames, node: ast.expr, key: str) -> 
     document = module.document
     span = document.span(node)
     value: Constant = UNKNOWN
-    if isinstance(node, ast.Constant) and (isinstance(node.value, str | bool) or node.value in (None, *NUMBERS)):
-        value = str(node.value) if type(node.value) is int else node.value
+    if isinstance(node, ast.Constant) and (isinstance(node.value, str | bool) or node.value is None):
+        value = node.value
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value in NUMBERS:
+        value = str(node.value)
     elif isinstance(node, ast.Attribute | ast.Name):
         value = TORCH_DTYPES.get(module.qualified(node) or "", UNKNOWN)
     if isinstance(value, Unknown):
