@@ -21,7 +21,7 @@ from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
-from .region_switches import switch_of
+from .region_switches import switches_of
 from .source import Source
 from .stated_apex import followed_levels
 from .stated_casts import is_model
@@ -144,7 +144,7 @@ def _serves_no_training(acting: Acting) -> bool:
 def _switched(project: Project) -> Iterator[Declaration]:
     """What switches regions on and off: ``--amp`` of a launch line, where code at the region reads it."""
     for region in autocasts(project):
-        switch = switch_of(region)
+        switch = next(switches_of(region), None)
         if switch is None:
             continue
         node, opens = switch.node, switch.opens

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-from ...purpose.imports import reached_from
 from ...python.names import ModuleNames, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -13,8 +12,8 @@ from .configs import config_files
 from .hydra_files import mains_of
 from .instructions import instructed_files
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of, words_of_script
+from .programs_started import modules_of
 
-MAX_MODULES = 40
 MAX_NAME = 300
 """Characters of a string that can name a file."""
 ENDINGS = (*CONFIG_ENDINGS, ".py")
@@ -97,5 +96,4 @@ def _passed(project: Project) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _program(project: Project, script: str) -> frozenset[str]:
-    starts = [names_of(project, document) for document in project.python_documents_at([script])]
-    return frozenset(module.document.path for module in reached_from(project, starts, MAX_MODULES))
+    return frozenset(module.document.path for module in modules_of(project, script))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...python.paths import guards
 from ...torch.autocast import Autocast
+from .setting_reads import read_of
 from .stated_words import is_switch, text_of
 
 ENABLED = "enabled="
@@ -26,36 +28,32 @@ class RegionSwitch:
         return f"{ENABLED}{'' if self.opens else 'not '}{ast.unparse(self.node)}"
 
 
-def switch_of(region: Autocast) -> RegionSwitch | None:
-    """The switch of a region; None where it has none that is a plain name."""
+def switches_of(region: Autocast) -> Iterator[RegionSwitch]:
+    """All switches of a region: its ``enabled=``, and the tests around it that speak of precision, inner ones first."""
     if region.enabled_node is not None:
-        return _switch(region.enabled_node, True)
-    found = reversed(guards(region.module, region.node))
-    tests = (_switch(test, guard.holds) for guard in found for test in _parts(guard.test, guard.holds))
-    return next((item for item in tests if item is not None and is_switch(_name(item.node))), None)
+        yield from _switches(region.enabled_node, True)
+    for guard in reversed(guards(region.module, region.node)):
+        for switch in _switches(guard.test, guard.holds):
+            read = read_of(region.module, switch.node)
+            name = switch.node.id if isinstance(switch.node, ast.Name) else read.name if read is not None else ""
+            if is_switch(name):
+                yield switch
 
 
 def condition_of(region: Autocast) -> str:
     """What the ledger says of the switch of a region; empty for one that is always on."""
-    switch = switch_of(region)
+    switch = next(switches_of(region), None)
     if switch is not None:
         return switch.condition
     return f"{ENABLED}{text_of(region.enabled_node)}" if region.enabled_node is not None else ""
 
 
-def _parts(test: ast.expr, holds: bool) -> tuple[ast.expr, ...]:
-    """The tests that all have to come out so: both of ``args.amp and scaler is not None``."""
-    is_whole = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or)
-    return tuple(test.values) if is_whole and isinstance(test, ast.BoolOp) else (test,)
-
-
-def _switch(node: ast.expr, opens: bool) -> RegionSwitch | None:
+def _switches(node: ast.expr, opens: bool) -> Iterator[RegionSwitch]:
+    """The parts of a test that all have to come out so: ``args.amp`` of ``args.amp and scaler is not None``."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return _switch(node.operand, not opens)
-    return RegionSwitch(node, opens) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else None
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript):
-        return str(node.slice.value) if isinstance(node.slice, ast.Constant) else ""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        yield from _switches(node.operand, not opens)
+    elif isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And if opens else ast.Or):
+        for value in node.values:
+            yield from _switches(value, opens)
+    elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+        yield RegionSwitch(node, opens)

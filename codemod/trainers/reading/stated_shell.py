@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from ...formats.text import Entry
 from ...outcome import Declaration
 from ...purpose.files import is_test
-from ...purpose.imports import reached_from
-from ...python.names import names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
-from .loaded_files import MAX_MODULES, loaders_of
+from .loaded_files import loaders_of
 from .program_files import interface_of_line, script_of
+from .programs_started import modules_of
 from .run_settings import TEXT
 from .setting_reads import names_read
 from .stated_words import is_precision_word, is_switch, speaks
@@ -123,9 +122,7 @@ def _sections(config: ConfigFile) -> frozenset[str]:
 
 def _names_read_by(project: Project, path: str) -> frozenset[str]:
     """The attributes and literal keys that a module, or what it imports, reads."""
-    starts = [names_of(project, item) for item in project.python_documents_at([path])]
-    modules = reached_from(project, starts, MAX_MODULES)
-    return frozenset(name for module in modules for name in names_read(project, module))
+    return frozenset(name for module in modules_of(project, path) for name in names_read(project, module))
 
 
 def _states(flag: Entry, value: str) -> bool:

@@ -6,18 +6,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.purpose.steps import function_scope
-from ....codemod.python.conditions import conditions_in
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
 from ....codemod.torch.dtype_values import constants_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype, as_dtype
+from ....codemod.trainers.reading import region_switches
 from ....codemod.trainers.reading.links import sources
 from ....codemod.trainers.reading.source import Source
-
-SPEAKING = frozenset({"amp", "fp16", "half", "mixed", "autocast", "bf16", "precision", "bfloat16", "float16", "scaler"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,11 +41,8 @@ class Switch:
 
 def switches_of(project: Project, item: Autocast) -> tuple[Switch, ...]:
     """The switches of a region: its ``enabled=`` and the tests of mixed precision around it."""
-    found = []
-    for node in _tests(project, item):
-        for operand in _operands(node):
-            found.append(Switch(item.module, operand, sources(project, item.module, operand)))
-    return tuple(found)
+    nodes = (switch.node for switch in region_switches.switches_of(item) if switch.opens)
+    return tuple(Switch(item.module, node, sources(project, item.module, node)) for node in nodes)
 
 
 def half_asked_by(project: Project, item: Autocast, wanted: Dtype) -> str:
@@ -73,20 +66,3 @@ def _followed(module: ModuleNames, node: ast.expr | None) -> Iterator[ast.expr]:
         for binding in module.scope_of(node).lookup(node.id):
             if binding.value is not None:
                 yield binding.value
-
-
-def _tests(project: Project, item: Autocast) -> Iterator[ast.expr]:
-    if item.enabled_node is not None and not isinstance(item.enabled_node, ast.Constant):
-        yield item.enabled_node
-    conditions = conditions_in(project, item.module)
-    for test, holds in conditions.path_tests(item.node, function_scope(item.module, item.node)):
-        if holds and not SPEAKING.isdisjoint(name_parts(test)):
-            yield test
-
-
-def _operands(node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        for value in node.values:
-            yield from _operands(value)
-    elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
-        yield node
