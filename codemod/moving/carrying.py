@@ -20,7 +20,7 @@ from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
-from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_by_run, verdicts
+from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -182,7 +182,7 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         return replace(row, state=MoveState.LOOSE, why=(), still=loose) if loose else row
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
-    modules = project.fact(modules_by_run).get((run.path, run.row, run.title), ())
+    modules = modules_of_run(project, run)
     return replace(row, still=still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED))
 
 

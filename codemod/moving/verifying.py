@@ -18,7 +18,7 @@ from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
-from .left_behind import left_behind
+from .left_behind import CODE, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .still_says import still_saying
 
@@ -79,13 +79,7 @@ def _judged(
     others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and _touches(pair, fix))
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
     apart = _is_apart(project, pair.before)
-    behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
-    mixes = _is_without_autocast(pair, report.target)
-    if applied and not apart and mixes:
-        modules = project.fact(modules_by_run).get((pair.before.path, pair.before.row, pair.before.title), ())
-        known = {(place.path, place.span.row) for place in behind}
-        said = still_saying(after, pair, report.target, modules, is_left=False)
-        behind = (*behind, *(place for place in said if (place.path, place.span.row) not in known))
+    behind = _behind(project, after, pair, report.target) if applied and not apart else ()
     failures: tuple[Place, ...] = ()
     if applied and not apart and not _stays_off(pair):
         failures = (
@@ -97,10 +91,14 @@ def _judged(
     return Verdict(pair, applied, left, others, behind, failures, apart)
 
 
-def _is_without_autocast(pair: Pair, target: Target) -> bool:
-    """Whether tensors of another 16-bit dtype meet the run's own as they are: with DeepSpeed, and in 16-bit weights."""
-    used = any(entry.declaration.framework == "deepspeed" for entry in pair.entries)
-    return used or target.regime.endswith("-true")
+def _behind(project: Project, after: Project, pair: Pair, target: Target) -> tuple[Place, ...]:
+    """What is known to stay as it was, and what else in the code of the run names the other 16-bit dtype."""
+    found = tuple(left_behind(after, pair, target))
+    known = {(place.path, place.span.row) for place in found}
+    modules = modules_of_run(project, pair.before)
+    net = still_saying(after, pair, target, modules, is_left=False)
+    more = (place for place in net if place.path.endswith(CODE) and (place.path, place.span.row) not in known)
+    return (*found, *more)
 
 
 def _stays_off(pair: Pair) -> bool:
@@ -213,7 +211,12 @@ def _is_apart(project: Project, run: RunReport) -> bool:
     return not run.trains or (run.path, run.row, run.title) in project.fact(_on_cpu)
 
 
-def modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
+def modules_of_run(project: Project, run: RunReport) -> tuple[str, ...]:
+    """The modules that a run executes, the one that it starts with first."""
+    return project.fact(_modules_by_run).get((run.path, run.row, run.title), ())
+
+
+def _modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
     """The modules that each run executes, by where it starts and its title."""
     return {(run.place.path, run.place.span.row, run.title): run.modules for run in all_runs_of(project)}
 

@@ -41,6 +41,12 @@ TORCH_DTYPES = {
     "torch.float64": FP64,
     "torch.double": FP64,
 }
+TENSOR_TYPES = {
+    f"torch.{device}{name}Tensor": dtype
+    for device in ("", "cuda.")
+    for name, dtype in {"Half": FP16, "BFloat16": BF16, "Float": FP32, "Double": FP64}.items()
+}
+"""The names of types of tensors, which ``tensor.type()`` takes for dtypes, as classes and as strings."""
 DTYPE_WORDS = {
     "bf16": BF16,
     "bfloat16": BF16,

@@ -1,4 +1,7 @@
-"""Casts that code writes down: of models to any dtype, of anything to a 16-bit one that is spelled out."""
+"""Casts that code writes down: of models to any dtype, of anything to a 16-bit one that is spelled out.
+
+A tensor that is created in a 16-bit dtype is told as one that is cast to it: it meets the same others.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +24,15 @@ _MODELS = """
 model net network module unet vae encoder decoder transformer generator discriminator backbone controlnet ema policy
 critic actor llm layer attention attn crossattention tower projector adapter dit stdit pipe pipeline
 """
-TENSOR_TYPES = {"HalfTensor": FP16.name, "BFloat16Tensor": BF16.name}
-"""How ``x.type("torch.cuda.HalfTensor")`` names a dtype."""
+CASTS = (*WEIGHT_CASTS, "to", "type")
+"""Methods that give back what they are called on in another dtype."""
 MODELS = frozenset(_MODELS.split())
 """Last words of names that stand for models and their parts rather than tensors."""
 
 
 def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]:
     """Every such cast of one module."""
-    for name in (*WEIGHT_CASTS, "to", "type"):
+    for name in CASTS:
         for call in module.calls_by_name.get(name, ()):
             value = _cast_to(project, module, call)
             if value is not None and isinstance(call.func, ast.Attribute):
@@ -37,6 +40,18 @@ def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]
                 role = "weights" if is_model(call.func.value) else "cast"
                 told = Declaration(module.document.path, _span(module, call), "torch", key, role, value)
                 yield replace(told, condition=_condition(module, call))
+
+
+def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
+    """The 16-bit dtype that a call of torch is asked for: ``torch.zeros(2, dtype=torch.half)``, ``x.new_ones(...)``."""
+    called = text_of(call.func).rpartition(".")[2]
+    given = [(f"{called}({item.arg}=)", item.value) for item in call.keywords if item.arg]
+    given += [(f"{called}()", node) for node in (*call.args, call.func)]
+    for key, node in given if called not in CASTS else ():
+        value = _written(module, node) if says_half(module, node) else None
+        if value is not None:
+            place = (module.document.path, module.document.span(node), "torch", key)
+            yield Declaration(*place, "cast", value, condition=_condition(module, call))
 
 
 def _condition(module: ModuleNames, call: ast.Call) -> str:
@@ -70,14 +85,11 @@ def _cast_to(project: Project, module: ModuleNames, call: ast.Call) -> str | Non
             return certain.name
     given = [*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)]
     found = [value for node in given if (value := _written(module, node)) is not None]
-    is_half = any(says_half(module, node) for node in given) or any(value in TENSOR_TYPES.values() for value in found)
-    return found[0] if found and (casts_model or is_half) else None
+    return found[0] if found and (casts_model or any(says_half(module, node) for node in given)) else None
 
 
 def _written(module: ModuleNames, node: ast.expr) -> str | None:
     """The dtype, or the choice of dtypes, that an argument spells out."""
-    if isinstance(node, ast.Constant):
-        return TENSOR_TYPES.get(node.value.rpartition(".")[2]) if isinstance(node.value, str) else None
     return stated_by(module, node) if writes_dtype(module, node) else None
 
 
@@ -87,7 +99,7 @@ def is_model(node: ast.expr) -> bool:
         called = node.func
         if isinstance(called, ast.Attribute) and called.attr in LOADERS:
             return True
-        if not isinstance(called, ast.Attribute) or called.attr not in (*SAME_MODULE, *WEIGHT_CASTS, "to"):
+        if not isinstance(called, ast.Attribute) or called.attr not in SAME_MODULE:
             return False
         node = called.value
     chain = attribute_chain(node)

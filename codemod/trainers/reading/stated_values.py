@@ -2,7 +2,7 @@
 
 ``dtype = "bf16"`` of a Python configuration, ``kwargs["torch_dtype"] = torch.float16``, ``load(model, bf16=True)``,
 ``{"mixed_precision": "bf16"}``, ``def load(dtype=torch.bfloat16)``, ``cfg.get("dtype", "bf16")``, a cascade of ifs that
-picks a dtype. Tensors that code creates in a dtype say nothing of a run, and are left out.
+picks a dtype. Tensors that code creates in a dtype say nothing of what a run computes in.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, resolve
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
+from .stated_casts import stated_tensors
 from .stated_words import is_precision_word, is_switch, says_half, speaks, stated_by, text_of, writes_dtype
 
 NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
@@ -27,9 +28,9 @@ DEFAULT_KEYWORDS = ("default", "default_value")
 DECLARING = frozenset({"add_argument", "option", "field", "Field", "add_param", "DEFINE_string", "DEFINE_enum"})
 """Calls that declare options, which are told as such."""
 _TENSORS = "new_zeros new_ones new_full new_empty astype type sum mean softmax log_softmax cumsum prod norm"
-TOLD_ELSEWHERE = frozenset({"to", "autocast", "GradScaler", *_TENSORS.split()})
+REGIONS = ("autocast", "custom_fwd", "GradScaler")
+TOLD_ELSEWHERE = frozenset({"to", *REGIONS, *_TENSORS.split()})
 """Casts, regions and scalers, which have entries of their own, and methods of tensors."""
-
 
 ENABLED = "enabled"
 
@@ -112,6 +113,7 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
         return
     yield from _declared_default(module, call)
     if called in TOLD_ELSEWHERE or _computes(project, module, call):
+        yield from stated_tensors(module, call) if called not in REGIONS else ()
         return
     loads = called in LOADERS
     for keyword in call.keywords:

@@ -6,7 +6,7 @@ import ast
 
 from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain
-from ...torch.dtypes import DTYPE_WORDS, TORCH_DTYPES, Dtype, as_dtype
+from ...torch.dtypes import DTYPE_WORDS, TENSOR_TYPES, TORCH_DTYPES, Dtype, as_dtype
 
 NAMING = frozenset({"dtype", "dtypes", "precision"})
 """Words of names whose value names a dtype."""
@@ -56,16 +56,20 @@ def named_attribute(node: ast.expr) -> ast.Constant | None:
 
 
 def dtype_of(module: ModuleNames, node: ast.expr) -> str | None:
-    """The name of the dtype that an attribute is: ``torch.half``, ``DType.float16``; None for others."""
+    """The name of the dtype that an attribute is: ``torch.half``, ``DType.float16``, ``torch.cuda.HalfTensor``, also
+    as the string of the last one; None for others."""
+    if isinstance(node, ast.Constant):
+        typed = TENSOR_TYPES.get(node.value) if isinstance(node.value, str) else None
+        return typed.name if typed is not None else None
     spelled = named_attribute(node)
     if spelled is not None:
         named = TORCH_DTYPES.get(f"torch.{spelled.value!s}")
         return named.name if named is not None else None
-    known = TORCH_DTYPES.get(module.qualified(node) or "")
+    qualified = module.qualified(node) or ""
+    known = TORCH_DTYPES.get(qualified) or TENSOR_TYPES.get(qualified)
     if known is not None:
         return known.name
     chain = attribute_chain(node) if isinstance(node, ast.Attribute) else None
-    qualified = module.qualified(node) or ""
     is_owned = chain is not None and (chain[0][:1].isupper() or "." in qualified) and not qualified.startswith(ARRAYS)
     named = DTYPE_WORDS.get(chain[-1]) if chain is not None and is_owned and chain[-1] != "full" else None
     return named.name if named is not None else None
@@ -81,7 +85,7 @@ def stated_by(module: ModuleNames, node: ast.expr, *, switch: bool = False) -> s
     if isinstance(node, ast.Constant):
         if isinstance(node.value, str) and len(node.value) <= SHOWN and is_precision_word(node.value):
             return node.value
-        return str(node.value).lower() if switch and isinstance(node.value, bool) else None
+        return str(node.value).lower() if switch and isinstance(node.value, bool) else dtype_of(module, node)
     if isinstance(node, ast.IfExp | ast.BoolOp):
         branches = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
         return text_of(node) if any(stated_by(module, branch) is not None for branch in branches) else None
@@ -100,5 +104,5 @@ def says_half(module: ModuleNames, node: ast.expr, *, switch: bool = False) -> b
 
 def writes_dtype(module: ModuleNames, node: ast.expr) -> bool:
     """Whether a dtype stands in an expression as an attribute."""
-    parts = (item for item in ast.walk(node) if isinstance(item, ast.Attribute | ast.Call))
+    parts = (item for item in ast.walk(node) if isinstance(item, ast.Attribute | ast.Call | ast.Constant))
     return any(dtype_of(module, item) is not None for item in parts)
