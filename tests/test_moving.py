@@ -109,17 +109,14 @@ def test_a_run_whose_deepspeed_file_is_not_there_does_not_move_by_itself(tmp_pat
     )
 
 
-def test_a_run_whose_weights_would_stay_in_the_other_type_moves_only_when_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_a_run_whose_weights_would_stay_in_the_other_type_is_withdrawn(unsafe: bool, tmp_path: Path) -> None:
     cast = CODE.replace(", torch_dtype=torch.float16)", ")\n    dtype = torch.float16\n    model.to(dtype=dtype)")
     files = {**TWO_RUNS, "one.py": cast}
-    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    report, runs = moved(tmp_path, planted(lambda edit: edit), files, unsafe=unsafe)
     assert paths_changed(report) == {"two.py", "two.sh"}
     assert (runs["one.sh"].state, runs["two.sh"].state) == (MoveState.WITHDRAWN, MoveState.MOVED)
     assert "model.to() stays float16: move it by hand" in [place.message for place in runs["one.sh"].why]
-    report, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
-    assert "one.sh" in paths_changed(report)
-    assert runs["one.sh"].state is MoveState.PARTLY
-    assert [place.message for place in runs["one.sh"].why] == ["model.to() stays float16: move it by hand"]
 
 
 @pytest.mark.parametrize(
@@ -130,19 +127,76 @@ def test_a_run_whose_weights_would_stay_in_the_other_type_moves_only_when_asked(
             "torch.float32)\n    batch = torch.ones(2).to(torch.float16)",
             "torch.ones(2).to() stays float16",
         ),
+        ("torch.float16)", "torch.float32)\n    batch = torch.ones(2).type(torch.half)", "torch.ones(2).type() stays float16"),
+        (
+            "torch.float16)",
+            'torch.float32)\n    batch = torch.ones(2).type("torch.cuda.HalfTensor")',
+            "torch.ones(2).type() stays float16",
+        ),
+        ("torch.float16)", "torch.float32)\n    batch = torch.cuda.HalfTensor([2])", "HalfTensor() stays float16"),
+        ("torch.float16)", "torch.float32)\n    batch = torch.ones(2, dtype=torch.half)", "ones(dtype=) stays float16"),
+        (
+            "torch.float16)",
+            "torch.float32)\n    batch = model.weight.new_zeros(2, dtype=torch.float16)",
+            "new_zeros(dtype=) stays float16",
+        ),
+        (
+            "torch.float16)",
+            "torch.float32)\n    batch = torch.as_tensor(args.seed, dtype=torch.float16)",
+            "as_tensor(dtype=) stays float16",
+        ),
         ("torch.float16)", "torch.float32)\n    if args.seed:\n        dtype = torch.float16", "dtype stays float16"),
     ],
-    ids=["a cast of tensors", "a variable that no branch sets to the target"],
+    ids=[
+        "a cast of tensors",
+        "a cast by type",
+        "a cast by the name of a type",
+        "a tensor of a type",
+        "a tensor of a dtype",
+        "a tensor like another one",
+        "a tensor of numbers",
+        "a variable that no branch sets to the target",
+    ],
 )
+@pytest.mark.parametrize("unsafe", [False, True])
 def test_what_stays_in_the_other_type_beside_the_weights_withdraws_a_run(
-    tmp_path: Path, old: str, new: str, left: str
+    tmp_path: Path, old: str, new: str, left: str, unsafe: bool
 ) -> None:
     files = {**TWO_RUNS, "one.py": CODE.replace(old, new)}
-    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    report, runs = moved(tmp_path, planted(lambda edit: edit), files, unsafe=unsafe)
     assert paths_changed(report) == {"two.py", "two.sh"}
     assert f"{left}: move it by hand" in [place.message for place in runs["one.sh"].why]
-    _, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
-    assert runs["one.sh"].state is MoveState.PARTLY
+    assert runs["one.sh"].state is MoveState.WITHDRAWN
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "torch.float32)\n    batch = torch.ones(2, dtype=torch.float32)",
+        "torch.float32)\n    is_half = model.dtype == torch.float16",
+    ],
+    ids=["a tensor in float32", "a question"],
+)
+def test_what_is_no_tensor_in_the_other_type_holds_nothing_back(new: str, tmp_path: Path) -> None:
+    files = {**TWO_RUNS, "one.py": CODE.replace("torch.float16)", new)}
+    report, _ = moved(tmp_path, planted(lambda edit: edit), files)
+    assert "one.sh" in paths_changed(report)
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize("load", ["quantization_config=config", "quantization_config=config, torch_dtype=torch.float16"])
+def test_quantized_weights_alone_take_no_run_to_a_target(load: str, unsafe: bool, tmp_path: Path) -> None:
+    code = f"""
+        import torch
+        from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
+
+        config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float16)
+        model = AutoModelForCausalLM.from_pretrained("m", {load})
+        Trainer(model=model, args=TrainingArguments(output_dir="out")).train()
+    """
+    report, runs = moved(tmp_path, planted(lambda edit: edit), {"train.py": code}, unsafe=unsafe)
+    assert not report.changes
+    assert runs["train.py"].is_left
 
 
 def test_a_variable_with_a_branch_for_the_target_holds_nothing_back(tmp_path: Path) -> None:
@@ -204,16 +258,14 @@ def test_a_python_configuration_is_a_run_with_what_it_builds_on(tmp_path: Path) 
     assert {path: each.state for path, each in runs.items()} == {"configs/plain.py": MoveState.MOVED}
 
 
-def test_weights_that_a_python_configuration_asks_for_withdraw_what_it_builds_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_weights_that_a_python_configuration_asks_for_withdraw_what_it_builds_on(unsafe: bool, tmp_path: Path) -> None:
     files = {**CONFIGURED, "configs/weights.py": CONFIGURED["configs/plain.py"] + WEIGHTS}
-    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files, "fp16-mixed")
+    report, runs = moved(tmp_path, planted(lambda edit: edit), files, "fp16-mixed", unsafe=unsafe)
     assert not report.changes, "both are built on the same file"
     assert [place.message for place in runs["configs/weights.py"].why][:1] == [
         "update(weight_dtype=) stays bf16: move it by hand"
     ]
-    _, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, "fp16-mixed", unsafe=True)
-    assert runs["configs/plain.py"].state is MoveState.MOVED
-    assert runs["configs/weights.py"].state is MoveState.PARTLY
 
 
 CASCADE = """

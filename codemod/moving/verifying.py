@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..engine import Options, check, choose
-from ..model import Finding, Fix, Place, Rule, Span
+from ..model import Finding, Fix, Place, Rule
 from ..outcome import Declaration, Report, RunEntry, RunReport, Target
 from ..source.documents import Document
 from ..source.project import Project
@@ -26,7 +26,8 @@ MOVE = "PF001"
 CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5")
 """Beginnings of the codes of rules about places that do not go together; a move must bring none of them."""
 FP32 = "fp32"
-NOT_UNDERSTOOD = "needs --unsafe-fixes, as what this run computes in is read as"
+FOLLOWED = ("compute", "option")
+"""Roles of what moves in a file that only others start, which alone does not say what runs."""
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
 
@@ -79,26 +80,20 @@ def _judged(
     others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and _touches(pair, fix))
     left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
     apart = _is_apart(project, pair.before)
-    behind = _behind(project, after, pair, report.target) if applied and not apart else ()
+    behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
     failures: tuple[Place, ...] = ()
     if applied and not apart and not _stays_off(pair):
-        failures = (
-            *_failures(pair, report, left, raised, options),
-            *(() if options.unsafe_fixes and not mixes else behind),
-        )
+        doubted = () if options.unsafe_fixes else _not_followed(project, after, pair, report.target)
+        failures = tuple(dict.fromkeys((*_failures(pair, report, left, raised, options), *behind, *doubted)))
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart)
 
 
-def _behind(project: Project, after: Project, pair: Pair, target: Target) -> tuple[Place, ...]:
-    """What is known to stay as it was, and what else in the code of the run names the other 16-bit dtype."""
-    found = tuple(left_behind(after, pair, target))
-    known = {(place.path, place.span.row) for place in found}
-    modules = modules_of_run(project, pair.before)
-    net = still_saying(after, pair, target, modules, is_left=False)
-    more = (place for place in net if place.path.endswith(CODE) and (place.path, place.span.row) not in known)
-    return (*found, *more)
+def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
+    """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
+    net = still_saying(after, pair, target, modules_of_run(project, pair.before), is_left=False)
+    return [place for place in net if place.path.endswith(CODE)]
 
 
 def _stays_off(pair: Pair) -> bool:
@@ -144,8 +139,6 @@ def _failures(
 ) -> Iterator[Place]:
     if not has_arrived(pair, report.target, was_moved=True):
         yield from _off_target(pair.after or pair.before, report.target)
-    elif pair.is_run and not options.unsafe_fixes and not _is_understood(pair, report.target):
-        yield Place(pair.before.path, Span(pair.before.row, 1, pair.before.row, 1), f"{NOT_UNDERSTOOD} {pair.regime}")
     known = {(item.path, item.message) for item in report.findings if not item.fixes}
     for item in left:
         if choose(item, options) is not None or (item.path, item.message) not in known:
@@ -156,24 +149,21 @@ def _failures(
 
 
 def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:
-    """Whether the ledger reads the target; where it could read nothing before, it need not after."""
+    """Whether the ledger reads the target: exactly that where something was moved, else its family is enough."""
     if target.regime == OF_THE_MACHINE or pair.regime == target.regime:
         return True
     said = [entry.declaration for entry in pair.entries if entry.declaration.regime]
     asked = {item.regime: item.framework for item in said}
     if pair.regime == UNKNOWN:
-        return pair.before.regime == UNKNOWN or (target.regime == FP32 and asked.keys() <= {FP32})
+        follows = not pair.is_run and any(entry.declaration.role in FOLLOWED for entry in pair.entries)
+        was_open = pair.before.regime == UNKNOWN and (not was_moved or follows)
+        return was_open or (target.regime == FP32 and asked.keys() <= {FP32})
     if was_moved and target.regime == FP32 and all(item.condition for item in said):
         return True  # regions that a switch opens: that it is off now is what was written
+    if was_moved and pair.regime.endswith("-true"):
+        return False
     # A region in plain code is called mixed whatever its weights are.
     return FAMILIES[pair.regime] == FAMILIES[target.regime] and set(asked.values()) <= {TORCH}
-
-
-def _is_understood(pair: Pair, target: Target) -> bool:
-    """Whether the ledger tells what the run computes in: weights alone tell nothing of a target that is mixed."""
-    if target.regime in (OF_THE_MACHINE, FP32):
-        return True
-    return pair.regime != UNKNOWN and not (target.regime.endswith("-mixed") and pair.regime.endswith("-true"))
 
 
 def _off_target(run: RunReport, target: Target) -> Iterator[Place]:

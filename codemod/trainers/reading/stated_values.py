@@ -14,6 +14,7 @@ from ...outcome import Declaration
 from ...python.names import ModuleNames, attribute_chain, resolve
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
+from ...torch.dtypes import TENSOR_TYPES
 from .stated_casts import stated_tensors
 from .stated_words import is_precision_word, is_switch, says_half, speaks, stated_by, text_of, writes_dtype
 
@@ -133,7 +134,7 @@ def _computes(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     package, _, rest = qualified.partition(".")
     if package not in NUMERIC or qualified.startswith(POLICY_CALLS):
         return False
-    return not rest.rpartition(".")[2][:1].isupper()
+    return not rest.rpartition(".")[2][:1].isupper() or qualified in TENSOR_TYPES
 
 
 def _fallback(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
