@@ -119,53 +119,64 @@ def test_a_run_whose_weights_would_stay_in_the_other_type_is_withdrawn(unsafe: b
     assert "model.to() stays float16: move it by hand" in [place.message for place in runs["one.sh"].why]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "left"),
-    [
-        (
-            "torch.float16)",
-            "torch.float32)\n    batch = torch.ones(2).to(torch.float16)",
-            "torch.ones(2).to() stays float16",
-        ),
-        ("torch.float16)", "torch.float32)\n    batch = torch.ones(2).type(torch.half)", "torch.ones(2).type() stays float16"),
-        (
-            "torch.float16)",
-            'torch.float32)\n    batch = torch.ones(2).type("torch.cuda.HalfTensor")',
-            "torch.ones(2).type() stays float16",
-        ),
-        ("torch.float16)", "torch.float32)\n    batch = torch.cuda.HalfTensor([2])", "HalfTensor() stays float16"),
-        ("torch.float16)", "torch.float32)\n    batch = torch.ones(2, dtype=torch.half)", "ones(dtype=) stays float16"),
-        (
-            "torch.float16)",
-            "torch.float32)\n    batch = model.weight.new_zeros(2, dtype=torch.float16)",
-            "new_zeros(dtype=) stays float16",
-        ),
-        (
-            "torch.float16)",
-            "torch.float32)\n    batch = torch.as_tensor(args.seed, dtype=torch.float16)",
-            "as_tensor(dtype=) stays float16",
-        ),
-        ("torch.float16)", "torch.float32)\n    if args.seed:\n        dtype = torch.float16", "dtype stays float16"),
-    ],
-    ids=[
-        "a cast of tensors",
-        "a cast by type",
-        "a cast by the name of a type",
-        "a tensor of a type",
-        "a tensor of a dtype",
-        "a tensor like another one",
-        "a tensor of numbers",
-        "a variable that no branch sets to the target",
-    ],
-)
-@pytest.mark.parametrize("unsafe", [False, True])
-def test_what_stays_in_the_other_type_beside_the_weights_withdraws_a_run(
-    tmp_path: Path, old: str, new: str, left: str, unsafe: bool
+TENSORS = {
+    "a cast of tensors": ("torch.ones(2).to(torch.float16)", "torch.ones(2).to(torch.bfloat16)"),
+    "a cast by type": ("torch.ones(2).type(torch.half)", "torch.ones(2).type(torch.bfloat16)"),
+    "a tensor of a dtype": ("torch.ones(2, dtype=torch.half)", "torch.ones(2, dtype=torch.bfloat16)"),
+    "one like another": ("model.w.new_zeros(2, dtype=torch.half)", "model.w.new_zeros(2, dtype=torch.bfloat16)"),
+    "a tensor of numbers": ("torch.as_tensor(1, dtype=torch.half)", "torch.as_tensor(1, dtype=torch.bfloat16)"),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), TENSORS.values(), ids=TENSORS)
+def test_tensors_in_the_other_type_move_with_the_only_run_that_makes_them(
+    before: str, after: str, tmp_path: Path
 ) -> None:
-    files = {**TWO_RUNS, "one.py": CODE.replace(old, new)}
+    files = {**TWO_RUNS, "one.py": CODE.replace("torch.float16)", f"torch.float32)\n    batch = {before}")}
+    report, runs = moved(tmp_path / "safe", planted(lambda edit: edit), files)
+    assert paths_changed(report) == {"two.py", "two.sh"}
+    assert "what else reads the tensor is not known" in runs["one.sh"].why[0].message
+    report, runs = moved(tmp_path / "unsafe", planted(lambda edit: edit), files, unsafe=True)
+    (change,) = (change for change in report.changes if change.path == "one.py")
+    assert after.encode() in change.after
+    assert runs["one.sh"].state is MoveState.MOVED
+
+
+STAYING = {
+    "a cast by the name of a type": (
+        'batch = torch.ones(2).type("torch.cuda.HalfTensor")',
+        "torch.ones(2).type() stays float16: move it by hand",
+    ),
+    "a tensor of a type": ("batch = torch.cuda.HalfTensor([2])", "HalfTensor() stays float16: move it by hand"),
+    "a variable that no branch sets to the target": (
+        "if args.seed:\n        dtype = torch.float16",
+        "dtype stays float16: move it by hand",
+    ),
+}
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize(("statement", "left"), STAYING.values(), ids=STAYING)
+def test_what_stays_in_the_other_type_beside_the_weights_withdraws_a_run(
+    statement: str, left: str, unsafe: bool, tmp_path: Path
+) -> None:
+    files = {**TWO_RUNS, "one.py": CODE.replace("torch.float16)", f"torch.float32)\n    {statement}")}
     report, runs = moved(tmp_path, planted(lambda edit: edit), files, unsafe=unsafe)
     assert paths_changed(report) == {"two.py", "two.sh"}
-    assert f"{left}: move it by hand" in [place.message for place in runs["one.sh"].why]
+    assert left in [place.message for place in runs["one.sh"].why]
+    assert runs["one.sh"].state is MoveState.WITHDRAWN
+
+
+def test_a_tensor_that_another_program_makes_too_holds_a_run_back(tmp_path: Path) -> None:
+    shared = "import torch\n\n\ndef masks():\n    return torch.ones(2, dtype=torch.float16)\n"
+    files = {
+        **TWO_RUNS,
+        "shared.py": shared,
+        "one.py": CODE.replace("torch.float16)", "torch.float32)\n    import shared\n    batch = shared.masks()"),
+        "serve.py": "import shared\n\nprint(shared.masks())\n",
+    }
+    report, runs = moved(tmp_path, planted(lambda edit: edit), files, unsafe=True)
+    assert paths_changed(report) == {"two.py", "two.sh"}
     assert runs["one.sh"].state is MoveState.WITHDRAWN
 
 
@@ -184,14 +195,14 @@ def test_what_is_no_tensor_in_the_other_type_holds_nothing_back(new: str, tmp_pa
 
 
 @pytest.mark.parametrize("unsafe", [False, True])
-@pytest.mark.parametrize("load", ["quantization_config=config", "quantization_config=config, torch_dtype=torch.float16"])
+@pytest.mark.parametrize("load", ["", ", torch_dtype=torch.float16"])
 def test_quantized_weights_alone_take_no_run_to_a_target(load: str, unsafe: bool, tmp_path: Path) -> None:
     code = f"""
         import torch
         from transformers import AutoModelForCausalLM, BitsAndBytesConfig, Trainer, TrainingArguments
 
         config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float16)
-        model = AutoModelForCausalLM.from_pretrained("m", {load})
+        model = AutoModelForCausalLM.from_pretrained("m", quantization_config=config{load})
         Trainer(model=model, args=TrainingArguments(output_dir="out")).train()
     """
     report, runs = moved(tmp_path, planted(lambda edit: edit), {"train.py": code}, unsafe=unsafe)

@@ -20,7 +20,7 @@ from .stated_words import is_precision_word, is_switch, says_half, speaks, state
 
 NUMERIC = ("torch", "numpy", "jax", "tensorflow", "cupy", "pandas", "np", "jnp")
 """Packages whose functions take the dtype of what they compute."""
-POLICY_CALLS = ("torch.set_default_dtype", "torch.distributed.fsdp")
+POLICY_CALLS = ("torch.set_", "torch.distributed.fsdp")
 """What torch is asked for a whole run."""
 READS_WITH_DEFAULT = ("get", "pop", "setdefault", "getenv", "getattr")
 COMPUTE_KEYS = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
@@ -30,8 +30,9 @@ DECLARING = frozenset({"add_argument", "option", "field", "Field", "add_param", 
 """Calls that declare options, which are told as such."""
 _TENSORS = "new_zeros new_ones new_full new_empty astype type sum mean softmax log_softmax cumsum prod norm"
 REGIONS = ("autocast", "custom_fwd", "GradScaler")
-TOLD_ELSEWHERE = frozenset({"to", *REGIONS, *_TENSORS.split()})
-"""Casts, regions and scalers, which have entries of their own, and methods of tensors."""
+"""Regions and scalers, which have entries of their own."""
+TENSORS = frozenset(("to", *_TENSORS.split()))
+"""Methods of tensors that take a dtype."""
 
 ENABLED = "enabled"
 
@@ -113,8 +114,10 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
     if called in DECLARING:
         return
     yield from _declared_default(module, call)
-    if called in TOLD_ELSEWHERE or _computes(project, module, call):
-        yield from stated_tensors(module, call) if called not in REGIONS else ()
+    if called in REGIONS:
+        return
+    if gives_tensor(project, module, call):
+        yield from stated_tensors(module, call)
         return
     loads = called in LOADERS
     for keyword in call.keywords:
@@ -128,11 +131,13 @@ def _called(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[D
                 yield _told(module, keyword.value, f"{called}({keyword.arg}=)", "argument", text_of(keyword.value))
 
 
-def _computes(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+def gives_tensor(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether a call makes or transforms a tensor: its dtype is that of a value, not of a run."""
+    if getattr(call.func, "attr", "") in TENSORS:
+        return True
     qualified = resolve(project, module, call.func) or module.qualified(call.func) or ""
     package, _, rest = qualified.partition(".")
-    if package not in NUMERIC or qualified.startswith(POLICY_CALLS):
+    if package not in NUMERIC or qualified.startswith(POLICY_CALLS) or qualified.endswith(REGIONS):
         return False
     return not rest.rpartition(".")[2][:1].isupper() or qualified in TENSOR_TYPES
 

@@ -1,21 +1,31 @@
-"""Casts of tensors beside an autocast region, to the 16-bit dtype that the region is to leave: `images.half()`."""
+"""Tensors in the 16-bit dtype that a run is to leave: beside an autocast region, and in code that only it reaches.
+
+`images.half()` in the function of a region; `torch.zeros(2, dtype=torch.float16)` in the model of a launch line.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
+from ....codemod.model import Place
+from ....codemod.purpose.runs import Run, runs_of, starts_of
 from ....codemod.purpose.targets import compute_dtype
+from ....codemod.purpose.training import reached_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import calls_of, function_of, guards, name_parts
+from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, WEIGHT_CASTS
 from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES, Dtype
+from ....codemod.trainers.framework import FAMILIES
+from ....codemod.trainers.reading.auditing import WORDS_OF_FAMILY
 from ....codemod.trainers.reading.stated_casts import is_model
+from ....codemod.trainers.reading.stated_values import gives_tensor
 from ....codemod.trainers.reading.stated_words import speaks
 from ....codemod.trainers.writing.moves import Move
 from .spelling import replaced, respelled_cast
-from .training_autocasts import TrainingRegion, training_regions
+from .training_autocasts import training_regions
 
 OTHERS = "what else reads the tensor is not known"
 
@@ -25,41 +35,59 @@ def moves(project: Project) -> Iterator[Move]:
     wanted = compute_dtype(project.target)
     seen: set[ast.AST] = set()
     for region in training_regions(project) if wanted in HALVES else ():
-        function = function_of(region.module, region.autocast.node)
-        if wanted is not None and region.dtype in HALVES and region.dtype != wanted and function not in seen:
+        function, old = function_of(region.module, region.autocast.node), region.dtype
+        if wanted is not None and old is not None and old in HALVES and old != wanted and function not in seen:
             seen.add(function)
             for call in calls_of(region.module, function):
-                yield from _move(project, region, call, wanted)
+                place = region.module.place(region.autocast.node, "")
+                yield from _move(project, region.module, call, old, wanted, place)
+    if wanted is not None and wanted in HALVES:
+        yield from _of_runs(project, wanted, seen)
 
 
-def _move(project: Project, region: TrainingRegion, call: ast.Call, wanted: Dtype) -> Iterator[Move]:
-    module = region.module
-    dtype = _spelled(module, call, region.dtype)
+def _of_runs(project: Project, wanted: Dtype, seen: Container[ast.AST]) -> Iterator[Move]:
+    """What is cast to, or created in, the other dtype in code that only programs in that dtype use."""
+    old = next(dtype for dtype in HALVES if dtype != wanted)
+    for module in sorted(reached_modules(project), key=lambda item: item.path):
+        for call in module.calls if module.document.kind is FileKind.PYTHON else ():
+            dtype = _spelled(project, module, call, old) if function_of(module, call) not in seen else None
+            runs = runs_of(project, module, call) if dtype is not None else ()
+            starts = {start for run in runs for start in run.starts}
+            is_theirs = starts.issuperset(item for item in starts_of(project, module) if item is not module)
+            if runs and is_theirs and all(run.trains and _leaves(run, old) for run in runs):
+                yield from _move(project, module, call, old, wanted, runs[0].place)
+
+
+def _leaves(run: Run, old: Dtype) -> bool:
+    return {WORDS_OF_FAMILY[FAMILIES[regime]] for regime in run.regimes} == {old.name}
+
+
+def _move(
+    project: Project, module: ModuleNames, call: ast.Call, old: Dtype, wanted: Dtype, because: Place
+) -> Iterator[Move]:
+    dtype = _spelled(project, module, call, old)
     if dtype is None or not _is_tensor(module, call) or _is_chosen(module, call):
         return
     edits = (respelled_cast(module, call, wanted),) if dtype is call else replaced(module, dtype, wanted)
-    old = region.dtype.name if region.dtype is not None else ""
-    message = f"{ast.unparse(call)} is {old}, as the region beside it was; the target is {project.target}"
-    place = module.place(region.autocast.node, "this region moves with it")
-    effect = f"cast to {wanted.name}, as the region beside it"
+    message = f"{ast.unparse(call)} is {old.name}, as what it runs with was; the target is {project.target}"
+    effect = f"make it {wanted.name}, as what it runs with"
+    place = because.saying("this moves with it")
     yield Move(module.path, module.document.span(dtype), message, effect, edits, (place,), OTHERS)
 
 
-def _spelled(module: ModuleNames, call: ast.Call, dtype: Dtype | None) -> ast.expr | None:
+def _spelled(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) -> ast.expr | None:
     """The expression that says ``dtype``: ``torch.float16`` of ``x.to(torch.float16)``, all of ``x.half()``."""
-    if not isinstance(call.func, ast.Attribute):
-        return None
-    if call.func.attr not in ("to", "type"):
+    if isinstance(call.func, ast.Attribute) and call.func.attr in WEIGHT_CASTS:
         plain = not call.args and not call.keywords
-        return call if plain and WEIGHT_CASTS.get(call.func.attr) == dtype else None
+        return call if plain and WEIGHT_CASTS[call.func.attr] == dtype else None
     given = [*call.args, *(item.value for item in call.keywords if item.arg in LOAD_KEYS)]
-    return next((node for node in given if TORCH_DTYPES.get(module.qualified(node) or "") == dtype), None)
+    found = next((node for node in given if TORCH_DTYPES.get(module.qualified(node) or "") == dtype), None)
+    return found if found is not None and gives_tensor(project, module, call) else None
 
 
 def _is_tensor(module: ModuleNames, call: ast.Call) -> bool:
     """Whether what is cast is no model: methods of a value, or what torch makes; a copy of a model is neither."""
-    assert isinstance(call.func, ast.Attribute)
-    node: ast.expr = call.func.value
+    node: ast.expr = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     if is_model(node):
         return False
     while isinstance(node, ast.Call):
