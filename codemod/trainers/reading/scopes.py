@@ -133,8 +133,8 @@ class Scope:
         for family in ("bf16", "fp16"):
             if f"{family}-true" in found:
                 found.pop(f"{family}-mixed", None)  # autocast over weights that are half already
-        if found.keys() == {"fp32"} and any(item.value == AUTO and item.key.means for item in self.effective()):
-            return {}  # one switch is off, and a trainer fills the other one in
+        if found.keys() == {"fp32"} and self.is_filled_in:
+            return {}  # one switch is off, the other one is the trainer's
         if not found and not self.is_open and self.framework.default_regime and self.is_decided:
             found[self.framework.default_regime] = None
         return found
@@ -144,6 +144,11 @@ class Scope:
         """The one regime that is asked for here; None: none, several, or not to be told."""
         found = list(self.regimes)
         return found[0] if len(found) == 1 and self.is_decided else None
+
+    @property
+    def is_filled_in(self) -> bool:
+        """Whether a switch is left to the trainer, which fills in what it is itself asked for."""
+        return any(item.value == AUTO and item.key.means for item in self.effective())
 
     @property
     def is_decided(self) -> bool:

@@ -225,7 +225,7 @@ def _unproved(project: Project, scope: Scope, plan: Plan) -> str:
     if missing:
         return f"{missing}, which the line names, is not seen here and may state another precision"
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
-    return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} else ""
+    return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} and not scope.is_filled_in else ""
 
 
 def _file_not_here(project: Project, scope: Scope) -> str:
