@@ -549,3 +549,25 @@ def test_auto_moves_where_the_trainer_gives_it_a_meaning(tmp_path: Path) -> None
     assert [change.after for change in report.changes] == [
         files["lora.yml"].encode().replace(b"auto", b"false") + b"fp16: true\n"
     ]
+
+
+def test_the_float16_of_openmmlab_before_mmengine_is_told(tmp_path: Path) -> None:
+    code = """
+        from mmcv.runner import Fp16OptimizerHook, auto_fp16, build_runner
+
+        def train(cfg, model):
+            runner = build_runner(cfg.runner, default_args=dict(model=model))
+            fp16_cfg = cfg.get("fp16", None)
+            hook = cfg.optimizer_config
+            if fp16_cfg is not None:
+                hook = Fp16OptimizerHook(**cfg.optimizer_config, **fp16_cfg)
+            runner.register_training_hooks(cfg.lr_config, hook)
+    """
+    _, runs = moved(tmp_path, planted(lambda edit: edit), {"apis/training.py": code})
+    (row,) = runs.values()
+    assert (row.path, row.state) == ("apis/training.py", MoveState.LEFT)
+    assert [place.message for place in row.why] == [
+        "Fp16OptimizerHook is float16: no automatic edit is known, change it by hand"
+    ]
+    _, runs = moved(tmp_path, planted(lambda edit: edit), {"apis/training.py": code}, "fp16-mixed")
+    assert not runs

@@ -14,6 +14,7 @@ from precfix.codemod.trainers.parsers.interface import Interface
 from precfix.codemod.trainers.parsers.programs import interface_of
 from precfix.codemod.trainers.reading.declarations import scopes_of
 from precfix.codemod.trainers.reading.followed import followed_declarations
+from precfix.codemod.trainers.reading.known_readers import reader_is_known
 from precfix.codemod.trainers.reading.loaded_files import loaders_of
 from precfix.codemod.trainers.reading.truth_words import other_word, truth_of
 from precfix.codemod.trainers.writing.moves import moves_of
@@ -219,3 +220,18 @@ def test_a_file_with_common_marks_that_nothing_reads_is_only_reported(tmp_path: 
     (move,) = moves_of(opened(tmp_path, files).with_target("bf16-mixed"))
     assert move.edits == ()
     assert "nothing here is known to read this file" in move.message
+
+
+@pytest.mark.parametrize("line", ["python train.py conf/train.yaml", "python3.10 -m train conf/train.yaml"])
+def test_a_file_that_a_read_me_passes_to_a_parser_of_classes_is_read(line: str, tmp_path: Path) -> None:
+    code = """
+        import sys
+        from transformers import HfArgumentParser, Trainer, TrainingArguments
+
+        (args,) = HfArgumentParser((TrainingArguments,)).parse_yaml_file(sys.argv[1])
+        Trainer(args=args).train()
+    """
+    files = {"train.py": code, "conf/train.yaml": "output_dir: out\nbf16: true\n", "README.md": f"```\n{line}\n```\n"}
+    project = opened(tmp_path, files)
+    (scope,) = (scope for scope in scopes_of(project) if scope.kind == "file")
+    assert (scope.path, scope.regime, reader_is_known(project, scope)) == ("conf/train.yaml", "bf16-mixed", True)

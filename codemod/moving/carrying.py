@@ -15,9 +15,10 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
+from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.writing.transactions import STAYS
-from .left_behind import dtype_of, named_by, other_halves
+from .left_behind import CODE, dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
 from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, verdicts
@@ -89,10 +90,12 @@ def _is_listed(each: Verdict, row: RunMove) -> bool:
 
 def _trains(each: Verdict, row: RunMove) -> bool:
     """Whether a file that nothing starts trains in another precision, whatever is switched on."""
-    if row.state is not MoveState.LEFT or row.after not in MIXED or each.is_apart or is_test(row.path):
+    if row.state is not MoveState.LEFT or row.after not in (*MIXED, UNKNOWN) or each.is_apart or is_test(row.path):
         return False
-    asked = (entry.declaration for entry in each.pair.entries if entry.declaration.regime == row.after)
-    return any(not item.condition.startswith(ENABLED) for item in asked)
+    told = [entry.declaration for entry in each.pair.entries]
+    if row.after == UNKNOWN:
+        return any(item.role == "compute" and item.framework != TORCH and item.path.endswith(CODE) for item in told)
+    return any(item.regime == row.after and not item.condition.startswith(ENABLED) for item in told)
 
 
 def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:

@@ -19,7 +19,7 @@ from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
 from .followed import BY_MACHINE, followed_declarations
 from .region_switches import condition_of
-from .stated_apex import stated_apex
+from .stated_apex import stated_apex, stated_hooks
 from .stated_casts import stated_casts
 from .stated_commands import stated_commands
 from .stated_values import stated_values
@@ -39,6 +39,7 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     for document in project.python_documents(WORDS):
         module = names_of(project, document)
         told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
+        told += stated_hooks(module)
         if not is_test(document.path):
             told += [*stated_casts(project, module), *stated_values(project, module)]
         found += (

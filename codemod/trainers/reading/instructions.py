@@ -9,8 +9,9 @@ from ...source.project import Project
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .recognition import runs_program
 
-STARTS = ("python3", *LAUNCHING)
-"""Words with which instructions start a program."""
+STARTS = LAUNCHING
+"""Words with which instructions start a program, a version aside: ``python3.10``."""
+VERSION = ".0123456789"
 ENDINGS = (*CONFIG_ENDINGS, ".py")
 MAX_WORDS = 400
 """Words of one line that are looked at."""
@@ -33,7 +34,7 @@ def _instructed(project: Project) -> tuple[tuple[str, str], ...]:
 
 def _starts(project: Project, words: list[str]) -> bool:
     """Whether a line starts a program: of Python, of a launcher, or a trainer's own."""
-    if any(word.strip("`$") in STARTS for word in words):
+    if any(word.strip("`$").rstrip(VERSION) in STARTS for word in words):
         return True
     return any(runs_program(framework, words) for framework in project.frameworks)
 

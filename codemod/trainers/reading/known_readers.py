@@ -15,7 +15,7 @@ from ...source.project import Project
 from .command_options import declared_options
 from .instructions import instructed_files
 from .loaded_files import loaders_of
-from .program_files import interfaces_reading
+from .parsed_files import interfaces_reading
 from .recognition import is_file_named, runs_program
 from .run_members import Run
 from .runs import UNNAMED, runs_of

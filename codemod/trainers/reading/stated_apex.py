@@ -1,4 +1,4 @@
-"""What code asks of apex: ``amp.initialize(opt_level="O1")``, the scaled loss."""
+"""What code asks of libraries that know float16 alone: apex's levels and scaled loss, the hooks of OpenMMLab 1.x."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from ...outcome import Declaration
 from ...python.names import ModuleNames, names_of
 from ...source.project import Project
+from ...torch.dtypes import FP16
 from .links import sources
+from .stated_casts import condition_of
 from .stated_words import text_of
 
 LEVELS = {"O0": "fp32", "O1": "fp16-mixed", "O2": "fp16-mixed", "O3": "fp16-true"}
 """What apex computes in by its level; without a word it is O1. Source: ``apex/amp/frontend.py``."""
 ROLES = {"initialize": "compute", "scale_loss": "scaler"}
+HOOKS = {"Fp16OptimizerHook": "compute", "wrap_fp16_model": "cast", "auto_fp16": "cast"}
+"""What trains, loads and casts in float16 in mmcv before 2.0, each where the configuration has ``fp16``: the decorator
+acts as soon as the model's ``fp16_enabled`` is set. Source: ``mmcv/runner/fp16_utils.py``, ``hooks/optimizer.py``."""
+OPENMMLAB = ("mmcv", "mmdet", "mmseg", "mmaction", "mmpose", "mmcls")
 
 
 def stated_apex(module: ModuleNames) -> Iterator[Declaration]:
@@ -27,6 +33,17 @@ def stated_apex(module: ModuleNames) -> Iterator[Declaration]:
                 known = level is None or isinstance(level, ast.Constant)
                 regime = LEVELS.get("O1" if level is None else str(value), "") if known and role == "compute" else ""
                 yield Declaration(module.document.path, span, "apex", f"amp.{name}", role, str(value), regime)
+
+
+def stated_hooks(module: ModuleNames) -> Iterator[Declaration]:
+    """Every use of float16 as OpenMMLab's libraries had it before mmengine."""
+    for name, role in HOOKS.items():
+        for call in module.calls_by_name.get(name, ()):
+            if (module.qualified(call.func) or "").startswith(OPENMMLAB):
+                test = condition_of(module, call) or ("if fp16_enabled" if name == "auto_fp16" else "")
+                framework = "mmcv" if role == "compute" else "torch"
+                place = (module.document.path, module.document.span(call), framework, name)
+                yield Declaration(*place, role, FP16.name, condition=test)
 
 
 def followed_levels(project: Project, given: frozenset[str]) -> Iterator[Declaration]:

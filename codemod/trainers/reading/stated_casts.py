@@ -39,7 +39,7 @@ def stated_casts(project: Project, module: ModuleNames) -> Iterator[Declaration]
                 key = f"{text_of(call.func.value)}.{name}()"
                 role = "weights" if is_model(call.func.value) else "cast"
                 told = Declaration(module.document.path, _span(module, call), "torch", key, role, value)
-                yield replace(told, condition=_condition(module, call))
+                yield replace(told, condition=condition_of(module, call))
 
 
 def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]:
@@ -51,11 +51,11 @@ def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]
         value = _written(module, node) if says_half(module, node) else None
         if value is not None:
             place = (module.document.path, module.document.span(node), "torch", key)
-            yield Declaration(*place, "cast", value, condition=_condition(module, call))
+            yield Declaration(*place, "cast", value, condition=condition_of(module, call))
 
 
-def _condition(module: ModuleNames, call: ast.Call) -> str:
-    """The test of a precision under which the cast is made: ``if args.bf16``."""
+def condition_of(module: ModuleNames, call: ast.Call) -> str:
+    """The test of a precision under which a call is made: ``if args.bf16``."""
     tests = (guard for guard in reversed(guards(module, call)) if any(map(speaks, name_parts(guard.test))))
     guard = next(tests, None)
     text = f"{'if' if guard.holds else 'if not'} {ast.unparse(guard.test)}" if guard is not None else ""

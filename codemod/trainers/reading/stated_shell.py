@@ -17,7 +17,8 @@ from ...source.project import Project
 from ...torch.api import LOAD_KEYS
 from .configs import ConfigFile, config_files
 from .loaded_files import loaders_of
-from .program_files import interface_of_line, script_of
+from .parsed_files import interface_of_line
+from .program_files import script_of
 from .programs_started import modules_of
 from .run_settings import TEXT
 from .setting_reads import names_read

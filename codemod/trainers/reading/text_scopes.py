@@ -14,7 +14,7 @@ from ..parsers.interface import Interface
 from .conditional_flags import without_undecided
 from .configs import ConfigFile, Entry, config_files
 from .hydra_files import config_at, extended_by
-from .program_files import interface_of_line, interfaces_beside, interfaces_reading
+from .parsed_files import interface_of_line, interfaces_beside, interfaces_reading
 from .recognition import Marks, owner_of, owner_of_section, plain_flag, points, runs_program, stands_at, stands_inside
 from .scopes import FALSE, NULL, TRUE, Scope, ScopeKind, Setting, SettingKind, TextOrigin
 
