@@ -72,7 +72,7 @@ def move(
         report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
         after = changed(project, report)
         judged = verdicts(project, after, report, known, options)
-    rows = ((each, _with_still(project, after, each, _row(each, target, held), target)) for each in judged)
+    rows = ((each, _with_still(project, after, each, _row(each, target, held, options), target)) for each in judged)
     return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
 
 
@@ -163,7 +163,7 @@ def _is_for_another(wanted: Dtype | None, finding: Finding, fix: Fix) -> bool:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -> RunMove:
+def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]], options: Options) -> RunMove:
     run = each.pair.before
     withdrawn = [place for path, places in held.items() if path in each.pair.paths for place in places]
     stated = _stated(each, target)
@@ -172,7 +172,7 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]]) -
         return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, MoveState.PARTLY, each.behind)
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
-        left = [Place(item.path, item.span, _said(item)) for item in sorted(each.left, key=_is_held)]
+        left = [Place(item.path, item.span, _said(item, options)) for item in sorted(each.left, key=_is_held)]
         why = tuple(dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]))
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
 
@@ -194,10 +194,11 @@ def _start(run: RunReport) -> Place:
     return Place(run.path, Span(run.row, 1, run.row, 1), said)
 
 
-def _said(finding: Finding) -> str:
+def _said(finding: Finding, options: Options) -> str:
     """What is found, and why its fix is not made."""
     _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
-    return f"{finding.message}; needs --unsafe-fixes, as {reason}" if reason else finding.message
+    is_asked = options.unsafe_fixes or not reason
+    return finding.message if is_asked else f"{finding.message}; needs --unsafe-fixes, as {reason}"
 
 
 def _is_held(finding: Finding) -> bool:

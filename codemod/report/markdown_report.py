@@ -206,7 +206,7 @@ def _left(report: Report, urls: dict[str, str], places: Places, advice: Advice) 
             for fix in finding.fixes[:MOST_PLACES]
         ]
         if report.changes or not finding.fixes:
-            lines.append(f"  - not fixed: {escaped(why_left(finding.fixes, advice.unsafe_fixes, advice.asked))}")
+            lines.append(f"  - not fixed: {escaped(why_left(finding, advice.unsafe_fixes, advice.asked))}")
         yield "\n".join(lines)
 
 

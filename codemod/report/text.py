@@ -32,6 +32,8 @@ STYLES = {
     "bad": "bold red",
     "text": "",
 }
+MOVE = "PF001"
+"""The rule whose fixes are held to what their run then computes in."""
 SHOWN_SKIPPED = 10
 """How many skipped files are listed without ``-v``."""
 
@@ -131,7 +133,7 @@ def finding_lines(finding: Finding, view: View, *, left: bool = False) -> Iterat
     for each in finding.evidence:
         where = place(each.path, view.source_of(each.path), each.span.row)
         yield ("  = because: ", "note"), (f"{where} {printable(each.message)}", "text")
-    yield from _fix_lines(finding.fixes, view, left)
+    yield from _fix_lines(finding, view, left)
     yield ()
 
 
@@ -144,12 +146,12 @@ def place(path: str, source: SourceText | None, row: int, column: int | None = N
     return ":".join(parts if column is None else [*parts, str(column)])
 
 
-def _fix_lines(fixes: Sequence[Fix], view: View, left: bool) -> Iterator[OutputLine]:
-    chosen = _usable(fixes, view.unsafe_fixes)
-    for fix in fixes:
+def _fix_lines(finding: Finding, view: View, left: bool) -> Iterator[OutputLine]:
+    chosen = _usable(finding.fixes, view.unsafe_fixes)
+    for fix in finding.fixes:
         yield _fix_line("fix" if fix is chosen or chosen is None else "or", fix)
     if chosen is None or left:
-        yield ("  = not fixed: ", "note"), (why_left(fixes, view.unsafe_fixes, view.asked), "text")
+        yield ("  = not fixed: ", "note"), (why_left(finding, view.unsafe_fixes, view.asked), "text")
 
 
 def _fix_line(word: str, fix: Fix) -> OutputLine:
@@ -167,10 +169,13 @@ def _usable(fixes: Sequence[Fix], unsafe_fixes: bool) -> Fix | None:
     return next((fix for fix in fixes if fix.applicability in allowed), None)
 
 
-def why_left(fixes: Sequence[Fix], unsafe_fixes: bool, asked: bool = False) -> str:
+def why_left(finding: Finding, unsafe_fixes: bool, asked: bool = False) -> str:
     """Why a finding stays though fixes were to be carried out, ``unsafe_fixes`` and ``asked`` telling which."""
+    fixes = finding.fixes
     if asked and _usable(fixes, True) is not None:
         return "the fix was not accepted, or it could not be carried out (then see Skipped)"
+    if _usable(fixes, unsafe_fixes) is not None and finding.code == MOVE:
+        return "withdrawn, as a run would not arrive (see the table of runs)"
     if _usable(fixes, unsafe_fixes) is not None:
         return "the fix was refused (see Skipped), or it was carried out and the rule still finds this"
     if not fixes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ...source.documents import FileKind
 from ...source.project import Project
@@ -40,7 +41,8 @@ def _starts(project: Project, words: list[str]) -> bool:
 
 
 def _of_line(project: Project, near: str, words: list[str]) -> Iterator[tuple[str, str]]:
-    scripts = (script_of(project, near, word) for word in words if "." in word)
+    named = (word for before, word in pairwise(("", *words)) if "." in word or before == "-m")
+    scripts = (script_of(project, near, word) for word in named)
     script = next((path for path in scripts if path is not None), "")
     for word in words:
         value = word.rpartition("=")[2]
