@@ -167,6 +167,26 @@ def test_what_stays_in_the_other_type_beside_the_weights_withdraws_a_run(
     assert runs["one.sh"].state is MoveState.WITHDRAWN
 
 
+@pytest.mark.parametrize(("hook", "state"), [("predict_step", MoveState.MOVED), ("training_step", MoveState.LEFT)])
+def test_a_tensor_of_a_stage_that_training_does_not_enter_holds_nothing_back(
+    hook: str, state: MoveState, tmp_path: Path
+) -> None:
+    code = f"""
+        import torch
+        from lightning import LightningModule, Trainer
+
+        class Module(LightningModule):
+            def {hook}(self, batch):
+                return self.net(batch) + torch.ones(2, dtype=torch.float16)
+
+        if __name__ == "__main__":
+            Trainer(precision="16-mixed").fit(Module())
+    """
+    files = {"train.py": code, "requirements.txt": "torch>=2.4\nlightning>=2.2\n"}
+    _, runs = moved(tmp_path, planted(lambda edit: edit), files)
+    assert runs["train.py"].state is state
+
+
 def test_a_tensor_that_another_program_makes_too_holds_a_run_back(tmp_path: Path) -> None:
     shared = "import torch\n\n\ndef masks():\n    return torch.ones(2, dtype=torch.float16)\n"
     files = {

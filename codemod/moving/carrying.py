@@ -186,7 +186,9 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     modules = modules_of_run(project, run)
-    return replace(row, still=still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED))
+    still = still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED)
+    known = {(place.path, place.span.row) for place in (*row.why, *each.left)}
+    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
 
 
 def _start(run: RunReport) -> Place:
@@ -248,4 +250,4 @@ def _asks_for_another(entry: RunEntry, target: Target) -> bool:
         return item.regime != target.regime and entry.status != "overridden"
     if item.role != "compute" and item.condition:
         return False  # ``if args.fp16_full_eval: model.half()``: of runs that ask for it
-    return item.role in ("compute", "weights", "cast") and dtype_of(item) in other_halves(target)
+    return item.role in ("compute", "weights") and dtype_of(item) in other_halves(target)

@@ -84,7 +84,9 @@ def _judged(
     failures: tuple[Place, ...] = ()
     if applied and not apart and not _stays_off(pair):
         doubted = () if options.unsafe_fixes else _not_followed(project, after, pair, report.target)
-        failures = tuple(dict.fromkeys((*_failures(pair, report, left, raised, options), *behind, *doubted)))
+        known = {(place.path, place.span.row) for place in behind}
+        more = (place for place in doubted if (place.path, place.span.row) not in known)
+        failures = (*_failures(pair, report, left, raised, options), *behind, *more)
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart)

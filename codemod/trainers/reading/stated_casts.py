@@ -26,6 +26,8 @@ critic actor llm layer attention attn crossattention tower projector adapter dit
 """
 CASTS = (*WEIGHT_CASTS, "to", "type")
 """Methods that give back what they are called on in another dtype."""
+OTHER_STAGES = ("predict_step", "test_step", "on_predict_", "on_test_")
+"""Beginnings of the names of Lightning's methods that ``Trainer.fit`` does not call."""
 MODELS = frozenset(_MODELS.split())
 """Last words of names that stand for models and their parts rather than tensors."""
 
@@ -55,7 +57,10 @@ def stated_tensors(module: ModuleNames, call: ast.Call) -> Iterator[Declaration]
 
 
 def condition_of(module: ModuleNames, call: ast.Call) -> str:
-    """The test of a precision under which a call is made: ``if args.bf16``."""
+    """The test of a precision under which a call is made: ``if args.bf16``; or the stage that it is made in."""
+    name = getattr(module.scope_of(call).node, "name", "")
+    if name.startswith(OTHER_STAGES):
+        return f"in {name}()"
     tests = (guard for guard in reversed(guards(module, call)) if any(map(speaks, name_parts(guard.test))))
     guard = next(tests, None)
     text = f"{'if' if guard.holds else 'if not'} {ast.unparse(guard.test)}" if guard is not None else ""

@@ -13,16 +13,15 @@ from ....codemod.purpose.runs import Run, runs_of, starts_of
 from ....codemod.purpose.targets import compute_dtype
 from ....codemod.purpose.training import reached_modules
 from ....codemod.python.names import ModuleNames
-from ....codemod.python.paths import calls_of, function_of, guards, name_parts
+from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, WEIGHT_CASTS
 from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.auditing import WORDS_OF_FAMILY
-from ....codemod.trainers.reading.stated_casts import is_model
+from ....codemod.trainers.reading.stated_casts import condition_of, is_model
 from ....codemod.trainers.reading.stated_values import gives_tensor
-from ....codemod.trainers.reading.stated_words import speaks
 from ....codemod.trainers.writing.moves import Move
 from .spelling import replaced, respelled_cast
 from .training_autocasts import training_regions
@@ -66,7 +65,7 @@ def _move(
     project: Project, module: ModuleNames, call: ast.Call, old: Dtype, wanted: Dtype, because: Place
 ) -> Iterator[Move]:
     dtype = _spelled(project, module, call, old)
-    if dtype is None or not _is_tensor(module, call) or _is_chosen(module, call):
+    if dtype is None or not _is_tensor(module, call) or condition_of(module, call):
         return
     edits = (respelled_cast(module, call, wanted),) if dtype is call else replaced(module, dtype, wanted)
     message = f"{ast.unparse(call)} is {old.name}, as what it runs with was; the target is {project.target}"
@@ -97,8 +96,3 @@ def _is_tensor(module: ModuleNames, call: ast.Call) -> bool:
             return False
         node = node.func.value
     return isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and not is_model(node)
-
-
-def _is_chosen(module: ModuleNames, call: ast.Call) -> bool:
-    """Whether a test of a precision leads to the cast."""
-    return any(any(map(speaks, name_parts(guard.test))) for guard in guards(module, call))
