@@ -15,10 +15,10 @@ from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
 from ..source.project import Project
 from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
-from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.region_switches import ENABLED
+from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
-from .left_behind import CODE, dtype_of, named_by, other_halves
+from .left_behind import dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
 from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, verdicts
@@ -94,7 +94,7 @@ def _trains(each: Verdict, row: RunMove) -> bool:
         return False
     told = [entry.declaration for entry in each.pair.entries]
     if row.after == UNKNOWN:
-        return any(item.role == "compute" and item.framework != TORCH and item.path.endswith(CODE) for item in told)
+        return any(item.role == "compute" and item.framework in FLOAT16_ALONE for item in told)
     return any(item.regime == row.after and not item.condition.startswith(ENABLED) for item in told)
 
 
@@ -187,7 +187,7 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         return row
     modules = modules_of_run(project, run)
     still = still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED)
-    known = {(place.path, place.span.row) for place in (*row.why, *each.left)}
+    known = {(place.path, place.span.row) for place in row.why} | {(item.path, item.span.row) for item in each.left}
     return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
 
 

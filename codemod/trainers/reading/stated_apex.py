@@ -19,6 +19,8 @@ ROLES = {"initialize": "compute", "scale_loss": "scaler"}
 HOOKS = {"Fp16OptimizerHook": "compute", "wrap_fp16_model": "cast", "auto_fp16": "cast"}
 """What trains, loads and casts in float16 in mmcv before 2.0, each where the configuration has ``fp16``: the decorator
 acts as soon as the model's ``fp16_enabled`` is set. Source: ``mmcv/runner/fp16_utils.py``, ``hooks/optimizer.py``."""
+FLOAT16_ALONE = ("apex", "mmcv")
+"""What the ledger calls the frameworks of both: there is no other 16-bit dtype in them."""
 OPENMMLAB = ("mmcv", "mmdet", "mmseg", "mmaction", "mmpose", "mmcls")
 
 

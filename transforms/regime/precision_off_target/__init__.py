@@ -34,8 +34,8 @@ test of `x`, for the other word first), the configuration, not only the fallback
 switch is written out beside one that an option decides. To float16 nothing moves whose loss nothing is seen to scale;
 weights that are trained become float32 [unsafe: twice the memory], and others float16 [safe where their freezing, or
 adapters, prove it].
-After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive, what other
-rules took away from the target, and without unsafe fixes a run of which weights or a scaler would stay as they were.
+After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive at exactly
+the target, what other rules took away from it, and a run of which weights, tensors or a scaler would stay as they were.
 
 `--to portable` lets the machine choose: each module gets one constant, `USE_BF16`, and computes in bfloat16 where that
 is native, else in float16 with a GradScaler that is switched on for float16 only. A test of the hardware that the
