@@ -34,9 +34,9 @@ def sources_of(project: Project, path: str, text: str) -> tuple[Source, ...]:
     return sources(project, module, loaded[0])
 
 
-def moved(project: Project, target: str, *codes: str) -> tuple[Report, dict[str, str]]:
+def moved(project: Project, target: str, *codes: str, unsafe: bool = False) -> tuple[Report, dict[str, str]]:
     rules = [rule for rule in load() if rule.code in (codes or ("PF001",))]
-    report = migrate(project.with_target(target), rules, Target(target, "a test"), Options())
+    report = migrate(project.with_target(target), rules, Target(target, "a test"), Options(unsafe_fixes=unsafe))
     assert not report.failed_rules
     return report, {change.path: change.after.decode() for change in report.changes}
 
@@ -293,8 +293,8 @@ def test_compiled_kernels_of_the_project(tmp_path: Path) -> None:
     assert [len(finding.fixes) for finding in report.findings] == [0]
     assert not texts
     files["csrc/check.py"] = "import torch\nprint(torch.bfloat16)\n"
-    _, texts = moved(open_tree(tmp_path, files), "bf16-mixed")
-    assert list(texts) == ["train.py"]
+    _, texts = moved(open_tree(tmp_path, files), "bf16-mixed", unsafe=True)
+    assert list(texts) == ["net.py", "train.py"]
 
 
 def test_trained_half_weights_are_reported(tmp_path: Path) -> None:

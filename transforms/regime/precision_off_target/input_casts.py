@@ -17,12 +17,13 @@ from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOAD_KEYS, WEIGHT_CASTS
-from ....codemod.torch.dtypes import HALVES, TORCH_DTYPES, Dtype
+from ....codemod.torch.dtypes import BF16, HALVES, TORCH_DTYPES, Dtype
 from ....codemod.trainers.framework import FAMILIES
 from ....codemod.trainers.reading.auditing import WORDS_OF_FAMILY
 from ....codemod.trainers.reading.stated_casts import condition_of, is_model
 from ....codemod.trainers.reading.stated_values import gives_tensor
 from ....codemod.trainers.writing.moves import Move
+from .half_kernels import half_only_kernel
 from .spelling import replaced, respelled_cast
 from .training_autocasts import training_regions
 
@@ -48,7 +49,8 @@ def _of_runs(project: Project, wanted: Dtype, seen: Container[ast.AST]) -> Itera
     """What is cast to, or created in, the other dtype in code that only programs in that dtype use."""
     old = next(dtype for dtype in HALVES if dtype != wanted)
     for module in sorted(reached_modules(project), key=lambda item: item.path):
-        for call in module.calls if module.document.kind is FileKind.PYTHON else ():
+        is_bound = wanted == BF16 and half_only_kernel(project, module) is not None
+        for call in module.calls if module.document.kind is FileKind.PYTHON and not is_bound else ():
             dtype = _spelled(project, module, call, old) if function_of(module, call) not in seen else None
             runs = runs_of(project, module, call) if dtype is not None else ()
             starts = {start for run in runs for start in run.starts}
