@@ -14,6 +14,7 @@ from dataclasses import replace
 from ...model import Place
 from ...python.names import ModuleNames
 from ...python.options import Option
+from ...python.settings_objects import may_hold_settings
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
@@ -100,7 +101,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
 def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
     """What an option or configuration key that is read here is given anywhere."""
     read = read_of(module, node)
-    if read is None:
+    if read is None or (read.owner is not None and not may_hold_settings(question.project, module, read.owner)):
         return
     yield from entries_read(question.project, read)
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))

@@ -34,6 +34,8 @@ class Read:
     of_environment: bool = False
     levels: int = 1
     """How many of the last parts are certainly keys of one mapping: both of ``config["train"]["dtype"]``."""
+    owner: ast.expr | None = None
+    """The object whose attribute or key is read."""
 
     @property
     def name(self) -> str:
@@ -60,7 +62,7 @@ def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
     parts.reverse()
     if isinstance(current, ast.Name) and current.id in ("self", "cls") and len(parts) > 1:
         parts = parts[1:]
-    return Read(module, tuple(parts), levels=levels)
+    return Read(module, tuple(parts), levels=levels, owner=_step(module, node)[1])
 
 
 def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
@@ -132,6 +134,8 @@ def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> boo
         if item.key[:-1] == owner and item.document == entry.document and item.name != entry.name
     }
     siblings = {name for name in siblings if len(name) > 1}
+    if not siblings and len(read.parts) == 1:
+        return False
     wanted = min(ENOUGH_SIBLINGS if len(read.parts) == 1 else 1, len(siblings))
     seen: set[str] = set()
     for module in connected_modules(project, read.module):
