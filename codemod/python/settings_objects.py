@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..source.project import Project
+from ..torch.api import ACCELERATOR
 from .creations import PARSING, called_name, known_creations
 from .functions import class_of
 from .names import ModuleNames, resolve
@@ -65,6 +66,7 @@ def _is_named(name: str) -> bool:
 
 
 def _makes_settings(project: Project, module: ModuleNames, call: ast.Call) -> bool:
+    qualified = resolve(project, module, call.func) or ""
     if called_name(call) in MAKERS:
-        return not (resolve(project, module, call.func) or "").startswith("torch.")
-    return class_of(project, module, call.func) is not None
+        return not qualified.startswith("torch.")
+    return qualified in ACCELERATOR or class_of(project, module, call.func) is not None

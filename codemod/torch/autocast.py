@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..python.arguments import Signature, bind
-from ..python.bindings import only_value
 from ..python.conditions import never_reached
 from ..python.functions import called_function
-from ..python.names import ModuleNames, attribute_chain, names_of, resolve
+from ..python.names import ModuleNames, attribute_chain, names_of
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
+from .named_api import api_named, mentions
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""
@@ -133,13 +133,15 @@ def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
 def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> str | None:
     if not isinstance(node.ctx, ast.Load) or isinstance(module.parents.get(node), ast.Attribute):
         return None
-    value = only_value(module, node) if isinstance(node, ast.Name) else None
-    named = value if isinstance(value, ast.Name | ast.Attribute) else node  # ``autocast = torch.amp.autocast``
-    qualified = module.qualified(named)
-    if qualified is None or qualified.rpartition(".")[2] != "autocast":
-        return None
-    resolved = resolve(project, module, named)
-    return resolved if resolved in APIS else None
+    qualified = module.qualified(node)
+    if qualified is None:
+        bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+        is_named = any(item.kind == "assign" and mentions(item.value, "autocast") for item in bindings)
+    else:
+        is_named = qualified.rpartition(".")[2] == "autocast"
+    parent = module.parents[node]
+    call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+    return api_named(project, module, node, APIS, call) if is_named else None
 
 
 def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from ..python.arguments import Signature, bind
 from ..python.functions import bases_of, called_function, class_of
-from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of, resolve
+from ..python.names import Binding, ModuleNames, Scope, attribute_chain, parameters_of
 from ..source.project import Project
+from .named_api import api_named, mentions
 from .scaler import Scaler
 
 WORDS = ("GradScaler", "NativeScaler", "grad_scaler")
@@ -39,18 +40,25 @@ APIS = {
 WRAPPERS = ("timm.utils.NativeScaler", "timm.utils.cuda.NativeScaler")
 
 
-def scaler_api(project: Project, module: ModuleNames, node: ast.expr) -> str | None:
-    """The qualified API when ``node`` names a scaler class; None otherwise."""
-    chain = attribute_chain(node)
-    if chain is None or "caler" not in (module.qualified(node) or chain[-1]):
+def scaler_api(project: Project, module: ModuleNames, node: ast.expr, call: ast.Call | None = None) -> str | None:
+    """The qualified API when ``node`` names a scaler class, which ``call`` calls; None otherwise."""
+    if not isinstance(node, ast.Name | ast.Attribute):
         return None
-    resolved = resolve(project, module, node)
-    return resolved if resolved in APIS else None
+    qualified = module.qualified(node)
+    if qualified is None and isinstance(node, ast.Name):
+        bindings = module.scope_of(node).lookup(node.id)
+        return api_named(project, module, node, APIS, call) if any(map(names_scaler, bindings)) else None
+    return api_named(project, module, node, APIS, call) if "caler" in (qualified or "") else None
+
+
+def names_scaler(binding: Binding) -> bool:
+    """Whether an import or an assignment may bind a scaler's class."""
+    return "caler" in (binding.qualified or "") or (binding.kind == "assign" and mentions(binding.value, "caler"))
 
 
 def scaler_made_by(project: Project, module: ModuleNames, call: ast.Call) -> Scaler | None:
     """The scaler that ``call`` makes, not followed yet; None when it makes none."""
-    api = scaler_api(project, module, call.func)
+    api = scaler_api(project, module, call.func, call)
     if api is not None:
         arguments = bind(APIS[api], call)
         if api in WRAPPERS:

@@ -7,7 +7,7 @@ import ast
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
 from .scaler import AttributeAlias, NameAlias, Scaler, Use
-from .scaler_births import APIS, WORDS, scaler_api, scaler_made_by
+from .scaler_births import APIS, WORDS, names_scaler, scaler_api, scaler_made_by
 from .scaler_flow import follow
 
 __all__ = ["APIS", "WORDS", "AttributeAlias", "NameAlias", "Scaler", "Use", "scaler_api", "scalers"]
@@ -22,13 +22,13 @@ SPELLINGS = ("caler(", "caler (", "caler as ")
 
 
 def _candidates(module: ModuleNames) -> list[ast.Call]:
-    """The calls, in source order, whose last name is a scaler's, or an alias that an import gives one."""
+    """The calls, in source order, whose last name is a scaler's, or an alias that an import or assignment gives one."""
     aliases = {
         binding.name
         for scope in module.scopes.values()
         for group in scope.bindings.values()
         for binding in group
-        if binding.qualified is not None and "caler" in binding.qualified
+        if names_scaler(binding)
     }
     named = [calls for name, calls in module.calls_by_name.items() if "caler" in name or name in aliases]
     return sorted((call for calls in named for call in calls), key=lambda call: (call.lineno, call.col_offset))
