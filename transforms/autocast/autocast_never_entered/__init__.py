@@ -9,6 +9,8 @@
 `enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`. A bare `@torch.autocast` stops
 at once: `ValueError: Expected device_type of type str`.
 `context.__exit__()` by hand stops with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
+`model.extract_features(x)` of a model that `Accelerator.prepare` gave back computes in float32: accelerate wraps
+`forward` alone (`Accelerator.prepare_model`, accelerate 0.20 to 1.14).
 
 ## Why
 
@@ -29,7 +31,8 @@ block runs `backward` or an optimizer, which belong outside.
 
 `return autocast(...)`, autocast stored in a variable or passed to `enter_context`, `autocast(...).__enter__()`, a
 generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
-test that expects the constructor to raise.
+test that expects the constructor to raise; methods of a prepared model under `no_grad`, in files that enter an autocast
+of their own, or where DeepSpeed or FSDP may run it.
 """
 
 from __future__ import annotations
@@ -37,13 +40,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Fix, Rule
-from ...codemod.proof.needs import RAISES
-from ...codemod.proof.proving import proved
-from ...codemod.python.bindings import values_at
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
-from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast, checked_autocasts
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
+from ....codemod.python.bindings import values_at
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast, checked_autocasts
+from .prepared_methods import methods_outside_autocast
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
 """Calls that do not belong under autocast."""
@@ -69,6 +73,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _yielded(project, autocast)
     for module, call in exits_without_arguments(project):
         yield _exit(project, module, call)
+    yield from (rule.found(*draft) for draft in methods_outside_autocast(project))
 
 
 def _exit(project: Project, module: ModuleNames, call: ast.Call) -> Finding:
