@@ -7,8 +7,8 @@ import ast
 from ..source.project import Project
 from ..torch.api import ACCELERATOR
 from .creations import PARSING, called_name, known_creations
-from .functions import class_of
-from .names import ModuleNames, resolve
+from .functions import class_of, class_of_object
+from .names import ModuleNames, attribute_chain, resolve
 from .options import NODE_ROOTS, SETTINGS
 
 MAKERS = frozenset(
@@ -33,16 +33,21 @@ MAKERS = frozenset(
 
 
 def may_hold_settings(project: Project, module: ModuleNames, owner: ast.expr) -> bool:
-    """Whether an object is called as settings are, or made as they are.
+    """Whether an object is called as settings are, or made as they are, or is of a class of the project.
 
     ``device.type`` and ``batch["name"]`` ask for no setting, whatever files and options have such a key.
     """
-    is_own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-    return (
-        is_own
-        or any(map(_is_named, _holders(owner)))
-        or any(_makes_settings(project, made.module, made.call) for made in known_creations(project, module, owner))
-    )
+    holders = _holders(owner)
+    if holders[:1] == ["device"]:
+        return False
+    if holders in (["self"], ["cls"]) or any(map(_is_named, holders)):
+        return True
+    chain = attribute_chain(owner)
+    if chain is not None and (
+        class_of(project, module, owner) is not None or class_of_object(project, module, owner, chain) is not None
+    ):
+        return True
+    return any(_makes_settings(project, made.module, made.call) for made in known_creations(project, module, owner))
 
 
 def _holders(node: ast.expr) -> list[str]:

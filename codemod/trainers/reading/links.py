@@ -14,14 +14,13 @@ from dataclasses import replace
 from ...model import Place
 from ...python.names import ModuleNames
 from ...python.options import Option
-from ...python.settings_objects import may_hold_settings
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
 from .command_options import constructions_of, declared_options, values_given
 from .launch_flags import programs_of
 from .named_classes import arguments_named
-from .setting_reads import Read, entries_read, read_of
+from .setting_reads import Read, entries_read, is_of_settings, read_of
 from .source import Source, literal_source, tested_source
 from .word_pairs import pairs_given
 
@@ -112,7 +111,7 @@ def _call(question: Trace[Source], module: ModuleNames, node: ast.Call) -> Itera
 def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Iterator[Source]:
     """What an option or configuration key that is read here is given anywhere."""
     read = read_of(module, node)
-    if read is None or (read.owner is not None and not may_hold_settings(question.project, module, read.owner)):
+    if read is None or not is_of_settings(question.project, read):
         return
     yield from entries_read(question.project, read)
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))

@@ -14,6 +14,7 @@ from ...formats.text import Entry
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames
+from ...python.settings_objects import may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
 from .configs import ConfigFile, config_files
@@ -63,6 +64,11 @@ def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
     if isinstance(current, ast.Name) and current.id in ("self", "cls") and len(parts) > 1:
         parts = parts[1:]
     return Read(module, tuple(parts), levels=levels, owner=_step(module, node)[1])
+
+
+def is_of_settings(project: Project, read: Read) -> bool:
+    """Whether what is read can be a setting at all: the type of a device is none."""
+    return read.of_environment or read.owner is None or may_hold_settings(project, read.module, read.owner)
 
 
 def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:
