@@ -18,7 +18,7 @@ from ..python.names import ModuleNames, attribute_chain, names_of
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
-from .named_api import api_named, mentions
+from .named_api import api_named, names_for
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""
@@ -135,8 +135,7 @@ def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) 
         return None
     qualified = module.qualified(node)
     if qualified is None:
-        bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
-        is_named = any(item.kind == "assign" and mentions(item.value, "autocast") for item in bindings)
+        is_named = isinstance(node, ast.Name) and node.id in names_for(project, module, "autocast")
     else:
         is_named = qualified.rpartition(".")[2] == "autocast"
     parent = module.parents[node]

@@ -91,10 +91,25 @@ def _parts(node: ast.expr) -> Sequence[ast.expr]:
     return (node.body, node.orelse) if isinstance(node, ast.IfExp) else getattr(node, "values", ())
 
 
-def mentions(value: ast.expr | None, word: str) -> bool:
+def names_for(project: Project, module: ModuleNames, word: str) -> frozenset[str]:
+    """The names of a module that an import or an assignment may bind to an API with this word in its name."""
+    return project.memo(_names_for, (module, word))
+
+
+def _names_for(_project: Project, asked: tuple[ModuleNames, str]) -> frozenset[str]:
+    module, word = asked
+    bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
+    return frozenset(
+        item.name
+        for item in bindings
+        if word in (item.qualified or "") or (item.kind == "assign" and _mentions(item.value, word))
+    )
+
+
+def _mentions(value: ast.expr | None, word: str) -> bool:
     """Whether an expression that can name an API holds the word: all that has to be looked at closely."""
     if isinstance(value, CHOICES):
-        return any(mentions(part, word) for part in _parts(value))
+        return any(_mentions(part, word) for part in _parts(value))
     if isinstance(value, ast.Call):
         is_got = isinstance(value.func, ast.Name) and value.func.id == "getattr" and len(value.args) > 1
         return is_got and isinstance(value.args[1], ast.Constant) and word in str(value.args[1].value)

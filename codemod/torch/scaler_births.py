@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 from ..python.arguments import Signature, bind
 from ..python.functions import bases_of, called_function, class_of
-from ..python.names import Binding, ModuleNames, Scope, attribute_chain, parameters_of
+from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of
 from ..source.project import Project
-from .named_api import api_named, mentions
+from .named_api import api_named, names_for
 from .scaler import Scaler
 
+WORD = "caler"
+"""What is in every name of a scaler's class."""
 WORDS = ("GradScaler", "NativeScaler", "grad_scaler")
 """A file without any of these words makes no scaler."""
 
@@ -44,16 +46,9 @@ def scaler_api(project: Project, module: ModuleNames, node: ast.expr, call: ast.
     """The qualified API when ``node`` names a scaler class, which ``call`` calls; None otherwise."""
     if not isinstance(node, ast.Name | ast.Attribute):
         return None
-    qualified = module.qualified(node)
-    if qualified is None and isinstance(node, ast.Name):
-        bindings = module.scope_of(node).lookup(node.id)
-        return api_named(project, module, node, APIS, call) if any(map(names_scaler, bindings)) else None
-    return api_named(project, module, node, APIS, call) if "caler" in (qualified or "") else None
-
-
-def names_scaler(binding: Binding) -> bool:
-    """Whether an import or an assignment may bind a scaler's class."""
-    return "caler" in (binding.qualified or "") or (binding.kind == "assign" and mentions(binding.value, "caler"))
+    is_alias = isinstance(node, ast.Name) and node.id in names_for(project, module, WORD)
+    is_named = is_alias or WORD in (module.qualified(node) or "")
+    return api_named(project, module, node, APIS, call) if is_named else None
 
 
 def scaler_made_by(project: Project, module: ModuleNames, call: ast.Call) -> Scaler | None:
