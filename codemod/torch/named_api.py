@@ -24,7 +24,7 @@ def api_named(
 ) -> str | None:
     """The API that ``node`` names; of several arms the one whose signature ``call`` is written for."""
     arms = list(_arms(project, module, node, MAX_ALIAS_HOPS))
-    known = [arm for arm in arms if arm in apis]
+    known = [arm for arm in arms if arm is not None and arm in apis]
     if not known or len(known) < len(arms):
         return None
     if len({apis[arm] for arm in known}) > 1:

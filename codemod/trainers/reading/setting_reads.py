@@ -46,6 +46,7 @@ class Read:
 def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
     """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads."""
     parts: list[str] = []
+    owners: list[ast.expr] = []
     current, levels = node, 0
     while True:
         step = _step(module, current)
@@ -54,6 +55,7 @@ def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
         levels += levels == len(parts) and isinstance(current, ast.Subscript)
         part, current = step
         parts.append(part)
+        owners.append(current)
     if not parts:
         return None
     if module.qualified(current) in ("os", "os.environ"):
@@ -63,7 +65,7 @@ def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
     parts.reverse()
     if isinstance(current, ast.Name) and current.id in ("self", "cls") and len(parts) > 1:
         parts = parts[1:]
-    return Read(module, tuple(parts), levels=levels, owner=_step(module, node)[1])
+    return Read(module, tuple(parts), levels=levels, owner=owners[0])
 
 
 def is_of_settings(project: Project, read: Read) -> bool:
