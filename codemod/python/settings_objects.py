@@ -11,24 +11,11 @@ from .functions import class_of, class_of_object
 from .names import ModuleNames, attribute_chain, resolve
 from .options import NODE_ROOTS, SETTINGS
 
-MAKERS = frozenset(
-    (
-        *PARSING,
-        *("parse_args", "parse_known_args", "parse_args_into_namespace", "parse", "cli", "from_cli", "Namespace"),
-        *(
-            "load",
-            "safe_load",
-            "full_load",
-            "unsafe_load",
-            "loads",
-            "load_config",
-            "read_config",
-            "fromfile",
-            "compose",
-        ),
-        *("create", "merge", "to_container", "vars", "SimpleNamespace", "EasyDict", "edict", "Munch", "DotMap", "Box"),
-    )
-)
+_MAKERS = """
+parse_args parse_known_args parse cli from_cli Namespace SimpleNamespace EasyDict edict Munch DotMap Box vars
+load safe_load full_load unsafe_load loads load_config read_config fromfile compose create merge to_container
+"""
+MAKERS = frozenset((*PARSING, *_MAKERS.split()))
 """Calls that make an object of settings: parsers of command lines, loaders of files, what wraps their result."""
 
 
