@@ -86,6 +86,28 @@ def test_the_share_of_moved_adapters_is_what_adamw_moves(rate: float, dtype: Any
     assert moved == pytest.approx(share_of_adapter_moved(rate, dtype), abs=0.03)
 
 
+@pytest.mark.parametrize("rate", [1e-4, 1e-5])
+def test_adapters_in_bfloat16_stay_behind_those_in_float32(rate: float) -> None:
+    way = adapter_after(torch.float32, rate)
+    share = float((adapter_after(torch.bfloat16, rate) * way).sum() / way.square().sum())
+    assert share < 1 / 3
+
+
+def adapter_after(dtype: Any, rate: float) -> Any:
+    """What LoRA's A and B add to a layer after 1,000 steps along gradients that are half drift and half noise."""
+    torch.manual_seed(0)
+    first = ((torch.rand(8, 128) * 2 - 1) / 32).to(dtype).requires_grad_()
+    second = torch.zeros(128, 8, dtype=dtype, requires_grad=True)
+    drift = torch.randn(128, 128)
+    optimizer = torch.optim.AdamW([first, second], lr=rate, weight_decay=0.0)
+    for _ in range(1000):
+        gradient = (drift + torch.randn(128, 128)) / 128
+        first.grad = (second.detach().float().T @ gradient).to(dtype)
+        second.grad = (gradient @ first.detach().float().T).to(dtype)
+        optimizer.step()
+    return second.detach().double() @ first.detach().double()
+
+
 @pytest.mark.parametrize(("dtype", "lost"), [(BF16, 0.001), (FP16, 0.0002)])
 def test_a_lost_factor_changes_no_weight(dtype: Any, lost: float) -> None:
     weights = (torch.randn(20_000) * 0.02).to(DTYPES[dtype.name])
@@ -186,6 +208,12 @@ def test_averages_of_states_lists_and_targets_stay(name: str) -> None:
     average, model = function_of(text_of("average-in-16-bits/states"), name)(loader)
     assert float((model.weight.detach() - start).abs().mean()) > 0.001
     assert float((average.detach() != start).float().mean()) < 0.3
+
+
+def test_an_average_by_two_statements_stays() -> None:
+    goal, average = function_of(text_of("average-in-16-bits/own-class", "in_place.py"), "in_place")()
+    assert float((average.detach() * 1.1 - goal.detach()).abs().mean()) < 0.001
+    assert float((average.detach() - goal.detach()).abs().mean()) > 0.003
 
 
 def test_an_average_in_bfloat16_stays_and_in_float32_follows(tmp_path: Path) -> None:

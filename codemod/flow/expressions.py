@@ -136,15 +136,15 @@ def _batch_item(frame: Frame, node: ast.Subscript, base: Value) -> Value:
 def _binary(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.BinOp)
     left, right = evaluate(frame, node.left, depth), evaluate(frame, node.right, depth)
+    operands, power = [(node.left, left), (node.right, right)], isinstance(node.op, ast.Pow)
     if isinstance(node.op, ast.MatMult):
-        product = apply_operation(frame, node, "matmul", [(node.left, left), (node.right, right)])
-        return of_gradient(product, [left, right])
+        return of_gradient(apply_operation(frame, node, "matmul", operands), [left, right])
     if Kind.SEQUENCE in (left.kind, right.kind):
         return concatenated(node, left, right)
     if Kind.TENSOR not in (left.kind, right.kind):
         plain = left.kind is right.kind is Kind.NUMBER
         return NUMBER_VALUE if plain else UNKNOWN_VALUE
-    result = promoted_operands(frame, [(node.left, left), (node.right, right)], node)
+    result = apply_operation(frame, node, "pow", operands) if power else promoted_operands(frame, operands, node)
     return of_gradient(_true_division(node, result), [left, right])
 
 

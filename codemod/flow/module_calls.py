@@ -235,7 +235,10 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
 
 
 def _is_model_class(name: str) -> bool:
-    plain = not any(word in name for word in ("Tokenizer", "Processor", "Config", "Extractor", "Scheduler", "Pipeline"))
+    """Whether a class is named like a model that returns what it computes; trl 0.13 makes logits beside values float32
+    (``modeling_value_head.py``)."""
+    others = ("Tokenizer", "Processor", "Config", "Extractor", "Scheduler", "Pipeline", "WithValueHead")
+    plain = not any(word in name for word in others)
     return plain and (name.startswith(("Autoencoder", "UNet", "Auto")) or name.endswith(("Model", "VAE")))
 
 

@@ -64,7 +64,8 @@ def apply_operation(
     if out is not None:  # None may be what decides at run time
         certain = out[1].kind is Kind.TENSOR and not isinstance(out[0], ast.IfExp)
         return out[1] if certain else Value(Kind.TENSOR)
-    if policy == "fp32" or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
+    wider = policy == "fp32" and any(atom.dtype == FP64 for _, value in taking for atom in value.atoms)
+    if (policy == "fp32" and not wider) or (policy == "set_opt_dtype" and not given_atoms(frame, named)):
         atom = Atom(FP32, made=Made.AUTOCAST, source=frame.source(node, f"autocast runs {known.name} in float32"))
         return Value(Kind.TENSOR, (atom,), scalar=_is_scalar(known, operands, named))
     result = _went_on(frame, known, taking, _result(frame, node, known, operands, taking, named))

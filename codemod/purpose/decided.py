@@ -14,7 +14,7 @@ from ..source.project import Project
 from ..torch.api import ACCELERATOR
 from ..torch.dtypes import Constant, Dtype, Given, as_dtype
 from ..torch.machine_tests import asks_machine
-from ..trainers.reading.links import sources, unfollowed_argument
+from ..trainers.reading.links import sources
 from ..trainers.reading.source import Source
 from .imports import connected_modules
 from .table_entries import entry_of
@@ -100,10 +100,7 @@ def _values(project: Project, module: ModuleNames, item: Given) -> list[Source] 
     holder = _holder(project, module, item)
     if holder is None:
         return None
-    asked = _asked(project, holder, item.node)
-    found = sources(project, *asked)
-    if all(source.kind == "parameter" for source in found) and unfollowed_argument(project, *asked) is not None:
-        return None
+    found = sources(project, *_asked(project, holder, item.node))
     seen = [source for source in found if not source.is_guessed]
     return [source for source in seen if source.kind in WRITTEN] or seen or list(found)
 

@@ -98,10 +98,10 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         return False
     if bases_of(owner):
         return True
-    return not _is_program(module) and (project.fact(_is_package) or not project.memo(_serves_program, module))
+    return not _is_program(module) and (project.fact(is_package) or not project.memo(_serves_program, module))
 
 
-def _is_package(project: Project) -> bool:
+def is_package(project: Project) -> bool:
     """Whether others install the project, or a part of it."""
     if any(path.rpartition("/")[2] in ("setup.py", "setup.cfg") for path in project.paths):
         return True

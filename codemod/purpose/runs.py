@@ -79,7 +79,8 @@ def runs_of(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, 
     runs = (run for run in project.fact(_all_runs) if not run.on_cpu)
     path = module.document.path
     found = (run for run in runs if uses(project, run, module, node) or _may_build(project, run, path))
-    return tuple(sorted(found, key=lambda run: "backward" not in run.starts[0].document.text))
+    trained = training_modules(project)
+    return tuple(sorted(found, key=lambda run: run.starts[0] not in trained))
 
 
 def runs_of_file(project: Project, path: str) -> tuple[Run, ...]:

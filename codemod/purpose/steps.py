@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..python.paths import exclusive, name_parts
+from ..python.paths import exclusive, loops, name_parts
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
@@ -39,6 +39,19 @@ def function_scope(module: ModuleNames, node: ast.AST) -> Scope:
 def calls_beside(module: ModuleNames, node: ast.AST, name: str) -> bool:
     """Whether the function that ``node`` runs in calls something called ``name``: ``backward`` in a training step."""
     return (function_scope(module, node).node, name) in module.calls_inside
+
+
+def is_beside_training(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether all loops of its function that run backward passes end before ``node``, or begin behind it."""
+    holding = project.memo(_loops_with_backward, (module, function_scope(module, node).node))
+    return bool(holding) and holding.isdisjoint((None, *loops(module, node)))
+
+
+def _loops_with_backward(_: Project, asked: tuple[ModuleNames, ast.AST]) -> frozenset[ast.AST | None]:
+    """The loops of a function that run backward passes; None for a pass outside of all loops."""
+    module, function = asked
+    calls = module.calls_inside.get((function, "backward"), [])
+    return frozenset(loop for call in calls for loop in loops(module, call) or (None,))
 
 
 def trains(module: ModuleNames, node: ast.AST) -> bool:

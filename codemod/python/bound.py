@@ -64,6 +64,22 @@ def always_sets(module: ModuleNames, owner: ast.AST, name: str) -> bool:
     return _assign(module, getattr(owner, "body", ()), name)
 
 
+def is_replaced(module: ModuleNames, statement: ast.stmt, name: str) -> bool:
+    """Whether the value that ``statement`` gives ``name`` is certainly replaced before anything can read it."""
+    child: ast.AST = statement
+    for parent in module.ancestors(statement):
+        for below in (item for block in _blocks(parent) if child in block for item in block[block.index(child) + 1 :]):
+            names = (item for item in ast.walk(below) if isinstance(item, ast.Name) and item.id == name)
+            if any(isinstance(item.ctx, ast.Load) for item in names):
+                return False
+            if _assigns(module, below, name):
+                return True
+        if not isinstance(parent, ast.If | ast.With | ast.AsyncWith):
+            return False
+        child = parent
+    return False
+
+
 def _is_certain_under(module: ModuleNames, statement: ast.AST, node: ast.AST) -> bool:
     """Whether only tests stand between a statement and the block that ``node`` is in as well."""
     around = set(module.ancestors(node))

@@ -1,14 +1,14 @@
-"""Models whose weights are float16 while they are trained: cast or loaded so, or halved by a validation pipeline."""
+"""Models whose weights are float16 while they are trained: cast or loaded so."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..python.creations import only_call
 from ..python.names import ModuleNames, attribute_chain, names_of, root_name
-from ..python.paths import exclusive, function_of, guard_facts, loops, position
+from ..python.paths import Facts, function_of, guard_facts, loops, position
 from ..source.project import Project
 from .api import LOAD_KEYS, LOADERS, SAME_WEIGHTS
 from .dtype_values import constants_of
@@ -27,34 +27,38 @@ class HalfModel:
     optimizer: ast.Call
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LivePipeline:
-    """``pipeline.to(..., float16)`` on a pipeline that was built from a model in training."""
-
-    module: ModuleNames
-    made: ast.Call
-    cast: ast.Call
-    argument: str | int
-    part: str
-    is_cast_besides: bool
-    """Whether another call of the function gives the model a dtype as well."""
-
-
 # --- cast models ------------------------------------------------------------------------------------------------------
 
 
-def half_model_of(project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype = FP16) -> HalfModel | None:
-    """The model of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain."""
+def half_model_of(
+    project: Project, module: ModuleNames, optimizer: ast.expr, dtype: Dtype = FP16, known: Facts = frozenset()
+) -> HalfModel | None:
+    """The model of 16-bit ``dtype`` behind ``optimizer`` (a variable or ``self`` attribute), when all is certain.
+
+    A cast below the optimizer counts up to where this steps, since it changes the parameters in place. ``known`` are
+    facts that hold wherever the optimizer steps; in another function only attributes are sure to be the same.
+    """
     made = only_call(project, module, optimizer)
-    return half_model_made(project, module, made, dtype) if made is not None else None
+    if made is None:
+        return None
+    here = made in module.parents and function_of(module, made) is function_of(module, optimizer)
+    known = known if here else frozenset(fact for fact in known if "." in fact[0])
+    return half_model_made(project, module, made, dtype, optimizer if here else made, known)
 
 
-def half_model_made(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype = FP16) -> HalfModel | None:
+def half_model_made(
+    project: Project,
+    module: ModuleNames,
+    made: ast.Call,
+    dtype: Dtype = FP16,
+    until: ast.expr | None = None,
+    known: Facts = frozenset(),
+) -> HalfModel | None:
     """The model of 16-bit ``dtype`` whose parameters the call ``made`` gives to an optimizer, when all is certain."""
     model = model_of(module, made)
     if model is None or function_of(module, made) is not function_of(module, model):
         return None
-    cast = half_cast(project, module, model, made, dtype)
+    cast = half_cast(project, module, model, made, dtype, until or made, known)
     return HalfModel(module, ast.unparse(model), cast, made) if cast is not None else None
 
 
@@ -70,15 +74,23 @@ def model_of(module: ModuleNames, made: ast.Call) -> ast.expr | None:
 
 
 def half_cast(
-    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, dtype: Dtype = FP16
+    project: Project,
+    module: ModuleNames,
+    model: ast.expr,
+    before: ast.Call,
+    dtype: Dtype = FP16,
+    until: ast.expr | None = None,
+    known: Facts = frozenset(),
 ) -> ast.Call | None:
-    """The last call that certainly casts ``model`` before its parameters are taken, and nothing after."""
+    """The last call that certainly casts ``model`` before its parameters are taken, or stepped, and nothing after."""
     name, function = ast.unparse(model), function_of(module, before)
     found: ast.Call | None = None
     for statement in _statements_about(module, function, name):
-        late = position(statement) > position(before)
+        late = position(statement) > position(until or before)
         cast = None if late else _casts(project, module, statement, name, dtype)
-        if cast is not None and not _is_certain(module, cast, before):
+        if cast is not None and position(statement) > position(before) and not isinstance(statement, ast.Expr):
+            return None  # another object than the one whose parameters were taken, or a copy
+        if cast is not None and not guard_facts(module, cast) <= guard_facts(module, before) | known:
             return None
         if cast is None and may_change_back(statement, name):
             return None
@@ -177,13 +189,20 @@ def _casts(project: Project, module: ModuleNames, statement: ast.stmt, name: str
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         if cast_dtype(project, module, value) == dtype:
             inner = value.func.value
-            return value if (assigned and not _is_copy(inner)) or ast.unparse(inner) == name else None
+            return value if (assigned and not _is_copy(inner)) or ast.unparse(_unmoved(inner)) == name else None
         if value.func.attr in LOADERS:
             return value if assigned and _loads(project, module, value, dtype) else None
         if value.func.attr not in SAME_WEIGHTS or cast_dtype(project, module, value) is not None:
             return None
         value = value.func.value
     return None
+
+
+def _unmoved(node: ast.expr) -> ast.expr:
+    """``model`` of ``model.cuda().train()``."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_WEIGHTS:
+        node = node.func.value
+    return node
 
 
 def _is_copy(node: ast.expr) -> bool:
@@ -195,11 +214,6 @@ def _loads(project: Project, module: ModuleNames, call: ast.Call, dtype: Dtype) 
         return False
     given = [item.value for item in call.keywords if item.arg in LOAD_KEYS]
     return bool(given) and all(constants_of(project, module, node) == {dtype} for node in given)
-
-
-def _is_certain(module: ModuleNames, cast: ast.Call, before: ast.Call) -> bool:
-    """Whether the cast runs whenever the optimizer is made."""
-    return guard_facts(module, cast) <= guard_facts(module, before)
 
 
 # --- accelerate -------------------------------------------------------------------------------------------------------
@@ -249,102 +263,3 @@ def _value_before(module: ModuleNames, node: ast.expr, before: ast.Call) -> ast.
     bindings = [item for item in bindings if before not in set(ast.walk(item.node))]
     value = bindings[0].value if len(bindings) == 1 else None
     return value if isinstance(value, ast.Call) else None
-
-
-# --- pipelines --------------------------------------------------------------------------------------------------------
-
-
-def live_pipelines(project: Project) -> Iterator[LivePipeline]:
-    """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
-    for document in project.python_documents(("float16", ".half("), ("unwrap",), ("ipeline",), ("backward",)):
-        module = names_of(project, document)
-        for call in module.calls:
-            named = (
-                isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_named_pipeline(call.func.value)
-            )
-            if named and _is_in_training(module, call):
-                yield from _cast_pipeline(project, module, call)
-
-
-def _is_named_pipeline(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and "pipe" in node.id.lower()
-
-
-def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[LivePipeline]:
-    argument = _half_argument(project, module, call)
-    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    if argument is None or not isinstance(receiver, ast.Name):
-        return
-    bindings = module.scope_of(receiver).lookup(receiver.id)
-    for binding in bindings:
-        made = binding.value
-        if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):
-            continue
-        live = [item for item in made.keywords if item.arg and _is_live(item.value)]
-        trained = [item for item in live if _is_trained(module, item.value)]
-        if trained:
-            yield LivePipeline(
-                module, made, call, argument, trained[0].arg or "", _is_cast_besides(module, call, trained)
-            )
-            return
-
-
-def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str | int | None:
-    for index, node in enumerate(call.args):
-        if not isinstance(node, ast.Starred) and FP16 in constants_of(project, module, node):
-            return index
-    for item in call.keywords:
-        if item.arg == "dtype" and FP16 in constants_of(project, module, item.value):
-            return "dtype"
-    return None
-
-
-def _is_live(node: ast.expr) -> bool:
-    """``accelerator.unwrap_model(unet)``, ``unwrap_model(unet)``."""
-    return isinstance(node, ast.Call) and "unwrap" in ast.unparse(node.func)
-
-
-def _is_trained(module: ModuleNames, node: ast.expr) -> bool:
-    """Whether an optimizer may get the parameters of the model: they are read, and ``requires_grad_(False)`` is not
-    called on it."""
-    names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
-    for call in module.calls_by_name.get("requires_grad_", []):
-        off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
-        if off and _receiver(call) in names:
-            return False
-    read = [*module.calls_by_name.get("parameters", []), *module.calls_by_name.get("named_parameters", [])]
-    return any(_receiver(call) in names for call in read)
-
-
-def _receiver(call: ast.Call) -> str:
-    """``unet`` of ``unet.parameters()``."""
-    return call.func.value.id if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else ""
-
-
-def _is_cast_besides(module: ModuleNames, cast: ast.Call, live: Sequence[ast.keyword]) -> bool:
-    """``unwrap(unet).to(dtype)`` in the function of ``cast``: without the pipeline's cast the model is cast still."""
-    names = {item.id for keyword in live for item in ast.walk(keyword.value) if isinstance(item, ast.Name)}
-    calls = [call for name in ("to", "half") for call in module.calls_by_name.get(name, []) if call is not cast]
-    here = [call for call in calls if function_of(module, call) is function_of(module, cast)]
-    return any(
-        isinstance(item, ast.Name) and item.id in names
-        for call in here
-        if isinstance(call.func, ast.Attribute)
-        for item in ast.walk(call.func.value)
-    )
-
-
-def _is_in_training(module: ModuleNames, call: ast.Call) -> bool:
-    function = function_of(module, call)
-    if any(_holds_backward(loop) for loop in loops(module, call)):
-        return True
-    name = getattr(function, "name", None)
-    return name is not None and any(
-        attribute_chain(other.func) in ([name], ["self", name])
-        and any(_holds_backward(loop) for loop in loops(module, other))
-        for other in module.calls
-    )
-
-
-def _holds_backward(loop: ast.AST) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(loop))

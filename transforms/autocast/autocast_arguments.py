@@ -7,8 +7,7 @@ The call raises: `torch.autocast(dtype=...)` (`TypeError: ... missing 1 required
 'torch.device'>``), `torch.cuda.amp.autocast(device_type=...)` (`TypeError: ... unexpected keyword argument
 'device_type'`), a dtype or a switch in the place of another argument or as a string (`TypeError: set_autocast_dtype():
 argument 'dtype' (position 2) must be torch.dtype, not str`), and before PyTorch 2.4 a device with an index
-(`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`). An autocast that was made before is
-called again, `with amp_context():` (`TypeError: autocast.__call__() missing 1 required positional argument: 'func'`).
+(`RuntimeError: User specified an unsupported autocast device_type 'cuda:0'`).
 
 ## Why
 
@@ -19,31 +18,30 @@ the run on a GPU only.
 ## Fix
 
 `argument` [safe]: the argument as autocast wants it, where the call is a certain crash. `argument` [unsafe] where it
-is none on every device. `enter` [safe]: the parentheses go.
+is none on every device.
 
 ## Not flagged
 
 Autocast for CUDA in code that can also choose another accelerator: there it warns and changes nothing. Tests; arguments
-that are unpacked from elsewhere; functions, partials and lambdas that make an autocast, which may be called.
+that are unpacked from elsewhere.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from ...codemod.model import Draft, Edit, Finding, Fix, Rule
-from ...codemod.proof.needs import RAISES, Known
+from ...codemod.proof.needs import Known
 from ...codemod.proof.proving import proved
 from ...codemod.purpose.files import is_test
 from ...codemod.python.bindings import reaching
-from ...codemod.python.creations import creations_of
 from ...codemod.python.editing import Where
-from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import guards
 from ...codemod.releases.pins import allowed
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast, autocasts, checked_autocasts
+from ...codemod.torch.autocast import Autocast, checked_autocasts
 from ...codemod.torch.device_tests import needs_cuda
 from ...codemod.torch.devices import DeviceValue, devices_of
 from ...codemod.torch.dtype_values import scenarios_of
@@ -52,8 +50,6 @@ from ...codemod.torch.imported import torch_at
 
 INDEX_SINCE = "2.4"
 """The release of PyTorch from which ``autocast("cuda:0")`` is accepted."""
-HOLDING = ("autocast", "amp", "ctx", "context")
-"""What is in the names of variables that hold an autocast."""
 _OLD = ("torch.cuda.amp.", "torch.cpu.amp.")
 _SWITCHES = {0: "False", 1: "True"}
 
@@ -62,30 +58,6 @@ def check(project: Project) -> Iterator[Finding]:
     for region in checked_autocasts(project):
         if not is_test(region.module.document.path):
             yield from (rule.found(*mistake) for mistake in mistakes(project, region))
-    made = {region.call for region in autocasts(project) if region.form == "value"}
-    for document in project.checked_documents(HOLDING) if made else ():
-        module = names_of(project, document)
-        for item in module.of_type(ast.withitem) if not is_test(document.path) else ():
-            yield from (rule.found(*mistake) for mistake in _made_before(project, module, item.context_expr, made))
-
-
-def _made_before(
-    project: Project, module: ModuleNames, call: ast.expr, regions: Collection[ast.expr | None]
-) -> Iterator[Draft]:
-    """``with context():`` where whatever the name can stand for is an object, not what makes one."""
-    if not isinstance(call, ast.Call) or call.args or call.keywords or module.qualified(call.func) is not None:
-        return
-    made = creations_of(project, module, call.func)
-    objects = [item for item in made if item.call in regions]
-    idle = [item for item in made if item.module.qualified(item.call.func) == "contextlib.nullcontext"]
-    if objects and len(objects) + len(idle) == len(made):
-        name = ast.unparse(call.func)
-        message = (
-            f"{name} is an autocast already, and calling it without a function raises TypeError: enter it as it is"
-        )
-        fix = proved(project, "enter", f"write with {name}:", [module.replace(call, call.func)], RAISES)
-        place = objects[0].module.place(objects[0].call, "the autocast is made here")
-        yield Draft.at(module, call, message, (place,), [fix])
 
 
 def mistakes(project: Project, region: Autocast) -> Iterator[Draft]:

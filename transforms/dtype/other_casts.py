@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ...codemod.flow.frame import Meeting
 from ...codemod.half.atom_places import chain_of
+from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import function_of, position
 
 CASTS = ("to", "type", "type_as", "half", "bfloat16")
@@ -24,11 +25,16 @@ def is_cast_on_the_way(meeting: Meeting) -> bool:
         receiver = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
         if call in steps:
             continue
-        if receiver == operand and position(call) > begin:
+        if receiver == operand and position(call) > begin and not is_discarded(meeting.module, call):
             return True
         if receiver and f"{called}.".startswith(f"{receiver}.") and _follows(call, operand):
             return True
     return False
+
+
+def is_discarded(module: ModuleNames, call: ast.Call) -> bool:
+    """``x.to(dtype)`` as a statement: it casts a module in place, and leaves a tensor as it is."""
+    return isinstance(module.parents[call], ast.Expr)
 
 
 def is_cast_below(meeting: Meeting) -> bool:

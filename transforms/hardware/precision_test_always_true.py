@@ -5,7 +5,7 @@
 `if precision == "bf16" or "fp16":` is true for every precision, float32 among them: autocast, a scaler or a 16-bit load
 is switched on whatever was asked for. `if torch.cuda.is_bf16_supported:` is true on every machine: the function itself
 is tested, not its answer, and a GPU without bfloat16 computes in it. `x != "fp16" or x != "bf16"` is true for every x.
-`x == ("fp16" or "bf16")` never compares with the second word.
+`x == ("fp16" or "bf16")` never compares with the second word. `use_amp = precision == "bf16" or "fp16"` is never false.
 
 ## Why
 
@@ -61,10 +61,11 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _bare_word(module: ModuleNames, node: ast.BoolOp) -> Iterator[Finding]:
-    """``x == "bf16" or "fp16"`` as a test."""
+    """``x == "bf16" or "fp16"``: as a test, and as a value of which nothing else is to be chosen."""
     words = [item for item in node.values if _is_precision(item)]
     compared = [item for item in node.values if isinstance(item, ast.Compare) and _word(item) is not None]
-    if not words or not compared or node.values[0] is not compared[0] or not _is_test(module, node):
+    chooses = not isinstance(node.op, ast.Or) or len(words) + len(compared) < len(node.values)
+    if not words or not compared or node.values[0] is not compared[0] or (chooses and not _is_test(module, node)):
         return
     joined = "or" if isinstance(node.op, ast.Or) else "and"
     effect = "the test always holds" if joined == "or" else f"`and {ast.unparse(words[0])}` changes nothing"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...codemod.purpose.files import is_test
+from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function
 from ...codemod.python.keywords import keywords_of
@@ -105,12 +106,13 @@ def _rates(project: Project, item: HalfOptimizer, node: ast.expr | None) -> tupl
 def _passed_there(project: Project, item: HalfOptimizer, node: ast.Name) -> list[tuple[ModuleNames, ast.expr]]:
     """What callers pass as the rate whose own file makes the weights 16-bit: several programs may share a function."""
     function = item.module.scope_of(item.call).function.node
-    if not isinstance(function, FunctionNode) or item.module.path == item.weights.place.path:
+    if not isinstance(function, FunctionNode) or len(item.module.scope_of(node).lookup(node.id)) > 1:
         return []
     sites = callers_of(project, item.module, function).sites
     near = [site for site in sites if site.module.path == item.weights.place.path]
     values = [(site.module, site.target.arguments(site.call).get(node.id)) for site in near]
-    return [(module, value) for module, value in values if value is not None]
+    known = [(module, value) for module, value in values if value is not None]
+    return known if len(known) == len(values) or item.module.path != item.weights.place.path else []
 
 
 def _has_remedy(module: ModuleNames) -> bool:
@@ -130,7 +132,7 @@ def _optimizer(project: Project, module: ModuleNames, call: ast.Call) -> HalfOpt
     weights = _weights(project, module, parameters, call) if parameters is not None else None
     if parameters is None or weights is None:
         return None
-    if _is_wrapped(project, module, call) or only_measures(module, call):
+    if _is_wrapped(project, module, call) or only_measures(module, call) or _is_replaced(module, call):
         return None
     return HalfOptimizer(module, call, name, row, weights, parameters, given.values)
 
@@ -214,17 +216,21 @@ def _is_wrapped(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     for other in module.calls:
         last = (attribute_chain(other.func) or [""])[-1]
         arguments = [*other.args, *(item.value for item in other.keywords)]
-        held = call in arguments or any(ast.unparse(item) in names for item in arguments if _is_name(item))
+        named = (item for item in arguments if isinstance(item, ast.Name | ast.Attribute))
+        held = call in arguments or any(ast.unparse(item) in names for item in named)
         wraps = any(word in last for word in WRAPPERS) and not _is_of_fabric(other)
         if held and (wraps or (last == "prepare" and is_held(project, module))):
             return True
     return False
 
 
+def _is_replaced(module: ModuleNames, call: ast.Call) -> bool:
+    """Whether another optimizer takes the name before anything uses this one."""
+    statement = module.statement_of(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    return isinstance(target, ast.Name) and is_replaced(module, statement, target.id)
+
+
 def _is_of_fabric(call: ast.Call) -> bool:
     """``fabric.setup(model, optimizer)``, which keeps the weights; DeepSpeed would be named in the file."""
     return "fabric" in (attribute_chain(call.func) or [""])[0].lower() or "fabric" in ast.unparse(call.func).lower()
-
-
-def _is_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name | ast.Attribute)

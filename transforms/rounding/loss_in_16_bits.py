@@ -25,9 +25,10 @@ bytes for each logit.
 
 ## Not flagged
 
-Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region;
-branches that stated settings switch off; entropies (logarithms times their own probabilities); code without
-gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
+Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region, or
+in the branch of a test whose other branch opens one; branches that stated settings switch off; entropies (logarithms
+times their own probabilities); code without gradients; dtypes that are not certain; softmax inside of attention, whose
+few classes lose little.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ from ...codemod.purpose.files import purpose_of
 from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import only_call
 from ...codemod.python.names import ModuleNames, names_of
+from ...codemod.python.paths import exclusive
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import is_without_gradients
+from ...codemod.torch.autocast import autocasts_in, is_without_gradients
 from .certain_halves import certainly_half
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp", "binary_cross_entropy_with_logits")
@@ -92,6 +94,8 @@ def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -
     logits = call.args[0]
     half = certainly_half(project, module, logits)
     if half is None or is_without_gradients(module, call) or not _is_trained(project, half):
+        return
+    if any(exclusive(module, call, region.node) for region in autocasts_in(project, module)):
         return
     if is_switched_off(project, module, call) or (name == "log_softmax" and _is_of_entropy(module, call)):
         return

@@ -13,7 +13,7 @@ from ...codemod.python.keywords import keywords_of
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
-from ...codemod.torch.dtypes import HALVES, Dtype
+from ...codemod.torch.dtypes import FP16, HALVES, Dtype
 from ...codemod.trainers.reading.declarations import scope_of_call
 from ...codemod.trainers.reading.launched_loads import launched_loads
 from ...codemod.trainers.reading.loads import Load
@@ -118,6 +118,9 @@ def _training(project: Project, made: Creation, weights: HalfWeights) -> Iterato
         return
     if precision_of(project, scope).partitioned or any(_is_set(name, made) for name in ("learning_rate", "optim")):
         return
+    scaled = given.values.get("fp16")
+    if weights.dtype == FP16 and scaled is not None and not (isinstance(scaled, ast.Constant) and not scaled.value):
+        return  # the trainer's GradScaler refuses float16 gradients
     optimizer = _optimizer(project, module, given.values.get("optim"))
     rate = _rate(project, module, call, given.values.get("learning_rate"))
     if optimizer is not None and rate is not None:
@@ -160,6 +163,7 @@ def _launched(project: Project, run: TrainedLoad) -> Iterator[HalfTraining]:
     entry, optimizer = named.get("learning_rate"), named.get("optim")
     value = number_in(entry.value) if entry is not None else None
     kept = optimizer is not None and optimizer.value not in _losing()
+    kept = kept or (weights.dtype == FP16 and "fp16" in named)
     if entry is None or value is None or kept or not _makes_optimizer(project, run.module, run.trainer):
         return
     rate = Stated(value, origin.config.place(entry, f"the learning rate is {value:g} here"))

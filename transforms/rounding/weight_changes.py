@@ -238,17 +238,13 @@ def _of_statement(project: Project, mention: Mention, known: set[ast.AST]) -> It
 
 
 def _of_freezing(module: ModuleNames, statement: ast.stmt, given: tuple[Given, ...]) -> Change:
-    """``model.requires_grad_(False)``, or ``True`` for a part of it."""
-    again = any(isinstance(item, ast.Constant) and item.value is True for item in ast.walk(statement))
+    """``model.requires_grad_(False)``, ``True`` for a part of it; a loop that says both trains what it picks."""
+    constants = [item.value for item in ast.walk(statement) if isinstance(item, ast.Constant)]
+    again, frozen = any(item is True for item in constants), any(item is False for item in constants)
+    picks = again and frozen and isinstance(statement, ast.For)
+    thaws = picks or not (frozen or mentions(statement, ("freeze",)))
     certain = again and not any(word in ast.unparse(statement).lower() for word in ("lora", "adapter"))
-    thaws = _unfreezes(statement)
-    return Change(module, statement, KEPT, given, is_freezing=not thaws, is_unfreezing=thaws and certain)
-
-
-def _unfreezes(statement: ast.stmt) -> bool:
-    """``model.requires_grad_(True)``, ``p.requires_grad = True``, ``model.train().requires_grad_()``."""
-    frozen = any(isinstance(item, ast.Constant) and item.value is False for item in ast.walk(statement))
-    return not frozen and not mentions(statement, ("freeze",))
+    return Change(module, statement, KEPT, given, is_freezing=picks or not thaws, is_unfreezing=thaws and certain)
 
 
 def _is_new_part(statement: ast.stmt, name: str) -> bool:

@@ -126,7 +126,7 @@ def _leads_to(each: ScalerStep, first: ast.Call, second: ast.Call) -> bool:
 
 def _shares_no_switch(each: ScalerStep, call: ast.Call) -> bool:
     """Whether the call waits for a test of precision that does not hold wherever the loss is scaled."""
-    shared = set.intersection(*(guard_facts(each.module, item) for item in (*each.of("scale"), *each.of("step"))))
+    shared = frozenset.intersection(*(guard_facts(each.module, item) for item in (*each.of("scale"), *each.of("step"))))
     return any(
         not set(guard.facts) <= shared and name_parts(guard.test) & SWITCH_WORDS for guard in guards(each.module, call)
     )

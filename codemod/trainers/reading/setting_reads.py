@@ -142,8 +142,8 @@ def _fits(project: Project, config: ConfigFile, entry: Entry, read: Read) -> boo
         if item.key[:-1] == owner and item.document == entry.document and item.name != entry.name
     }
     siblings = {name for name in siblings if len(name) > 1}
-    if not siblings and len(read.parts) == 1:
-        return False
+    if not siblings:
+        return min(len(read.parts), len(entry.key)) > 1  # ``type`` alone, as each schema has it, is nobody's setting
     wanted = min(ENOUGH_SIBLINGS if len(read.parts) == 1 else 1, len(siblings))
     seen: set[str] = set()
     for module in connected_modules(project, read.module):

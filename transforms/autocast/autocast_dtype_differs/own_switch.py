@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ....codemod.purpose.regimes import switches_bf16_on
-from ....codemod.purpose.steps import alternatives, function_scope, is_crowded
+from ....codemod.purpose.steps import alternatives, function_scope, is_beside_training, is_crowded
 from ....codemod.python.conditions import conditions_in, excludes
 from ....codemod.python.paths import guards
 from ....codemod.python.visible import means_the_same
@@ -22,6 +22,8 @@ MAX_NAMES = 3
 
 def own_switch(project: Project, region: Autocast) -> Named | None:
     """The setting that switches the region on where it asks for bfloat16."""
+    if region.form == "with" and is_beside_training(project, region.module, region.node):
+        return None  # a sample that is drawn when training is over
     if is_crowded(project, region) or any(item.dtype_node is not None for item in alternatives(project, region)):
         return None
     for test in _switches(region):

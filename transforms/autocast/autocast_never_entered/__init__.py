@@ -8,7 +8,8 @@
 (before Python 3.11: `AttributeError: __enter__`). A bare `@torch.cuda.amp.autocast` takes the function for its argument
 `enabled`; the first call stops with `TypeError: autocast()(func) requires a callable`. A bare `@torch.autocast` stops
 at once: `ValueError: Expected device_type of type str`.
-`context.__exit__()` by hand stops with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
+`with context():` of an autocast stops with `TypeError: autocast.__call__() missing 1 required positional argument:
+'func'`, and `context.__exit__()` by hand with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
 `model.extract_features(x)` of a model that `Accelerator.prepare` gave back computes in float32: accelerate wraps
 `forward` alone (`Accelerator.prepare_model`, accelerate 0.20 to 1.14).
 
@@ -21,7 +22,8 @@ autocast does its work in `__enter__` and `__exit__`; making the object changes 
 `call` [safe]: `autocast` becomes `autocast()` where the bare name is a certain crash and the device is part of the API.
 For `torch.autocast` the device is not known; the finding has no fix.
 
-`exit` [safe]: `__exit__()` becomes `__exit__(None, None, None)`: a certain crash.
+`enter` [safe]: `with context():` becomes `with context:`; `exit` [safe]: `__exit__()` becomes
+`__exit__(None, None, None)`: certain crashes.
 
 `with` [unsafe]: the statement becomes a `with` around the rest of its block, the `yield` one around itself. From then
 on the code really runs in mixed precision: its numerics, memory and speed change. Not offered where the rest of the
@@ -44,14 +46,18 @@ from ....codemod.model import Finding, Fix, Rule
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.python.bindings import values_at
+from ....codemod.python.caught import is_caught
+from ....codemod.python.creations import creations_of
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.source.project import Project
-from ....codemod.torch.autocast import Autocast, checked_autocasts
+from ....codemod.torch.autocast import Autocast, autocasts, checked_autocasts
 from .prepared_methods import methods_outside_autocast
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
 """Calls that do not belong under autocast."""
 
+CALLED = ("autocast", "amp", "ctx()", "context()")
+"""A file without any of these words is not looked at for contexts that are called."""
 _FACTORIES = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
 _EXPECTS = ("raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns")
 
@@ -74,6 +80,14 @@ def check(project: Project) -> Iterator[Finding]:
     for module, call in exits_without_arguments(project):
         yield _exit(project, module, call)
     yield from (rule.found(*draft) for draft in methods_outside_autocast(project))
+    for module, call in objects_called(project):
+        yield _called(project, module, call)
+
+
+def _called(project: Project, module: ModuleNames, call: ast.Call) -> Finding:
+    edit = module.replace(call, call.func)
+    message = f"{ast.unparse(call.func)} is an autocast already, and calling it raises TypeError"
+    return rule.at(module, call, message, fixes=[proved(project, "enter", "enter the object itself", [edit], RAISES)])
 
 
 def _exit(project: Project, module: ModuleNames, call: ast.Call) -> Finding:
@@ -199,6 +213,23 @@ def _with_around(autocast: Autocast, yielded: ast.expr, expression: ast.Yield) -
 
 
 # --- regions entered by hand ------------------------------------------------------------------------------------------
+
+
+def objects_called(project: Project) -> Iterator[tuple[ModuleNames, ast.Call]]:
+    """``with context():`` of what is certainly an autocast, or a ``nullcontext`` in its place, and no class."""
+    made = {item.call for item in autocasts(project) if item.form == "value"}
+    for document in project.checked_documents(CALLED) if made else ():
+        module = names_of(project, document)
+        for item in module.of_type(ast.withitem):
+            call = item.context_expr
+            if isinstance(call, ast.Call) and not call.args and not call.keywords and call not in made:
+                found = (
+                    creations_of(project, module, call.func) if isinstance(call.func, ast.Name | ast.Attribute) else ()
+                )
+                plain = [each for each in found if each.module.qualified(each.call.func) == "contextlib.nullcontext"]
+                known = all(each in plain or (each.call in made and not each.through) for each in found)
+                if len(found) > len(plain) and known and not is_caught(module, call, "TypeError"):
+                    yield module, call
 
 
 def exits_without_arguments(project: Project) -> Iterator[tuple[ModuleNames, ast.Call]]:

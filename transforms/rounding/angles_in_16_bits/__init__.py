@@ -36,7 +36,8 @@ that are made again only where a length exceeds them; trainers whose precision o
 models that are known and do not hold this code; products with powers (`1 / 10000**i`), which autocast
 computes in float32; rows and columns of a grid, which are few; coordinates, also where
 the divisor counts channels; angles that come from no positions, timesteps or frequencies (a
-network with sines); dtypes that are not certain; code that no 16-bit run is known to use.
+network with sines); dtypes that are not certain; code that no 16-bit run is known to use; branches that stated
+settings switch off.
 """
 
 from __future__ import annotations
@@ -49,8 +50,11 @@ from ....codemod.flow.frame import ASSUMED
 from ....codemod.flow.lattice import Kind
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Rule
+from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.files import is_test
+from ....codemod.purpose.proved_reach import is_package
 from ....codemod.purpose.runs import runs_of
+from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP64
@@ -87,7 +91,7 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
 
 
 def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
-    if _is_double(project, module, origin):
+    if _is_double(project, module, origin) or is_switched_off(project, module, origin.node):
         return None
     half = _half(project, module, origin)
     if half is not None:
@@ -131,9 +135,15 @@ def _is_double(project: Project, module: ModuleNames, origin: Origin) -> bool:
 
 
 def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
-    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast."""
+    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast.
+
+    Of a library that lies beside the programs, what none of them uses is left out.
+    """
     half = certainly_half(project, module, node)
-    return half if half is not None and not is_made_at_construction(project, module, node) else None
+    if half is None or is_made_at_construction(project, module, node):
+        return None
+    is_whole = project.fact(is_package) or not training_modules(project)
+    return half if is_whole or runs_of(project, module, node) else None
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:

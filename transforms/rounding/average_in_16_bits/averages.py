@@ -210,8 +210,10 @@ def _of_class(
 
 
 def _clones_as_they_are(node: ast.AST) -> bool:
-    """Whether a class copies weights, and speaks of no other dtype."""
-    names = {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
+    """Whether a class copies weights, and speaks of no other dtype; ``x.dtype.is_floating_point`` is none."""
+    attributes = [item for item in ast.walk(node) if isinstance(item, ast.Attribute)]
+    asked = {item.value for item in attributes if item.attr == "is_floating_point"}
+    names = {item.attr for item in attributes if item not in asked}
     names |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
     return bool(names & {"clone", "deepcopy"}) and not names & {"float", "float32", "dtype", "master"}
 

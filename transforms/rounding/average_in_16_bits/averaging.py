@@ -1,4 +1,4 @@
-"""Statements that move an average towards a weight: ``mul_().add_()``, ``lerp_``, ``decay * a + (1 - decay) * b``."""
+"""Statements that move an average to a weight: ``mul_().add_()``, ``lerp_``, ``d * a + (1 - d) * b``, two of them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def averagings_in(module: ModuleNames, where: ast.AST) -> Iterator[Averaging]:
             decay, lerped = _of_call(node)
         elif isinstance(node, ast.BinOp):
             decay, lerped = _of_sum(node), ()
+        elif isinstance(node, ast.AugAssign):
+            decay, lerped = _of_statements(module, node), ()
         else:
             continue
         if decay is not None:
@@ -52,9 +54,7 @@ def _of_call(call: ast.Call) -> tuple[ast.expr | None, tuple[ast.expr, ...]]:
 
 def _has_rest(call: ast.Call, decay: ast.expr) -> bool:
     """Whether ``1 - decay`` stands in the call."""
-    return any(
-        ast.unparse(found) == ast.unparse(decay) for item in ast.walk(call) if (found := _rest(item)) is not None
-    )
+    return any(_is_rest_of(item, decay) for item in ast.walk(call))
 
 
 def _rest(node: ast.AST) -> ast.expr | None:
@@ -78,6 +78,22 @@ def _of_sum(node: ast.BinOp) -> ast.expr | None:
     numbers = [item for item in factors if isinstance(item, ast.Constant) and isinstance(item.value, float)]
     whole = len(numbers) == 2 and abs(sum(item.value for item in numbers) - 1) < 1e-9  # type: ignore[misc]
     return max(numbers, key=lambda item: float(item.value)) if whole else None  # type: ignore[arg-type]
+
+
+def _of_statements(module: ModuleNames, node: ast.AugAssign) -> ast.expr | None:
+    """``d`` of ``a *= d`` with ``a += (1 - d) * b`` as the next statement."""
+    block = getattr(module.parents[node], "body", [])
+    before = block[block.index(node) - 1] if node in block[1:] and isinstance(node.op, ast.Add) else None
+    if not isinstance(before, ast.AugAssign) or not isinstance(before.op, ast.Mult):
+        return None
+    same = ast.unparse(before.target) == ast.unparse(node.target)
+    return before.value if same and any(_is_rest_of(item, before.value) for item in ast.walk(node.value)) else None
+
+
+def _is_rest_of(node: ast.AST, decay: ast.expr) -> bool:
+    """Whether this is ``1 - decay``."""
+    rest = _rest(node)
+    return rest is not None and ast.unparse(rest) == ast.unparse(decay)
 
 
 def _between(module: ModuleNames, node: ast.AST) -> Iterator[str]:

@@ -17,7 +17,15 @@ one that was loaded. Measured with PyTorch 2.13 (AdamW without weight decay, 20,
 Adapters: `get_peft_model` makes them float32; `inject_adapter_in_model` (peft 0.21.2) and `add_adapter` of diffusers
 0.35.2 and transformers 4.57.1 give them the dtype of the weights. LoRA's A starts uniform within 1 / sqrt(inputs); for
 1,024 inputs a first step in bfloat16 moves 100 % of it at lr 1e-4, 50 % at 5e-5, 12 % at 1e-5. B starts at zero, where
-all steps count.
+all steps count until it has grown. Way of what both add to a layer (128 x 128, rank 8, gradients half drift and half
+noise), float32 = 1:
+
+| bfloat16 adapters, lr | after 100 steps | 300 | 1,000 |
+|---|---|---|---|
+| 1e-4 | 1.02 | 0.97 | 0.16 |
+| 5e-5 | 0.92 | 0.76 | 0.12 |
+| 2e-5 | 0.90 | 0.72 | 0.17 |
+| 1e-5 | 0.94 | 0.83 | 0.26 |
 
 ## Why
 
@@ -45,8 +53,9 @@ own configuration may name DeepSpeed.
 Learning rates from which most weights of the usual size move (1e-4 in bfloat16, 1e-5 in float16, for adapters 1e-4),
 or that are not known; SGD, RMSprop, Adafactor and others whose step is not as large as the learning rate; adapters
 that PEFT makes float32, or that are cast to it; optimizers that round at random or with Kahan summation; a trainer of
-the project's own that makes its optimizer; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself
-shards the weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
+the project's own that makes its optimizer; an optimizer whose name another one takes before it steps; float16 under
+`fp16=True`, whose scaler refuses it; DeepSpeed, Megatron, and FSDP where accelerate opens it (FSDP by itself shards the
+weights as they are); kohya with a `network_module` or another optimizer; a model that is cast back or
 frozen, or that gets a new float32 part; adapters that an option adds, where no launch line shows what is run; options
 that make the weights 16-bit and are off in all runs that the project states; settings whose values it does not state,
 or only in files that no program is seen to load; code that keeps its own float32 copies; steps on random tensors
@@ -88,14 +97,15 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _message(optimizer: str, weights: HalfWeights, rate: float) -> str:
-    trained, size = "weights", "weights of the usual size (standard deviation 0.02)"
+    trained, size, long = "weights", "weights of the usual size (standard deviation 0.02)", ""
     moved = share_moved(rate, weights.dtype)
     if weights.adapted:
         trained, size = "adapters", "the weights of LoRA's A (1,024 inputs)"
+        long = ", and 1,000 steps go less than a third of the way" if weights.dtype == BF16 else ""
         moved = share_of_adapter_moved(rate, weights.dtype)
     return (
         f"{optimizer} steps the {weights.dtype.name} {trained} of {weights.name} at lr {rate:g}:"
-        f" a step moves {_percent(moved)} of {size}, in float32 all; the rest of the update is rounded away:"
+        f" a step moves {_percent(moved)} of {size}, in float32 all{long}; the rest of the update is rounded away:"
         f" keep {trained} in float32 under autocast{', or round at random' if weights.dtype == BF16 else ''}"
     )
 

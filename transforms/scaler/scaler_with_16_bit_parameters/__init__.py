@@ -45,10 +45,12 @@ from ....codemod.model import (
     Rule,
 )
 from ....codemod.python.names import ModuleNames
+from ....codemod.python.paths import Facts, Guard, guard_facts
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
-from ....codemod.torch.half_models import HalfModel, LivePipeline, half_model_of, live_pipelines, prepared_half_models
-from ....codemod.torch.scaler_steps import steps_of
+from ....codemod.torch.half_models import HalfModel, half_model_of, prepared_half_models
+from ....codemod.torch.live_pipelines import LivePipeline, live_pipelines
+from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
 from .scaled_trainers import scaled_parts
 
@@ -65,13 +67,13 @@ def check(project: Project) -> Iterator[Finding]:
 
 def _read(project: Project) -> Iterator[Finding]:
     for scaler in scalers(project):
-        if not _is_surely_on(scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
+        if not _can_be_on(scaler) or scaler.kind != "direct" or scaler.uses_of("private"):
             continue
         for step in steps_of(scaler):
             for call in step.of("step")[:1]:
-                optimizer = step.optimizer(call)
-                half = half_model_of(project, step.module, optimizer) if optimizer is not None else None
-                if half is not None:
+                optimizer, known = step.optimizer(call), _known(step, call)
+                half = half_model_of(project, step.module, optimizer, known=known) if optimizer is not None else None
+                if half is not None and _enabled(scaler) <= guard_facts(half.module, half.cast):
                     yield _cast_model(scaler, step.module, call, half)
     for half in prepared_half_models(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')")
@@ -82,18 +84,37 @@ def _read(project: Project) -> Iterator[Finding]:
         yield _halved_pipeline(pipeline)
 
 
-def _is_surely_on(scaler: Scaler) -> bool:
+def _can_be_on(scaler: Scaler) -> bool:
+    """Whether the scaler is always on, or one flag switches it."""
     node = scaler.enabled_node
-    return scaler.arguments is not None and (node is None or (isinstance(node, ast.Constant) and node.value is True))
+    flag = isinstance(node, ast.Name | ast.Attribute) or (isinstance(node, ast.Constant) and node.value is True)
+    return scaler.arguments is not None and (node is None or flag)
+
+
+def _enabled(scaler: Scaler) -> Facts:
+    """The flag that switches a scaler, as a fact; a flag that only it reads may never be given."""
+    node = scaler.enabled_node
+    return frozenset(Guard(node, True).facts) if isinstance(node, ast.Name | ast.Attribute) else frozenset()
+
+
+def _known(step: ScalerStep, call: ast.Call) -> Facts:
+    """What holds where a scaler that is on steps an optimizer."""
+    scaler = step.scaler
+    return guard_facts(step.module, call) | guard_facts(scaler.module, scaler.call) | _enabled(scaler)
 
 
 def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:
+    tests = [text for text, holds in sorted(guard_facts(half.module, half.cast)) if holds]
     return _finding(
         half,
-        "a GradScaler steps its optimizer",
+        f"a GradScaler steps its optimizer{_where(tests)}",
         module.place(step, "the scaler steps the optimizer here"),
         scaler.module.place(scaler.call, "the scaler is created here"),
     )
+
+
+def _where(tests: list[str]) -> str:
+    return f" where {' and '.join(tests)} is true" if tests else ""
 
 
 def _finding(half: HalfModel, why: str, *more: Place) -> Finding:

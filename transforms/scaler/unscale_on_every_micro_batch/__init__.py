@@ -32,7 +32,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ....codemod.model import Finding, Fix, Rule
-from ....codemod.python.paths import Guard, exclusive, guard_facts, guards, loops, name_parts, position
+from ....codemod.python.paths import Facts, Guard, exclusive, guard_facts, guards, loops, name_parts, position
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
@@ -86,7 +86,7 @@ def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Cal
     return None
 
 
-def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: set[tuple[str, bool]]) -> bool:
+def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: Facts) -> bool:
     """Whether the conditions of ``call`` that the other call does not share are settings of the whole run.
 
     Another spelling of the other call's condition (``if sync:`` for ``if step % n == 0:``) must not count as missing.

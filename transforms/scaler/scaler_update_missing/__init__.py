@@ -6,26 +6,27 @@
 been called since the last update().`: the run ends in its second step. The other way round, `scaler.update()` after a
 pass in which the step waited (gradient accumulation), or a second time behind the same step, stops with
 `AssertionError: No inf checks were recorded prior to update.`. With the scaler switched off neither happens, so runs in
-float32 hide it.
+float32 hide it. `scaler.update()` between the steps of two optimizers after one backward pass raises nothing: whenever
+the scale changes, the second optimizer steps half or twice as far, and the scale grows twice as often.
 
 ## Why
 
 `step` marks the optimizer as stepped until `update` clears the marks, adjusts the scale and counts the steps without
-inf; `update` needs the inf checks of at least one `step` or `unscale_` since the last one
-(`torch/amp/grad_scaler.py`, PyTorch 2.13).
+inf; `update` needs the inf checks of at least one `step` or `unscale_` since the last one, and comes once an iteration,
+after all optimizers, as `step` divides by the scale of that moment (`torch/amp/grad_scaler.py`, PyTorch 2.13).
 
 ## Fix
 
 `update` [safe]: `scaler.update()` behind the only step of the function. `move` [safe]: an update that also runs where
 the step waits goes behind the step. `once` [safe]: the second of two updates goes. They change nothing in runs that did
-not stop. An update that stands behind the loop of the steps is only reported.
+not stop. An update behind the loop of the steps, or between those of two optimizers, is only reported.
 
 ## Not flagged
 
 Steps that run once; one update for several optimizers, also in a loop over them; an update in another method, in a
 helper or under another name of the scaler; `unscale_` in every pass; a second update that another condition guards, or
-that is given the new scale; scalers that are passed to other code, wrapped
-(timm's NativeScaler, accelerate, Lightning, Fabric), or always switched off.
+that is given the new scale; optimizers with a backward pass of their own behind the update; scalers that are passed to
+other code, wrapped (timm's NativeScaler, accelerate, Lightning, Fabric), or always switched off.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...codemod.model import Finding, Fix, Rule
-from ...codemod.proof.needs import SameResult
-from ...codemod.proof.proving import proved
-from ...codemod.purpose.regimes import regime_of
-from ...codemod.python.callers import callers_of
-from ...codemod.python.names import FunctionNode, ModuleNames, names_of
-from ...codemod.python.paths import (
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import SameResult
+from ....codemod.proof.proving import proved
+from ....codemod.purpose.regimes import regime_of
+from ....codemod.python.callers import callers_of
+from ....codemod.python.names import FunctionNode, ModuleNames, names_of
+from ....codemod.python.paths import (
     LoopNode,
     calls_of,
     exclusive,
@@ -52,9 +53,10 @@ from ...codemod.python.paths import (
     position,
     tries,
 )
-from ...codemod.source.project import Project
-from ...codemod.torch.scaler_steps import ScalerStep, steps_of
-from ...codemod.torch.scalers import Scaler, scalers
+from ....codemod.source.project import Project
+from ....codemod.torch.scaler_steps import ScalerStep, steps_of
+from ....codemod.torch.scalers import Scaler, scalers
+from .between_steps import updates_between
 
 HIDDEN_ROUTES = frozenset({"escaped", "returned"})
 HIDDEN_USES = ("private", "escaped", "stored", "bound-method", "method", "returned", "called")
@@ -74,6 +76,7 @@ def check(project: Project) -> Iterator[Finding]:
         if regime_of(project, scaler).serves_bf16_alone:
             continue
         steps = list(steps_of(scaler))
+        yield from (rule.found(*draft) for step in steps for draft in updates_between(project, step))
         if not scaler.uses_of("update"):
             if not _is_done_otherwise(project, "update"):
                 yield from _never_updated(project, steps)

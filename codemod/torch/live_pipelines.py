@@ -1,0 +1,122 @@
+"""Pipelines that are built from a model in training, and cast to float16 in the middle of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..python.names import ModuleNames, attribute_chain, names_of
+from ..python.paths import exclusive, function_of, loops
+from ..source.project import Project
+from .dtype_values import constants_of
+from .dtypes import FP16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LivePipeline:
+    """``pipeline.to(..., float16)`` on a pipeline that was built from a model in training."""
+
+    module: ModuleNames
+    made: ast.Call
+    cast: ast.Call
+    argument: str | int
+    part: str
+    is_cast_besides: bool
+    """Whether another call of the function gives the model a dtype as well."""
+
+
+def live_pipelines(project: Project) -> Iterator[LivePipeline]:
+    """Casts to float16 of pipelines that hold a model in training, inside the training loop or called from it."""
+    for document in project.python_documents(("float16", ".half("), ("unwrap",), ("ipeline",), ("backward",)):
+        module = names_of(project, document)
+        for call in module.calls:
+            named = (
+                isinstance(call.func, ast.Attribute) and call.func.attr == "to" and _is_named_pipeline(call.func.value)
+            )
+            if named and _is_in_training(module, call):
+                yield from _cast_pipeline(project, module, call)
+
+
+def _is_named_pipeline(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and "pipe" in node.id.lower()
+
+
+def _cast_pipeline(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[LivePipeline]:
+    argument = _half_argument(project, module, call)
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    if argument is None or not isinstance(receiver, ast.Name):
+        return
+    bindings = module.scope_of(receiver).lookup(receiver.id)
+    for binding in bindings:
+        made = binding.value
+        if not isinstance(made, ast.Call) or "ipeline" not in ast.unparse(made.func) or exclusive(module, made, call):
+            continue
+        live = [item for item in made.keywords if item.arg and _is_live(item.value)]
+        trained = [item for item in live if _is_trained(module, item.value)]
+        if trained:
+            yield LivePipeline(
+                module, made, call, argument, trained[0].arg or "", _is_cast_besides(module, call, trained)
+            )
+            return
+
+
+def _half_argument(project: Project, module: ModuleNames, call: ast.Call) -> str | int | None:
+    for index, node in enumerate(call.args):
+        if not isinstance(node, ast.Starred) and FP16 in constants_of(project, module, node):
+            return index
+    for item in call.keywords:
+        if item.arg == "dtype" and FP16 in constants_of(project, module, item.value):
+            return "dtype"
+    return None
+
+
+def _is_live(node: ast.expr) -> bool:
+    """``accelerator.unwrap_model(unet)``, ``unwrap_model(unet)``."""
+    return isinstance(node, ast.Call) and "unwrap" in ast.unparse(node.func)
+
+
+def _is_trained(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether an optimizer may get the parameters of the model: they are read, and ``requires_grad_(False)`` is not
+    called on it."""
+    names = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
+    for call in module.calls_by_name.get("requires_grad_", []):
+        off = bool(call.args) and isinstance(call.args[0], ast.Constant) and not call.args[0].value
+        if off and _receiver(call) in names:
+            return False
+    read = [*module.calls_by_name.get("parameters", []), *module.calls_by_name.get("named_parameters", [])]
+    return any(_receiver(call) in names for call in read)
+
+
+def _receiver(call: ast.Call) -> str:
+    """``unet`` of ``unet.parameters()``."""
+    return call.func.value.id if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else ""
+
+
+def _is_cast_besides(module: ModuleNames, cast: ast.Call, live: Sequence[ast.keyword]) -> bool:
+    """``unwrap(unet).to(dtype)`` in the function of ``cast``: without the pipeline's cast the model is cast still."""
+    names = {item.id for keyword in live for item in ast.walk(keyword.value) if isinstance(item, ast.Name)}
+    calls = [call for name in ("to", "half") for call in module.calls_by_name.get(name, []) if call is not cast]
+    here = [call for call in calls if function_of(module, call) is function_of(module, cast)]
+    return any(
+        isinstance(item, ast.Name) and item.id in names
+        for call in here
+        if isinstance(call.func, ast.Attribute)
+        for item in ast.walk(call.func.value)
+    )
+
+
+def _is_in_training(module: ModuleNames, call: ast.Call) -> bool:
+    function = function_of(module, call)
+    if any(_holds_backward(loop) for loop in loops(module, call)):
+        return True
+    name = getattr(function, "name", None)
+    return name is not None and any(
+        attribute_chain(other.func) in ([name], ["self", name])
+        and any(_holds_backward(loop) for loop in loops(module, other))
+        for other in module.calls
+    )
+
+
+def _holds_backward(loop: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(loop))
