@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..python.conditions import conditions_in
 from ..python.names import ModuleNames
+from ..python.settings_objects import may_hold_settings
 from ..source.project import Project
 from ..torch.dtypes import Given
 from ..torch.scalers import Scaler
@@ -31,7 +32,9 @@ def is_given(project: Project, module: ModuleNames, asked: Iterable[Given]) -> b
 
 def is_documented(project: Project, module: ModuleNames, item: Given) -> bool:
     """Whether a launch line in a read-me, or the head of the file, shows the option that the test asks for."""
-    name = item.text.rpartition(".")[2]
+    name, node = item.text.rpartition(".")[2], item.node
+    if isinstance(node, ast.Attribute) and not may_hold_settings(project, module, node.value):
+        return False
     return name.isidentifier() and next(shown_values(project, module, name), None) is not None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..python.names import FunctionNode, ModuleNames, attribute_chain, names_of
 from ..python.paths import Guard, guards
+from ..python.settings_objects import may_hold_settings
 from ..python.trace import Domain, Trace, trace
 from ..python.trace_steps import Bound, Gap, Step
 from ..source.project import Project
@@ -167,7 +168,8 @@ def _has_default(module: ModuleNames, node: ast.arg) -> bool:
 def _setting(question: Trace[Answer], module: ModuleNames, node: ast.Attribute) -> Iterator[Answer]:
     """An option has its default, and any value that a launch line or a configuration may give it."""
     project = question.project
-    declared = project.memo(declared_options, (module, node.attr))
+    is_option = may_hold_settings(project, module, node.value)
+    declared = project.memo(declared_options, (module, node.attr)) if is_option else ()
     if not declared:
         yield OPEN
     for option in declared:

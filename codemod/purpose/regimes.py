@@ -145,12 +145,22 @@ def _passed_for(project: Project, module: ModuleNames, test: ast.expr) -> Iterat
 
 
 def conditions_of(project: Project, scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
-    """The tests that decide whether the scaler is made and switched on."""
-    yield from _birth_conditions(project, scaler.module, scaler.call, scaler.enabled_node)
+    """The tests that decide whether the scaler is made and switched on; not whether it has been made before."""
+    for module, test, holds in _birth_conditions(project, scaler.module, scaler.call, scaler.enabled_node):
+        if not _asks_for_itself(scaler, test):
+            yield module, test, holds
     for module, call in scaler.inner[:1] if len(scaler.inner) == 1 else ():
         enabled = next((item.value for item in call.keywords if item.arg == "enabled"), None)
         passed = scaler.enabled_node is not None and isinstance(enabled, ast.Name) and enabled.id == scaler.switch
         yield from _birth_conditions(project, module, call, None if passed else default_at(module, enabled) or enabled)
+
+
+def _asks_for_itself(scaler: Scaler, test: ast.expr) -> bool:
+    """``if _scaler is None``, ``if not hasattr(self, "scaler")``."""
+    own = {use.node for use in scaler.uses_of("none-test")}
+    asked = [node for node in ast.walk(test) if isinstance(node, ast.Call) and ast.unparse(node.func) == "hasattr"]
+    named = {node.args[1].value for node in asked if len(node.args) == 2 and isinstance(node.args[1], ast.Constant)}
+    return not own.isdisjoint(ast.walk(test)) or not named.isdisjoint(alias.name for alias in scaler.aliases)
 
 
 def _birth_conditions(

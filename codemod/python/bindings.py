@@ -150,20 +150,6 @@ def only_value(module: ModuleNames, node: ast.expr) -> ast.expr | None:
     return values[0] if len(values) == 1 else None
 
 
-def names_given(module: ModuleNames, node: ast.Name | ast.Attribute) -> list[ast.Name | ast.Attribute]:
-    """What a name stands for (``Scaler = amp.GradScaler if new else cuda.GradScaler``); itself where others bind it."""
-    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
-    waiting, found = [binding.value for binding in bindings], list[ast.Name | ast.Attribute]()
-    for value in waiting:
-        if isinstance(value, ast.IfExp):
-            waiting += (value.body, value.orelse)
-        elif isinstance(value, ast.Name | ast.Attribute):
-            found.append(value)
-        else:
-            return [node]
-    return found or [node]
-
-
 def position_in_targets(node: ast.AST, name: str) -> int | None:
     """The place of ``name`` (or ``self.name``) in ``a, b, name = ...``; None for other shapes."""
     target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..python.arguments import Signature, bind, one_of
-from ..python.bindings import names_given
+from ..python.arguments import Signature, bind
 from ..python.conditions import never_reached
 from ..python.functions import called_function
-from ..python.names import ModuleNames, attribute_chain, names_of, resolve
+from ..python.names import ModuleNames, attribute_chain, names_of
 from ..source.project import Project
 from .dtype_values import scenarios_of
 from .dtypes import BF16, FP16, FP32, UNKNOWN, Constant, Dtype, Scenario
+from .named_api import api_named, names_for
 
 WORDS = ("autocast",)
 """A file without any of these words makes no autocast."""
@@ -133,11 +133,14 @@ def _all_autocasts(project: Project) -> tuple[Autocast, ...]:
 def _api(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute) -> str | None:
     if not isinstance(node.ctx, ast.Load) or isinstance(module.parents.get(node), ast.Attribute):
         return None
-    named = names_given(module, node)  # ``autocast = torch.amp.autocast``
-    qualified = module.qualified(named[0])
-    if qualified is None or qualified.rpartition(".")[2] != "autocast":
-        return None
-    return one_of(APIS, [resolve(project, module, item) for item in named], module.parents.get(node))
+    qualified = module.qualified(node)
+    if qualified is None:
+        is_named = isinstance(node, ast.Name) and node.id in names_for(project, module, "autocast")
+    else:
+        is_named = qualified.rpartition(".")[2] == "autocast"
+    parent = module.parents[node]
+    call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+    return api_named(project, module, node, APIS, call) if is_named else None
 
 
 def _autocast(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, api: str) -> Autocast:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..python.arguments import Signature, bind, one_of
-from ..python.bindings import names_given
+from ..python.arguments import Signature, bind
 from ..python.functions import bases_of, called_function, class_of
-from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of, resolve
+from ..python.names import ModuleNames, Scope, attribute_chain, parameters_of
 from ..source.project import Project
+from .named_api import api_named, names_for
 from .scaler import Scaler
 
+WORD = "caler"
+"""What is in every name of a scaler's class."""
 WORDS = ("GradScaler", "NativeScaler", "grad_scaler")
 """A file without any of these words makes no scaler."""
 
@@ -40,18 +42,18 @@ APIS = {
 WRAPPERS = ("timm.utils.NativeScaler", "timm.utils.cuda.NativeScaler")
 
 
-def scaler_api(project: Project, module: ModuleNames, node: ast.expr) -> str | None:
-    """The qualified API when ``node`` names a scaler class; None otherwise."""
-    chain = attribute_chain(node)
-    if chain is None or "caler" not in (module.qualified(node) or chain[-1]):
+def scaler_api(project: Project, module: ModuleNames, node: ast.expr, call: ast.Call | None = None) -> str | None:
+    """The qualified API when ``node`` names a scaler class, which ``call`` calls; None otherwise."""
+    if not isinstance(node, ast.Name | ast.Attribute):
         return None
-    named = names_given(module, node) if isinstance(node, ast.Name) else [node]
-    return one_of(APIS, [resolve(project, module, item) for item in named], module.parents.get(node))
+    is_alias = isinstance(node, ast.Name) and node.id in names_for(project, module, WORD)
+    is_named = is_alias or WORD in (module.qualified(node) or "")
+    return api_named(project, module, node, APIS, call) if is_named else None
 
 
 def scaler_made_by(project: Project, module: ModuleNames, call: ast.Call) -> Scaler | None:
     """The scaler that ``call`` makes, not followed yet; None when it makes none."""
-    api = scaler_api(project, module, call.func)
+    api = scaler_api(project, module, call.func, call)
     if api is not None:
         arguments = bind(APIS[api], call)
         if api in WRAPPERS:

@@ -6,8 +6,9 @@ import ast
 
 from ..python.names import ModuleNames, names_of
 from ..source.project import Project
+from .named_api import names_for
 from .scaler import AttributeAlias, NameAlias, Scaler, Use
-from .scaler_births import APIS, WORDS, scaler_api, scaler_made_by
+from .scaler_births import APIS, WORD, WORDS, scaler_api, scaler_made_by
 from .scaler_flow import follow
 
 __all__ = ["APIS", "WORDS", "AttributeAlias", "NameAlias", "Scaler", "Use", "scaler_api", "scalers"]
@@ -21,16 +22,10 @@ def scalers(project: Project) -> tuple[Scaler, ...]:
 SPELLINGS = ("caler(", "caler (", "caler as ")
 
 
-def _candidates(module: ModuleNames) -> list[ast.Call]:
-    """The calls, in source order, whose last name is a scaler's, or an alias that an import gives one."""
-    aliases = {
-        binding.name
-        for scope in module.scopes.values()
-        for group in scope.bindings.values()
-        for binding in group
-        if binding.qualified is not None and "caler" in binding.qualified
-    }
-    named = [calls for name, calls in module.calls_by_name.items() if "caler" in name or name in aliases]
+def _candidates(project: Project, module: ModuleNames) -> list[ast.Call]:
+    """The calls, in source order, whose last name is a scaler's, or an alias that an import or assignment gives one."""
+    aliases = names_for(project, module, WORD)
+    named = [calls for name, calls in module.calls_by_name.items() if WORD in name or name in aliases]
     return sorted((call for calls in named for call in calls), key=lambda call: (call.lineno, call.col_offset))
 
 
@@ -38,7 +33,7 @@ def _all_scalers(project: Project) -> tuple[Scaler, ...]:
     found = []
     for document in project.python_documents(WORDS, SPELLINGS):
         module = names_of(project, document)
-        for call in _candidates(module):
+        for call in _candidates(project, module):
             scaler = scaler_made_by(project, module, call)
             if scaler is not None:
                 follow(project, scaler)

@@ -18,7 +18,7 @@ from ...codemod.python.options import Option, options_in
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.command_options import declared_options, values_given
 from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.setting_reads import read_of
+from ...codemod.trainers.reading.setting_reads import is_of_settings, read_of
 
 CONVERTING = ("float", "int")
 MAX_FILES = 60
@@ -70,7 +70,7 @@ def _options_read(project: Project, module: ModuleNames, node: ast.expr) -> Sequ
         return _options_read(project, module, value) if isinstance(value, ast.Attribute) else ()
     read = read_of(module, node) if isinstance(node, ast.Attribute) else None
     name = read.name if read is not None and not read.of_environment else option_read(module, node)
-    if name is None:
+    if name is None or (read is not None and not is_of_settings(project, read)):
         return ()
     near = declared_options(project, module, name)
     far = () if near else reached_from(project, [module], MAX_FILES)

@@ -20,7 +20,7 @@ from ...source.project import Project
 from .command_options import constructions_of, declared_options, values_given
 from .launch_flags import programs_of
 from .named_classes import arguments_named
-from .setting_reads import Read, entries_read, read_of
+from .setting_reads import Read, entries_read, is_of_settings, read_of
 from .source import Source, literal_source, tested_source
 from .word_pairs import pairs_given
 
@@ -51,6 +51,9 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
     if isinstance(node, ast.IfExp):
         checked = _checked(node)
         return question.of(module, checked) if checked is not None else _of_machine(module, node)
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+        asked = [item for item in node.values if not _asks_for_device(module, item)]
+        return question.of(module, asked[0]) if len(asked) == 1 else None
     if isinstance(node, ast.Subscript):
         return _setting(question, module, node)
     return _call(question, module, node) if isinstance(node, ast.Call) else None
@@ -58,6 +61,14 @@ def _leaf(question: Trace[Source], module: ModuleNames, node: ast.expr) -> Itera
 
 ASKS_FOR_DEVICE = ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available")
 """Calls that ask whether there is an accelerator, not what it can do: the branch for a CPU stays."""
+
+
+def _asks_for_device(module: ModuleNames, node: ast.expr) -> bool:
+    """``torch.cuda.is_available()``, ``device.type == "cuda"``: what a run on a GPU has."""
+    if isinstance(node, ast.Call):
+        return module.qualified(node.func) in ASKS_FOR_DEVICE
+    right = node.comparators[0] if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) else None
+    return isinstance(right, ast.Constant) and right.value == "cuda"
 
 
 def _checked(node: ast.IfExp) -> ast.expr | None:
@@ -101,7 +112,7 @@ def _setting(question: Trace[Source], module: ModuleNames, node: ast.expr) -> It
     """What an option or configuration key that is read here is given anywhere."""
     yield from _of_dictionary(question, module, node)
     read = read_of(module, node)
-    if read is None:
+    if read is None or not is_of_settings(question.project, read):
         return
     yield from entries_read(question.project, read)
     yield from pairs_given(question.project, read.parts, programs_of(question.project, read.module))

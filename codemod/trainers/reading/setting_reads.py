@@ -14,6 +14,7 @@ from ...formats.text import Entry
 from ...purpose.files import purpose_of
 from ...purpose.imports import connected_modules
 from ...python.names import ModuleNames
+from ...python.settings_objects import may_hold_settings
 from ...source.documents import Document, FileKind
 from ...source.project import Project
 from .configs import ConfigFile, config_files
@@ -23,8 +24,6 @@ from .source import Source, entry_source
 
 MAPPINGS = (FileKind.YAML, FileKind.JSON, FileKind.TOML)
 ENOUGH_SIBLINGS = 2
-OF_DEVICES = ("type", "index")
-"""Attributes of a ``torch.device``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,8 @@ class Read:
     of_environment: bool = False
     levels: int = 1
     """How many of the last parts are certainly keys of one mapping: both of ``config["train"]["dtype"]``."""
+    owner: ast.expr | None = None
+    """The object whose attribute or key is read."""
 
     @property
     def name(self) -> str:
@@ -43,16 +44,9 @@ class Read:
 
 
 def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
-    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads.
-
-    The type of a device is none.
-    """
-    if isinstance(node, ast.Attribute) and node.attr in OF_DEVICES:
-        owner = node.value
-        name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
-        if "device" in name.lower():
-            return None
+    """What setting an attribute, a subscript with a literal key, ``.get("x")`` or ``getattr(x, "y")`` reads."""
     parts: list[str] = []
+    owners: list[ast.expr] = []
     current, levels = node, 0
     while True:
         step = _step(module, current)
@@ -61,6 +55,7 @@ def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
         levels += levels == len(parts) and isinstance(current, ast.Subscript)
         part, current = step
         parts.append(part)
+        owners.append(current)
     if not parts:
         return None
     if module.qualified(current) in ("os", "os.environ"):
@@ -70,7 +65,12 @@ def read_of(module: ModuleNames, node: ast.expr) -> Read | None:
     parts.reverse()
     if isinstance(current, ast.Name) and current.id in ("self", "cls") and len(parts) > 1:
         parts = parts[1:]
-    return Read(module, tuple(parts), levels=levels)
+    return Read(module, tuple(parts), levels=levels, owner=owners[0])
+
+
+def is_of_settings(project: Project, read: Read) -> bool:
+    """Whether what is read can be a setting at all: the type of a device is none."""
+    return read.of_environment or read.owner is None or may_hold_settings(project, read.module, read.owner)
 
 
 def _step(module: ModuleNames, node: ast.expr) -> tuple[str, ast.expr] | None:

@@ -5,7 +5,8 @@
 `if model.dtype == "bfloat16":` and `if str(x.dtype) == "float16":` are never true, so the branch for 16 bits (a scaler,
 an autocast, a cast) does not run; `!=` is always true. Nothing is raised. With `--dtype` restricted to `float16` and
 `bfloat16`, `args.dtype == "bf16"` is never true either. After `if "float16" in name:` the branch for
-`"bfloat16" in name` is never reached: bfloat16 is taken for float16.
+`"bfloat16" in name` is never reached: bfloat16 is taken for float16. Under Lightning 2 `trainer.precision == 16` is
+never true: it is `"16-mixed"`, whatever the Trainer was given.
 
 ## Why
 
@@ -15,13 +16,15 @@ of the module. NumPy's dtypes, which do compare with strings, are called alike. 
 ## Fix
 
 `dtype` [unsafe]: the string becomes the dtype (`model.dtype == torch.bfloat16`). `prefix` [unsafe]: `str(x.dtype)` is
-compared with `"torch.float16"`. Branches that never ran begin to run. Reported only: options and words in words.
+compared with `"torch.float16"`. `name` [unsafe]: Lightning's new name. Branches that never ran begin to run. Reported
+only: options and words in words.
 
 ## Not flagged
 
 Settings (`args.dtype`, `config.dtype`), which are strings; arrays of NumPy and whatever is not certainly torch's:
 a dtype that the code names, a parameter or buffer of a module, a tensor made above; options whose declared choices hold
-the word, that are stored elsewhere, or are compared with the right word too; tests.
+the word, that are stored elsewhere, or are compared with the right word too; the precision of a Trainer where the
+project allows Lightning 1, or compares it with the new names too; tests.
 """
 
 from __future__ import annotations
@@ -34,10 +37,11 @@ from ....codemod.python.names import names_of
 from ....codemod.source.project import Project
 from .choices_of_options import words_not_offered
 from .known_dtypes import dtype_with_string
+from .trainer_precision import old_names_of_precision
 from .words_in_words import shadowed_words
 
-WORDS = ("float16", "bfloat16", "float32", "bf16", "fp16", "fp32")
-KINDS = (dtype_with_string, words_not_offered, shadowed_words)
+WORDS = ("float16", "bfloat16", "float32", "bf16", "fp16", "fp32", ".precision")
+KINDS = (dtype_with_string, words_not_offered, shadowed_words, old_names_of_precision)
 
 
 def check(project: Project) -> Iterator[Finding]:

@@ -10,6 +10,8 @@
 at once: `ValueError: Expected device_type of type str`.
 `with context():` of an autocast stops with `TypeError: autocast.__call__() missing 1 required positional argument:
 'func'`, and `context.__exit__()` by hand with `TypeError: autocast.__exit__() missing 3 required positional arguments`.
+`model.extract_features(x)` of a model that `Accelerator.prepare` gave back computes in float32: accelerate wraps
+`forward` alone (`Accelerator.prepare_model`, accelerate 0.20 to 1.14).
 
 ## Why
 
@@ -31,7 +33,8 @@ block runs `backward` or an optimizer, which belong outside.
 
 `return autocast(...)`, autocast stored in a variable or passed to `enter_context`, `autocast(...).__enter__()`, a
 generator that is not a context manager, `__enter__()` by hand (for the whole run, perhaps on purpose), a
-test that expects the constructor to raise.
+test that expects the constructor to raise; methods of a prepared model under `no_grad`, in files that enter an autocast
+of their own, or where DeepSpeed or FSDP may run it.
 """
 
 from __future__ import annotations
@@ -39,15 +42,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.model import Finding, Fix, Rule
-from ...codemod.proof.needs import RAISES
-from ...codemod.proof.proving import proved
-from ...codemod.python.bindings import values_at
-from ...codemod.python.caught import is_caught
-from ...codemod.python.creations import creations_of
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
-from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast, autocasts, checked_autocasts
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.proof.needs import RAISES
+from ....codemod.proof.proving import proved
+from ....codemod.python.bindings import values_at
+from ....codemod.python.caught import is_caught
+from ....codemod.python.creations import creations_of
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast, autocasts, checked_autocasts
+from .prepared_methods import methods_outside_autocast
 
 OUTSIDE = ("backward", "step", "zero_grad", "update", "unscale_")
 """Calls that do not belong under autocast."""
@@ -75,6 +79,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _yielded(project, autocast)
     for module, call in exits_without_arguments(project):
         yield _exit(project, module, call)
+    yield from (rule.found(*draft) for draft in methods_outside_autocast(project))
     for module, call in objects_called(project):
         yield _called(project, module, call)
 
