@@ -30,8 +30,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_collection_finish() -> None:
-    """The collector need not walk through torch and ten thousand tests each time."""
-    gc.collect()
+    """The collector need not walk through torch and ten thousand tests each time, the first time included."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()

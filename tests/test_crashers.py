@@ -10,7 +10,7 @@ import pytest
 
 from .fuzz import CRASHERS, attempt, crashers_of, fuzz_once, limited, smaller
 from .mutations import Code, damaged
-from .nightly import NIGHTLY
+from .nightly import NIGHTLY, examples
 from .readers import READERS, Reader, bundled, seeds_of, unbundled
 
 CASES = [(name, path) for name in READERS for path in crashers_of(name)]
@@ -82,15 +82,15 @@ def test_damage_follows_the_seed() -> None:
 # --- a little fuzzing, always the same --------------------------------------------------------------------------------
 
 RUNS = dict.fromkeys((name for name in READERS if name.startswith("run-")), 6)
-ROUNDS = {"format-shell": 8, "format-makefile": 15, "format-env": 20, **RUNS}
-"""Of the slow ones; 40 for the others."""
+ROUNDS = {"format-shell": 8, "format-makefile": 15, "journal": 40, **RUNS}
+"""Of the slow ones, and of one that refuses almost everything."""
 PROJECTS = 60 if NIGHTLY else 15
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_are_read_or_refused(name: str) -> None:
     assert seeds_of(name)
-    counts, faults = fuzz_once(name, ROUNDS.get(name, 40), seed=6)
+    counts, faults = fuzz_once(name, ROUNDS.get(name, examples(40)), seed=6)
     assert not faults
     assert counts["read"], counts
 

@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -46,8 +46,6 @@ from .soft import Soft
 
 WANT = re.compile(r"#\s*want\s+(PF\d+(?:\s*,\s*PF\d+)*)")
 AGAIN = "run `python -m tests.regenerate` and review what changed"
-FEW_VARIANTS = 1
-"""Byte variants of a case that is no rule's example: each kind still meets some 90 cases, the examples among them."""
 
 Found = dict[str, set[Finding]]
 
@@ -65,16 +63,6 @@ class Ran:
         return self.outcome.report
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(case, marks=pytest.mark.xdist_group(case.id), id=case.id) for case in cases()]
-)
-def case(request: pytest.FixtureRequest) -> Case:
-    """Every case; pytest runs all tests of one case before those of the next, so that `ran` is made once for each."""
-    chosen = request.param
-    assert isinstance(chosen, Case)
-    return chosen
-
-
 @pytest.fixture(scope="module", autouse=True)
 def each_edit_once() -> Iterator[None]:
     """The same edits of the same text are carried out once: tests of a case repeat them, and they are half of its time.
@@ -87,9 +75,8 @@ def each_edit_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def ran(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    root = copied(case, tmp_path_factory.mktemp("case"))
+def ran_in(case: Case, folder: Path) -> Ran:
+    root = copied(case, folder)
     found: Found = {}
     return Ran(root, outcome(root, case, noting(case.rules(), found)), found)
 
@@ -106,7 +93,7 @@ def _noted(rule: Rule, found: Found, project: Project) -> Iterator[Finding]:
 
 
 def is_chosen(case: Case) -> bool:
-    """Whether writing, patching and the order of rules are tried with a case: examples, projects, a third of the rest.
+    """Whether writing, patching, other bytes and the order of rules are tried: examples, projects, a third of the rest.
 
     At night all are.
     """
@@ -125,7 +112,7 @@ def test_there_are_fixtures() -> None:
     assert len(cases()) > 20
 
 
-def test_findings_and_diff_are_exactly_the_expected_ones(case: Case, ran: Ran) -> None:
+def findings_and_diff_are_exactly_the_expected_ones(case: Case, ran: Ran, folder: Path) -> None:
     report, diff = ran.report, case.folder / DIFF
     with Soft() as soft:
         with soft("findings"):
@@ -141,7 +128,7 @@ def test_findings_and_diff_are_exactly_the_expected_ones(case: Case, ran: Ran) -
             assert case.mistake is None or (report.findings == ()) == case.folder.name.startswith("silent-")
 
 
-def test_want_marks_agree_with_the_findings(case: Case, ran: Ran) -> None:
+def want_marks_agree_with_the_findings(case: Case, ran: Ran, folder: Path) -> None:
     for name, data in files_of(ran.root).items():
         marks = marks_of(data)
         found = {(row, code) for code, path, row in rows_of(ran.report.findings) if path == name}
@@ -162,12 +149,12 @@ def marks_of(data: bytes) -> set[tuple[int, str]]:
 # --- what holds for every run -----------------------------------------------------------------------------------------
 
 
-def test_result_parses_and_a_second_run_changes_nothing(case: Case, ran: Ran, tmp_path: Path) -> None:
+def result_parses_and_a_second_run_changes_nothing(case: Case, ran: Ran, folder: Path) -> None:
     if not ran.report.changes:
         return  # the second run would read what the first has read: that it says the same is asked of all projects
     for change in ran.report.changes:
         check_parses(change)
-    again = migrate(write_files(tmp_path, after_of(ran.root, ran.report)), case, case.rules())
+    again = migrate(write_files(folder, after_of(ran.root, ran.report)), case, case.rules())
     assert again.changes == ()
     assert again.findings == ran.report.remaining
 
@@ -190,11 +177,11 @@ def check_json(before: bytes, after: bytes) -> None:
     json.loads(after.decode("utf-8-sig"))
 
 
-def test_apply_writes_the_changes_and_undo_takes_them_back(case: Case, ran: Ran, tmp_path: Path) -> None:
+def apply_writes_the_changes_and_undo_takes_them_back(case: Case, ran: Ran, folder: Path) -> None:
     assert files_of(ran.root) == files_of(case.input), "migrating writes nothing"
     if not ran.report.changes or not is_chosen(case):
         return
-    root = copied(case, tmp_path)
+    root = copied(case, folder)
     for change in ran.report.changes:
         (root / change.path).chmod(0o755)
     apply(root, ran.report.changes, allow_dirty=True)
@@ -202,19 +189,19 @@ def test_apply_writes_the_changes_and_undo_takes_them_back(case: Case, ran: Ran,
     assert {(root / change.path).stat().st_mode & 0o777 for change in ran.report.changes} == {0o755}
     undo(root)
     assert without_journal(root) == files_of(case.input)
-    assert sorted(item.name for item in tmp_path.iterdir()) == [root.name], "something was written outside the project"
+    assert sorted(item.name for item in folder.iterdir()) == [root.name], "something was written outside the project"
 
 
 def without_journal(root: Path) -> dict[str, bytes]:
     return {name: data for name, data in files_of(root).items() if not name.startswith(".precfix/")}
 
 
-def test_git_apply_accepts_the_patch(case: Case, ran: Ran, tmp_path: Path) -> None:
+def git_apply_accepts_the_patch(case: Case, ran: Ran, folder: Path) -> None:
     if not ran.report.changes or not is_chosen(case):
         return
-    root = copied(case, tmp_path)
+    root = copied(case, folder)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CEILING_DIRECTORIES": str(folder)}
     done = subprocess.run(
         ["git", "apply", "-"], cwd=root, input=ran.outcome.diff, capture_output=True, env=environment, check=False
     )
@@ -243,9 +230,7 @@ def test_torch_is_never_imported(tmp_path: Path) -> None:
 # --- all rules together -----------------------------------------------------------------------------------------------
 
 
-def test_all_rules_together_settle_and_find_what_each_finds_first_last_and_alone(
-    case: Case, ran: Ran, tmp_path: Path
-) -> None:
+def all_rules_together_settle_and_find_what_each_finds_first_last_and_alone(case: Case, ran: Ran, folder: Path) -> None:
     """In one project that all of them share; the case's own rule by itself too; of chosen cases in both orders."""
     forward: Found = {}
     report = migrate(ran.root, case, noting(all_rules(), forward))
@@ -265,7 +250,7 @@ def test_all_rules_together_settle_and_find_what_each_finds_first_last_and_alone
             assert ran.found == {code: forward[code] for code in ran.found}
         with soft("a second run changes nothing"):
             if report.changes != ran.report.changes:
-                result = write_files(tmp_path / "after", after_of(ran.root, report))
+                result = write_files(folder / "after", after_of(ran.root, report))
                 assert migrate(result, case, all_rules()).changes == ()
 
 
@@ -283,19 +268,24 @@ def differing(one: Found, other: Found) -> list[Rule]:
 
 
 def variants_of(case: Case) -> list[str]:
-    """The variants to try: all for a rule's example and at night, else a few that the case's name decides."""
+    """The variants to try: all for a rule's example and at night; of other chosen cases one that its name decides.
+
+    What bytes break is mostly no matter of the rule: each kind still meets some 55 cases, the examples among them.
+    """
+    if not is_chosen(case):
+        return []
     allowed = VARIANTS if case.settings.variants is None else case.settings.variants
     fit = [name for name in allowed if changed_files(name, files_of(case.input)) is not None]
     if NIGHTLY or case.settings.example:
         return fit
-    return sorted(fit, key=lambda name: hashlib.sha256(f"{case.id} {name}".encode()).digest())[:FEW_VARIANTS]
+    return sorted(fit, key=lambda name: hashlib.sha256(f"{case.id} {name}".encode()).digest())[:1]
 
 
-def test_other_bytes_give_the_same_result(case: Case, ran: Ran, tmp_path: Path) -> None:
+def other_bytes_give_the_same_result(case: Case, ran: Ran, folder: Path) -> None:
     with Soft() as soft:
         for variant in variants_of(case):
             with soft(variant):
-                check_variant(case, variant, ran, tmp_path / variant)
+                check_variant(case, variant, ran, folder / variant)
 
 
 def check_variant(case: Case, variant: str, ran: Ran, folder: Path) -> None:
@@ -311,6 +301,32 @@ def check_variant(case: Case, variant: str, ran: Ran, folder: Path) -> None:
 def rows_of(findings: tuple[Finding, ...], moved: int = 0) -> list[tuple[str, str, int]]:
     """Code, path and row of each finding, the rows of Python files moved down."""
     return [(each.code, each.path, each.span.row + moved * each.path.endswith(".py")) for each in findings]
+
+
+# --- one test for each case -------------------------------------------------------------------------------------------
+
+PROMISES: tuple[Callable[[Case, Ran, Path], None], ...] = (
+    findings_and_diff_are_exactly_the_expected_ones,
+    want_marks_agree_with_the_findings,
+    result_parses_and_a_second_run_changes_nothing,
+    apply_writes_the_changes_and_undo_takes_them_back,
+    git_apply_accepts_the_patch,
+    all_rules_together_settle_and_find_what_each_finds_first_last_and_alone,
+    other_bytes_give_the_same_result,
+)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
+def test_case(case: Case, tmp_path: Path) -> None:
+    """Migrated once, and every promise asked of it; the failure lists all that are broken."""
+    (tmp_path / "case").mkdir()
+    ran = ran_in(case, tmp_path / "case")
+    with Soft() as soft:
+        for promise in PROMISES:
+            folder = tmp_path / promise.__name__
+            folder.mkdir()
+            with soft(promise.__name__):
+                promise(case, ran, folder)
 
 
 def test_fixture_folders_are_complete() -> None:

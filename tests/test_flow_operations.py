@@ -157,13 +157,16 @@ def raises(op: Operation, dtypes: Dtypes, device: str) -> bool:
     return mix in ("raises", "raises-destination")
 
 
-FAKE = FakeTensorMode()
+@cache
+def fake() -> FakeTensorMode:
+    """The first one imports half of torch's compiler: not where tests are only collected."""
+    return FakeTensorMode()
 
 
 @contextmanager
 def simulated_cuda() -> Iterator[None]:
     """Fake CUDA tensors under CUDA autocast: the dispatcher casts as on a GPU, no kernel runs."""
-    with FAKE, flow_calls.on_device("cuda"), torch.no_grad():
+    with fake(), flow_calls.on_device("cuda"), torch.no_grad():
         torch.set_autocast_enabled("cuda", True)
         torch.set_autocast_dtype("cuda", BF16)
         try:

@@ -11,6 +11,8 @@ from precfix.codemod.cli.for_typer import taking
 from precfix.codemod.cli.options import Argument, FlagOption
 from precfix.codemod.cli.typed_words import names_of, options_of, request_of
 
+from .nightly import examples
+
 KINDS = (AuditRequest, CheckRequest, MigrateRequest)
 VALUES = ("a.py", "PF101", "text", "json", "markdown", "bf16-mixed", "never", "", "-", "-x", "a=b", "ü", "--", "[x]")
 
@@ -42,7 +44,7 @@ def every_name(kind: type[Request]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_plain_words_are_read_as_typer_reads_them(kind: type[Request], data: st.DataObject) -> None:
     names = every_name(kind)

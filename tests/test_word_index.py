@@ -13,6 +13,7 @@ from precfix.codemod.source.documents import Document, FileKind, kind_of
 from precfix.codemod.source.project import Project
 
 from .fixture_cases import write_files
+from .nightly import examples
 
 PIECES = (
     *("torch", "Torch", "float16", "half", "HALF", "e", "x1", "_", "name", "names", "rename", "16"),
@@ -92,7 +93,7 @@ def searched(files: dict[str, bytes], words: tuple[str, ...], also: tuple[tuple[
     return found
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples(30)))
 @pytest.mark.parametrize("limit", [None, "MAX_WORDS", "MAX_VOCABULARY"])
 def test_the_index_answers_as_a_search_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, limit: str | None
