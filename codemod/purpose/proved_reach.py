@@ -104,7 +104,7 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         return False
     if bases_of(owner):
         return True
-    return not _is_program(module) and (project.fact(_is_package) or not project.memo(_serves_program, module))
+    return not project.memo(_is_program, module) and (project.fact(_is_package) or not project.memo(_serves_program, module))
 
 
 def _is_package(project: Project) -> bool:
@@ -119,7 +119,7 @@ def _serves_program(project: Project, module: ModuleNames) -> bool:
     found = {module: None}
     for _ in range(MAX_HOPS):
         near = dict.fromkeys(other for item in found for other in importers_of(project, item))
-        if any(_is_program(item) for item in near):
+        if any(project.memo(_is_program, item) for item in near):
             return True
         if near.keys() <= found.keys():
             return False
@@ -127,7 +127,7 @@ def _serves_program(project: Project, module: ModuleNames) -> bool:
     return False
 
 
-def _is_program(module: ModuleNames) -> bool:
+def _is_program(_project: Project, module: ModuleNames) -> bool:
     """Whether a file runs something by itself: what its program leaves out, nobody else can be counted on to call."""
     return any(isinstance(item, ast.If) and "__name__" in ast.unparse(item.test) for item in module.tree.body) or any(
         isinstance(item, ast.Expr) and isinstance(item.value, ast.Call) for item in module.tree.body

@@ -94,9 +94,9 @@ def _may_be_criterion(func: ast.expr) -> bool:
 def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
     logits = call.args[0]
     half = certainly_half(project, module, logits)
-    if half is None or is_without_gradients(module, call) or not is_trained(project, module, call):
+    if half is None or is_without_gradients(module, call) or _may_be_lowered(project, module, half):
         return
-    if _may_be_lowered(project, module, half) or (name == "log_softmax" and _is_of_entropy(module, call)):
+    if (name == "log_softmax" and _is_of_entropy(module, call)) or not is_trained(project, module, call):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]

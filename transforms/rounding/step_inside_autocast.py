@@ -69,9 +69,8 @@ def check(project: Project) -> Iterator[Finding]:
         if purpose_of(document.path).is_left_alone:
             continue
         for region in autocasts_in(project, module):
-            asked = _keeps_copies(project, region) and is_reached(project, module, region.node)
-            stale = next(_stale_in(project, region), None) if asked else None
-            if stale is not None:
+            stale = next(_stale_in(project, region), None) if _keeps_copies(project, region) else None
+            if stale is not None and is_reached(project, module, region.node):
                 yield _finding(region, stale)
 
 

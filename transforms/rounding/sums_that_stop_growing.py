@@ -26,8 +26,8 @@ at each step.
 ## Not flagged
 
 Sums over parts of one model (layers, scales, heads), which are short; sums of integers and booleans; values that are
-taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32; dtypes that are not
-certain; branches that no run takes.
+taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32; dtypes that are not certain;
+branches that no run takes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[
     node = addition.node
     loop = next((item for item in loops(module, node) if _goes_through_batches(item)), None)
     start = _start(module, addition, loop) if loop is not None else None
-    if start is None or not is_reached(project, module, node) or is_switched_off(project, module, node):
+    if start is None:
         return
     if isinstance(start, ast.Constant):
         half = certainly_half(project, module, addition.added)
@@ -97,7 +97,8 @@ def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[
         half = certainly_half(project, module, start)
         found = _wide_start(module, start)
         fix = found if found is not None else Fix.shown("float32", "make the tensor that is added to in float32")
-    if half is not None:
+    off = half is not None and is_switched_off(project, module, node)
+    if half is not None and not off and is_reached(project, module, node):
         yield _finding(module, addition, half, start, fix)
 
 

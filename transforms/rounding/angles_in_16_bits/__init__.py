@@ -88,13 +88,12 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
             found = _found(project, module, call, origin) if origin is not None else None
             if origin is not None and found is not None and origin.node not in seen:
                 seen.add(origin.node)
-                yield found
+                if is_trained(project, module, origin.node):
+                    yield found
 
 
 def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
     if _is_double(project, module, origin) or _is_short(project, module, origin):
-        return None
-    if not is_trained(project, module, origin.node):
         return None
     half = _half(project, module, origin)
     if half is not None:
