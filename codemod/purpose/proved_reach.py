@@ -104,7 +104,9 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         return False
     if bases_of(owner):
         return True
-    return not project.memo(_is_program, module) and (project.fact(_is_package) or not project.memo(_serves_program, module))
+    return not project.memo(_is_program, module) and (
+        project.fact(_is_package) or not project.memo(_serves_program, module)
+    )
 
 
 def _is_package(project: Project) -> bool:
