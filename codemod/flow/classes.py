@@ -60,6 +60,8 @@ class LibraryModel:
     """Went through ``accelerator.prepare``: its forward runs under autocast and returns float32."""
     parameter: str = ""
     """For a model that a function is given: the symbol of that parameter, for the function's callers."""
+    is_read: bool = False
+    """Whether its class is in the tables: what it returns has the dtype of its weights."""
 
 
 def has_dtype(model: LibraryModel) -> bool:

@@ -139,6 +139,8 @@ class Atom:
     """For symbols of role EXPRESSION: the expression, to be said again in a fix."""
     candidates: frozenset[Dtype] = field(default=frozenset(), compare=False)
     """For symbols: the dtypes that the source names for it; there may be others."""
+    guessed: bool = field(default=False, compare=False)
+    """Whether a model of a class that no table has gave it, which may return another dtype than its weights have."""
 
     @property
     def is_floating(self) -> bool:

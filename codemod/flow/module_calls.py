@@ -178,7 +178,8 @@ def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
     called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr in FORWARD else node.func
     if not module.atoms and module.label and may_be_prepared(frame.project, frame.module, called):
         return Value(Kind.TENSOR)
-    known = of_weights(module)
+    is_read = isinstance(module.detail, LibraryModel) and module.detail.is_read
+    known = tuple(replace(atom, guessed=not is_read) for atom in of_weights(module))
     return Value(Kind.TENSOR, known) if known else result_of(frame, node)
 
 
@@ -231,7 +232,7 @@ def loaded(frame: Frame, node: ast.Call, named: Named) -> Value:
     splat = any(key == "**" for key, _, _ in named)
     if atoms is None and known is not None and known.loaded is Loaded.FLOAT32 and not splat:
         atoms = (default_atom(frame, node, f"{name} is loaded", Made.MODULE),)
-    return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name), label=name)
+    return Value(Kind.MODULE, atoms or (), detail=LibraryModel(name, is_read=known is not None), label=name)
 
 
 def _is_model_class(name: str) -> bool:

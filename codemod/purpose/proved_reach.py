@@ -52,10 +52,16 @@ def _is_reached(project: Project, module: ModuleNames, node: ast.AST, hops: int,
 
 def _can_run(project: Project, asked: tuple[ModuleNames, ast.AST]) -> bool:
     module, node = asked
-    return all(
+    return not _stands_in(module, node) and all(
         can_come_out(project, module, guard.test, guard.holds) and (not guard.holds or _is_chosen(project, guard.test))
         for guard in guards(module, node)
     )
+
+
+def _stands_in(module: ModuleNames, node: ast.AST) -> bool:
+    """Whether it only runs where a package is missing: ``except ImportError``."""
+    handlers = (item.type for item in module.ancestors(node) if isinstance(item, ast.ExceptHandler) and item.type)
+    return any("ImportError" in text or "ModuleNotFound" in text for text in map(ast.unparse, handlers))
 
 
 def _is_chosen(project: Project, test: ast.expr) -> bool:
@@ -98,10 +104,12 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
         return False
     if bases_of(owner):
         return True
-    return not _is_program(module) and (project.fact(is_package) or not project.memo(_serves_program, module))
+    return not project.memo(_is_program, module) and (
+        project.fact(_is_package) or not project.memo(_serves_program, module)
+    )
 
 
-def is_package(project: Project) -> bool:
+def _is_package(project: Project) -> bool:
     """Whether others install the project, or a part of it."""
     if any(path.rpartition("/")[2] in ("setup.py", "setup.cfg") for path in project.paths):
         return True
@@ -113,7 +121,7 @@ def _serves_program(project: Project, module: ModuleNames) -> bool:
     found = {module: None}
     for _ in range(MAX_HOPS):
         near = dict.fromkeys(other for item in found for other in importers_of(project, item))
-        if any(_is_program(item) for item in near):
+        if any(project.memo(_is_program, item) for item in near):
             return True
         if near.keys() <= found.keys():
             return False
@@ -121,7 +129,7 @@ def _serves_program(project: Project, module: ModuleNames) -> bool:
     return False
 
 
-def _is_program(module: ModuleNames) -> bool:
+def _is_program(_project: Project, module: ModuleNames) -> bool:
     """Whether a file runs something by itself: what its program leaves out, nobody else can be counted on to call."""
     return any(isinstance(item, ast.If) and "__name__" in ast.unparse(item.test) for item in module.tree.body) or any(
         isinstance(item, ast.Expr) and isinstance(item.value, ast.Call) for item in module.tree.body

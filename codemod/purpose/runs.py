@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..model import Place
-from ..python.names import ModuleNames, names_of
+from ..python.callers import callers_of
+from ..python.names import FunctionNode, ModuleNames, names_of
 from ..python.reach import Reached, reached
 from ..releases.manifests import directory_of, is_manifest
 from ..source.project import Project
@@ -23,10 +24,11 @@ from ..trainers.reading.precision import HALVES, precision_of
 from ..trainers.reading.run_members import Member
 from ..trainers.reading.run_members import Run as Launch
 from ..trainers.reading.runs import runs_of as launches_of
+from .decided import is_switched_off
 from .files import is_test, purpose_of
 from .imports import imported_modules, importers_of, reached_from
 from .outcomes import can_come_out
-from .proved_reach import can_run
+from .proved_reach import MAX_HOPS, can_run, is_reached
 from .training import training_modules, trains
 
 MAX_IMPORTERS = 12
@@ -117,6 +119,24 @@ def _can_be_open(project: Project, region: Autocast) -> bool:
 def uses(project: Project, run: Run, module: ModuleNames, node: ast.AST) -> bool:
     """Whether the program of ``run`` uses the class or function that holds ``node`` by its name."""
     return project.memo(_definitions_reached, run.starts).holds(module, node)
+
+
+def is_trained(project: Project, module: ModuleNames, node: ast.AST) -> bool:
+    """Whether a program that trains uses the definition around ``node`` by its name and comes to it."""
+    reaches = any(
+        project.memo(_definitions_reached, starts_of(project, item)).holds(module, node)
+        for item in training_modules(project)
+    )
+    return reaches and is_reached(project, module, node) and not _is_off(project, module, node, MAX_HOPS)
+
+
+def _is_off(project: Project, module: ModuleNames, node: ast.AST, hops: int) -> bool:
+    """Whether stated settings switch off a place, or all calls that lead to it."""
+    if is_switched_off(project, module, node):
+        return True
+    function = module.scope_of(node).function.node
+    sites = callers_of(project, module, function).sites if hops and isinstance(function, FunctionNode) else ()
+    return bool(sites) and all(_is_off(project, site.module, site.call, hops - 1) for site in sites)
 
 
 def runs_around(project: Project, module: ModuleNames, node: ast.AST) -> tuple[Run, ...]:

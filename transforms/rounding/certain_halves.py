@@ -8,7 +8,7 @@ from ...codemod.flow.analysis import flow_of
 from ...codemod.flow.frame import OUTSIDE
 from ...codemod.flow.half_runs import weights_in_half
 from ...codemod.flow.lattice import Atom, Kind, Role
-from ...codemod.half.atom_places import atom_places
+from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_here import Half
 from ...codemod.purpose.entered import way_inside
 from ...codemod.python.names import ModuleNames
@@ -26,7 +26,7 @@ def certainly_half(project: Project, module: ModuleNames, node: ast.expr) -> Hal
     if value.kind is not Kind.TENSOR or not value.atoms:
         return _of_trained(output_of_trained(project, module, node))
     dtypes = [_dtype(project, atom) for atom in value.atoms]
-    if None in dtypes:
+    if None in dtypes or not steps_can_run(project, value.atoms):
         return None
     known = weights_in_half(project)
     casts = tuple(dict.fromkeys(known[atom.symbol][0] for atom in value.atoms if atom.symbol in known))
@@ -42,6 +42,8 @@ def _of_trained(weights: HalfWeights | None) -> Half | None:
 
 def _dtype(project: Project, atom: Atom) -> Dtype | None:
     """The 16-bit dtype that a way gives for certain: that of a whole model's cast for what its weights decide."""
+    if atom.guessed:
+        return None
     if atom.dtype is not None:
         return atom.dtype if atom.dtype in HALVES else None
     known = weights_in_half(project).get(atom.symbol) if atom.role is Role.WEIGHTS else None

@@ -23,7 +23,7 @@ None is written: keep the weights in float32 (their gradients then are), or take
 ## Not flagged
 
 Under 64 micro-batches; numbers that are not known; float32 weights; DeepSpeed, FSDP and Megatron, which sum gradients
-in a dtype of their own; adapters.
+in a dtype of their own; adapters; optimizers that no run makes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check(project: Project) -> Iterator[Finding]:
             message = _message(count, training.weights.dtype.name, training.weights.name)
             yield rule.at(training.module, training.call, message, (*training.weights.places, count.place))
     for item in half_optimizers(project):
-        found = _counted(project, item.module, item.call)
+        found = _counted(project, item.module, item.call) if item.is_run(project) else None
         if found is not None:
             message = _message(found, item.weights.dtype.name, item.weights.name)
             yield rule.at(item.module, item.call, message, (*item.weights.places, found.place))

@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.bound import is_replaced
 from ...codemod.python.callers import callers_of
 from ...codemod.python.functions import called_function
@@ -64,6 +66,11 @@ class HalfOptimizer:
     def loses_at(self, rate: float) -> bool:
         """Whether a learning rate leaves a part of the weights where they are."""
         return loses_updates(rate, self.weights.dtype, adapted=self.weights.adapted)
+
+    def is_run(self, project: Project) -> bool:
+        """Whether a run that the project gives makes it."""
+        off = is_switched_off(project, self.module, self.call)
+        return not off and is_reached(project, self.module, self.call)
 
 
 def half_optimizers(project: Project) -> Iterator[HalfOptimizer]:

@@ -25,10 +25,11 @@ bytes for each logit.
 
 ## Not flagged
 
-Logits that are cast before; models that are cast in programs which do not train; losses inside an autocast region, or
-in the branch of a test whose other branch opens one; branches that stated settings switch off; entropies (logarithms
-times their own probabilities); code without gradients; dtypes that are not certain; softmax inside of attention, whose
-few classes lose little.
+Logits that are cast before; losses that no training program of the project comes to, by calls, arguments and stated
+settings, or only where a package is missing (`except ImportError`); files that open an autocast region, or make what
+may (`Accelerator`, `Trainer`), beside the loss or the cast; models of other libraries than transformers and diffusers,
+which may return another dtype than their weights have; entropies (logarithms times their own probabilities); code
+without gradients; dtypes that are not certain; softmax inside of attention, whose few classes lose little.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from itertools import islice
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
-from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import purpose_of
+from ...codemod.purpose.runs import is_trained
 from ...codemod.python.bindings import only_value
 from ...codemod.python.creations import only_call
 from ...codemod.python.names import ModuleNames, names_of
-from ...codemod.python.paths import exclusive
 from ...codemod.source.project import Project
-from ...codemod.torch.autocast import autocasts_in, is_without_gradients
+from ...codemod.torch.autocast import is_without_gradients
 from .certain_halves import certainly_half
+from .trained_classes import may_open_regions
 
 FUNCTIONS = ("cross_entropy", "nll_loss", "log_softmax", "kl_div", "logsumexp", "binary_cross_entropy_with_logits")
 CLASSES = ("CrossEntropyLoss", "NLLLoss", "LogSoftmax", "KLDivLoss", "BCEWithLogitsLoss")
@@ -93,11 +94,9 @@ def _may_be_criterion(func: ast.expr) -> bool:
 def _finding(project: Project, module: ModuleNames, call: ast.Call, name: str) -> Iterator[Finding]:
     logits = call.args[0]
     half = certainly_half(project, module, logits)
-    if half is None or is_without_gradients(module, call) or not _is_trained(project, half):
+    if half is None or is_without_gradients(module, call) or _may_be_lowered(project, module, half):
         return
-    if any(exclusive(module, call, region.node) for region in autocasts_in(project, module)):
-        return
-    if is_switched_off(project, module, call) or (name == "log_softmax" and _is_of_entropy(module, call)):
+    if (name == "log_softmax" and _is_of_entropy(module, call)) or not is_trained(project, module, call):
         return
     dtypes = " or ".join(sorted(dtype.name for dtype in half.dtypes))
     off = MEASURED["bfloat16" if "bfloat16" in dtypes else "float16"]
@@ -141,10 +140,12 @@ def _softmax_of(module: ModuleNames, node: ast.expr) -> str:
     return ast.unparse(made.args[0] if qualified.startswith("torch.") and made.args else called.value)
 
 
-def _is_trained(project: Project, half: Half) -> bool:
-    """Whether a file that makes it 16-bit trains: another program may only run the same model."""
-    paths = tuple(dict.fromkeys(place.path for place in half.why))
-    return any("backward" in document.text for document in project.python_documents_at(paths))
+def _may_be_lowered(project: Project, module: ModuleNames, half: Half) -> bool:
+    """Whether the file of the loss, or of what makes it 16-bit, opens regions, or none of the latter trains."""
+    near = project.python_documents_at(tuple(dict.fromkeys(place.path for place in half.why)))
+    files = [names_of(project, document) for document in near]
+    trained = any("backward" in item.document.text for item in files)
+    return not trained or any(may_open_regions(project, item) for item in (module, *files))
 
 
 rule = Rule.of("PF805", check)

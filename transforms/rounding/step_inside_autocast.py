@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.decided import decided
 from ...codemod.purpose.files import purpose_of
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.steps import entered
 from ...codemod.python.conditions import conditions_in
 from ...codemod.python.functions import called_function
@@ -69,7 +70,7 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         for region in autocasts_in(project, module):
             stale = next(_stale_in(project, region), None) if _keeps_copies(project, region) else None
-            if stale is not None:
+            if stale is not None and is_reached(project, module, region.node):
                 yield _finding(region, stale)
 
 

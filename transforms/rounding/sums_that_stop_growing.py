@@ -26,7 +26,8 @@ at each step.
 ## Not flagged
 
 Sums over parts of one model (layers, scales, heads), which are short; sums of integers and booleans; values that are
-taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32; dtypes that are not certain.
+taken out as numbers (`.item()`, `float(...)`); losses that autocast computes in float32; dtypes that are not certain;
+branches that no run takes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ from dataclasses import dataclass
 
 from ...codemod.half.half_here import Half
 from ...codemod.model import Finding, Fix, Rule
+from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import is_test
+from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.names import ModuleNames, names_of
 from ...codemod.python.paths import LoopNode, loops, name_parts
 from ...codemod.source.project import Project
@@ -94,7 +97,8 @@ def _sum(project: Project, module: ModuleNames, addition: Addition) -> Iterator[
         half = certainly_half(project, module, start)
         found = _wide_start(module, start)
         fix = found if found is not None else Fix.shown("float32", "make the tensor that is added to in float32")
-    if half is not None:
+    off = half is not None and is_switched_off(project, module, node)
+    if half is not None and not off and is_reached(project, module, node):
         yield _finding(module, addition, half, start, fix)
 
 

@@ -28,7 +28,7 @@ def _trained_classes(project: Project) -> dict[ProjectClass, HalfWeights]:
     for item in all_half_optimizers(project):
         parameters = item.call.args[0] if item.call.args else item.given.get("params")
         files = project.python_documents_at((item.module.path, item.weights.place.path))
-        regions = any(_may_open_regions(project, names_of(project, document)) for document in files)
+        regions = any(may_open_regions(project, names_of(project, document)) for document in files)
         if parameters is not None and not regions and not item.weights.adapted:
             for owner in _owners(project, item, parameters):
                 found.setdefault(owner, item.weights)
@@ -47,7 +47,8 @@ def _owners(project: Project, item: HalfOptimizer, parameters: ast.expr) -> Iter
             yield from (ProjectClass(*known) for known in classes if known is not None)
 
 
-def _may_open_regions(project: Project, module: ModuleNames) -> bool:
+def may_open_regions(project: Project, module: ModuleNames) -> bool:
+    """Whether a file opens an autocast region, or makes what may open one."""
     made = any(name in module.calls_by_name for name in REGION_MAKERS)
     return made or any(not item.switched_off for item in autocasts_in(project, module))
 

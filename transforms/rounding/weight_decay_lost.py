@@ -26,7 +26,7 @@ summation. Where decay is not wanted, `weight_decay=0` says so.
 
 Where PF801 already says that the updates themselves are lost; weight decay that is not passed, or not known;
 `fused=True` and optimizers of other libraries, which add decay and step before they round; Adam, whose decay is part
-of the gradient; adapters, whose second matrix starts at zero.
+of the gradient; adapters, whose second matrix starts at zero; optimizers that no run makes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check(project: Project) -> Iterator[Finding]:
         known = rate.value if rate is not None else LARGEST_RATE
         if decay is None or (rate is not None and item.loses_at(rate.value)):
             continue
-        if is_factor_lost(known * decay.value, item.weights.dtype):
+        if is_factor_lost(known * decay.value, item.weights.dtype) and item.is_run(project):
             yield _finding(item, rate, decay)
 
 

@@ -36,8 +36,9 @@ that are made again only where a length exceeds them; trainers whose precision o
 models that are known and do not hold this code; products with powers (`1 / 10000**i`), which autocast
 computes in float32; rows and columns of a grid, which are few; coordinates, also where
 the divisor counts channels; angles that come from no positions, timesteps or frequencies (a
-network with sines); dtypes that are not certain; code that no 16-bit run is known to use; branches that stated
-settings switch off.
+network with sines); dtypes that are not certain; up to 128 positions, each of which is exact; the dtype of activations
+in a region where nothing shows that they are lowered; code that no training program of the project comes to by names,
+calls, arguments and stated settings, or only where a package is missing (`except ImportError`).
 """
 
 from __future__ import annotations
@@ -50,12 +51,10 @@ from ....codemod.flow.frame import ASSUMED
 from ....codemod.flow.lattice import Kind
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Rule
-from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.files import is_test
-from ....codemod.purpose.proved_reach import is_package
-from ....codemod.purpose.runs import runs_of
-from ....codemod.purpose.training import training_modules
+from ....codemod.purpose.runs import is_switched_on, is_trained, runs_of, uses
 from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.python.numbers import number_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import FP64
 from ..certain_halves import certainly_half
@@ -66,6 +65,8 @@ from .first_tables import is_made_at_construction
 
 TURNING = ("cos", "sin", "polar")
 WORDS = ("bfloat16", "float16", ".half(", "autocast", "bf16", "fp16")
+FEW = 128
+"""Positions up to which every number that is counted is exact in 16 bits, and the angles are off by little."""
 MEASURED = {"bfloat16": "0.12", "float16": "0.016"}
 """The mean absolute error of the cosine over 2,048 positions, as in the manual's table."""
 
@@ -87,11 +88,12 @@ def _of_module(project: Project, module: ModuleNames) -> Iterator[Finding]:
             found = _found(project, module, call, origin) if origin is not None else None
             if origin is not None and found is not None and origin.node not in seen:
                 seen.add(origin.node)
-                yield found
+                if is_trained(project, module, origin.node):
+                    yield found
 
 
 def _found(project: Project, module: ModuleNames, call: ast.Call, origin: Origin) -> Finding | None:
-    if _is_double(project, module, origin) or is_switched_off(project, module, origin.node):
+    if _is_double(project, module, origin) or _is_short(project, module, origin):
         return None
     half = _half(project, module, origin)
     if half is not None:
@@ -134,16 +136,17 @@ def _is_double(project: Project, module: ModuleNames, origin: Origin) -> bool:
     return any(atom.dtype == FP64 for value in values if value.kind is Kind.TENSOR for atom in value.atoms)
 
 
-def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
-    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast.
+def _is_short(project: Project, module: ModuleNames, origin: Origin) -> bool:
+    """Whether the positions are known to be few."""
+    end = origin.counted.args[:2][-1] if origin.counted is not None and origin.counted.args else None
+    number = number_of(project, module, end) if end is not None else None
+    return number is not None and number <= FEW
 
-    Of a library that lies beside the programs, what none of them uses is left out.
-    """
+
+def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    """Why it has the dtype of 16-bit weights: a constructor runs before they are cast."""
     half = certainly_half(project, module, node)
-    if half is None or is_made_at_construction(project, module, node):
-        return None
-    is_whole = project.fact(is_package) or not training_modules(project)
-    return half if is_whole or runs_of(project, module, node) else None
+    return None if half is None or is_made_at_construction(project, module, node) else half
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
@@ -151,7 +154,10 @@ def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
 
     A trainer's precision may be DeepSpeed's or FSDP's, which cast weights and open no region.
     """
-    opened = any(run.region is not None for run in runs_of(project, module, node))
+    opened = any(
+        run.region is not None and is_switched_on(project, run) and uses(project, run, module, node)
+        for run in runs_of(project, module, node)
+    )
     return opened and not is_made_at_construction(project, module, node)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
-from ....codemod.half.half_here import Half
+from ....codemod.half.half_here import Half, half_here
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
@@ -16,12 +17,14 @@ from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.entering_calls import sites_of
+from ..launchers import HOLDING
 from ..weight_changes import cast_values, is_cast
 from .angle_origins import MEANING, Origin, behind
 
 INTEGERS = frozenset(("ids", "id", "idx", "index", "indices", "mask", "labels", "tokens", "token"))
 """Words in the names of tensors that are no activations."""
 MAX_HOPS = 4
+Asked: TypeAlias = Callable[[Project, ModuleNames, ast.expr], Half | None]
 
 
 def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -> tuple[Half, str] | None:
@@ -29,11 +32,14 @@ def cast_to_activations(project: Project, module: ModuleNames, origin: Origin) -
     asked = next((item for factor in origin.factors for item in _asked(module, factor)), None)
     if asked is None:
         return None
-    name = ast.unparse(_owner(asked))
+    owner = _owner(asked)
+    name = ast.unparse(owner)
     place = module.place(asked, f"it gets the dtype of {name} here")
     runs = [run for run in runs_of(project, module, origin.node) if uses(project, run, module, origin.node)]
     if is_of_power(module, origin):
         runs = [run for run in runs if not run.is_mixed]  # autocast computes powers in float32, and so the product
+    if not isinstance(owner, ast.Name) or _passed(project, module, owner, 0, half_here) is None:
+        runs = [run for run in runs if not run.is_mixed or run.trainer in HOLDING]  # regions keep many in float32
     dtypes = frozenset(dtype for run in runs for dtype in run.dtypes)
     return (Half(dtypes, False, (place, runs[0].place)), name) if runs else None
 
@@ -75,13 +81,13 @@ def cast_by_caller(project: Project, module: ModuleNames, origin: Origin) -> Hal
     for factor in origin.factors:
         for node in behind(module, factor, products=True):
             if isinstance(node, ast.Name):
-                found = _passed(project, module, node, 0)
+                found = _passed(project, module, node, 0, _cast)
                 if found is not None:
                     return found
     return None
 
 
-def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int) -> Half | None:
+def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int, asked: Asked) -> Half | None:
     bindings = module.scope_of(node).lookup(node.id)
     function = module.scope_of(node).function.node
     parameter = next((item for item in bindings if item.kind == "parameter" and item.scope.node is function), None)
@@ -90,9 +96,9 @@ def _passed(project: Project, module: ModuleNames, node: ast.Name, hops: int) ->
     for other, call in (*sites_of(project, module, function), *_named_calls(project, module, function, node.id)):
         argument = _argument(function, call, node.id)
         if argument is not None and not purpose_of(other.document.path).is_left_alone:
-            found = _cast(project, other, argument)
+            found = asked(project, other, argument)
             if found is None and isinstance(argument, ast.Name):
-                found = _passed(project, other, argument, hops + 1)
+                found = _passed(project, other, argument, hops + 1, asked)
             if found is not None:
                 return found
     return None
