@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from precfix.codemod.outcome import RunReport
 from precfix.codemod.trainers.reading.auditing import Ledger, ledger_of
+from precfix.codemod.trainers.reading.stated_words import is_switch, speaks
 from precfix.transforms.frameworks import load_frameworks
 
 from .project_tree import open_tree
@@ -294,3 +295,11 @@ def test_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch:
     (run,) = told["runs"]
     assert (run["regime"], run["otherwise"]) == ("fp32", "fp16-mixed with amp")
     assert run["effective"]["compute"] == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_about"), [("use_half", True), ("half", True), ("half_precision", True), ("limit_left_half", False)]
+)
+def test_half_is_a_dtype_or_a_part(name: str, is_about: bool) -> None:
+    assert speaks(name) is is_about
+    assert is_switch(name) is (is_about and name != "half_precision")

@@ -12,6 +12,8 @@ NAMING = frozenset({"dtype", "dtypes", "precision"})
 """Words of names whose value names a dtype."""
 SWITCHING = frozenset({"fp16", "bf16", "float16", "bfloat16", "amp", "half", "autocast"})
 """Words of names whose value is on, off, or a level."""
+BESIDE_HALF = frozenset({"use", "is", "no", "with", "to", "in", "as", "run", "do", "enable", "cast", "model", "train"})
+"""Words beside which ``half`` is a dtype: ``use_half``, ``model_half``; in ``limit_left_half`` it is a part."""
 ABLE = frozenset({"has", "supports", "support", "supported", "available", "capable", "can"})
 """Words of names that tell what a device or a library can do, not what is asked of it."""
 OTHER_WORDS = frozenset({"no", "O0", "O1", "O2", "O3"})
@@ -24,13 +26,20 @@ SHOWN = 60
 
 def speaks(name: str) -> bool:
     """Whether a name is about precision: ``torch_dtype``, ``use_fp16``, ``mixed_precision``; ``sample`` is not."""
-    return not (NAMING | SWITCHING).isdisjoint(words_of(name))
+    return not (NAMING | SWITCHING).isdisjoint(_words(name))
 
 
 def is_switch(name: str) -> bool:
     """Whether a name is that of something to turn on and off."""
-    words = words_of(name)
+    words = _words(name)
     return not SWITCHING.isdisjoint(words) and NAMING.isdisjoint(words) and ABLE.isdisjoint(words)
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words of a name, without a ``half`` that is a part of something."""
+    words = frozenset(words_of(name))
+    others = words - {"half"}
+    return words if others <= BESIDE_HALF or others & (NAMING | SWITCHING) else others
 
 
 def text_of(node: ast.expr | None) -> str:
