@@ -27,6 +27,11 @@ def is_in_code(text: str, words: Iterable[str]) -> bool:
     return any(word in code for word in words)
 
 
+def strings_seen(text: str) -> Iterator[str]:
+    """The strings of a Python text as they are written, quotes included."""
+    return (found[0] for found in _UNREAD.finditer(text) if not found[0].startswith("#"))
+
+
 def _but_plain_strings(found: re.Match[str]) -> str:
     """Nothing for a comment or a long string without code in it; a dtype may be named by a short one."""
     said, at = found[0], found.start()
