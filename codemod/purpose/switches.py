@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import re
 
-from ..python.glimpses import strings_seen
+from ..python.glimpses import may_set
 from ..python.names import ModuleNames, names_of
 from ..python.options import Option, options_in
 from ..source.documents import FileKind
@@ -15,9 +14,6 @@ MAX_DECLARING_FILES = 12
 """Files that may declare the options of one name; a name that stands in more is a common word."""
 LAUNCHING = (FileKind.SHELL, FileKind.TEXT, FileKind.YAML, FileKind.JSON, FileKind.TOML, FileKind.ENV)
 """Files in which a run is started or configured."""
-_GAP = r"(?:[\s\\]|#[^\r\n]*[\r\n])*"
-_SETTING = rf"\.{_GAP}{{0}}\b{_GAP}(?:[^=\s\w(.\[]|=[^=]|in\b)|\b{{0}}{_GAP}=[^=]"
-"""What a file holds that gives an attribute or an argument a value, and more."""
 DECLARING = ("add_argument", "option", "add_option")
 """Methods that declare an option."""
 
@@ -50,16 +46,8 @@ def is_set(project: Project, name: str) -> bool:
                 return True
     if any(_names(item.text, spellings[1]) for item in project.documents(FileKind.NOTEBOOK, spellings)):
         return True
-    documents = project.python_documents(spellings, where=lambda text: _may_set(text, name))
+    documents = project.python_documents(spellings, where=lambda text: may_set(text, name))
     return any(_is_set_in(names_of(project, document), name) for document in documents)
-
-
-def _may_set(text: str, name: str) -> bool:
-    """Whether a file may set the option, by its text; what stands in one string may be written as several."""
-    if re.search(_SETTING.format(re.escape(name)), text):
-        return True
-    strings = list(strings_seen(text)) if "--" in text else []
-    return any("--" in item for item in strings) and any(name in item.replace("-", "_") for item in strings)
 
 
 def _is_set_in(module: ModuleNames, name: str) -> bool:
