@@ -38,10 +38,13 @@ def _of_table(frame: Frame, name: ast.Name, key: ast.expr | None) -> Value:
     table = bindings[0].value if len(bindings) == 1 and bindings[0].scope is frame.module.module_scope else None
     if not isinstance(table, ast.Dict) or not table.values:
         return UNKNOWN_VALUE
+    found = [class_value(frame, item) for item in table.values]
+    if all(item.detail is None for item in found):
+        return UNKNOWN_VALUE  # before what the key can be, which costs more
     asked = known_texts(frame.project, frame.module, key) if key is not None else None
-    pairs = zip(table.keys, table.values, strict=True)
+    pairs = zip(table.keys, found, strict=True)
     chosen = [value for item, value in pairs if asked and isinstance(item, ast.Constant) and item.value in asked]
-    found = [class_value(frame, item) for item in chosen or table.values]
+    found = chosen or found
     return reduce(join, found) if all(item.detail is not None for item in found) else UNKNOWN_VALUE
 
 

@@ -7,7 +7,7 @@ library or the project's data keeps in float32; and where it calls what gives su
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
@@ -60,9 +60,9 @@ def _given(project: Project, asked: tuple[ModuleNames, int]) -> frozenset[Holder
     return known | {holder for holder, target in called if _gives(project, target, hops - 1)}
 
 
-def followed_modules(project: Project) -> Iterator[ModuleNames]:
+def followed_modules(project: Project, among: Container[str] | None = None) -> Iterator[ModuleNames]:
     """The modules that import torch among those that are checked, outside of tests and documentation."""
-    paths = filter(project.is_checked, project.fact(_followed))
+    paths = (path for path in project.fact(_followed) if project.is_checked(path) and (among is None or path in among))
     return (names_of(project, document) for document in project.python_documents_at(paths))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ..python.glimpses import may_set
 from ..python.names import ModuleNames, names_of
 from ..python.options import Option, options_in
 from ..source.documents import FileKind
@@ -37,22 +38,22 @@ def _command_options(project: Project, module: ModuleNames, name: str) -> tuple[
 
 
 def is_set(project: Project, name: str) -> bool:
-    """Whether a launch line, a manual or a configuration names the option."""
+    """Whether a launch line, a manual, a notebook or a configuration names the option."""
     spellings = (name, name.replace("_", "-"))
     for kind in LAUNCHING:
         for document in project.documents(kind, spellings):
             if any(_names(document.text, spelling) for spelling in spellings):
                 return True
-    modules = (names_of(project, document) for document in project.python_documents(spellings))
-    return any(_is_set_in(module, name) for module in modules)
+    if any(_names(item.text, spellings[1]) for item in project.documents(FileKind.NOTEBOOK, spellings)):
+        return True
+    documents = project.python_documents(spellings, where=lambda text: may_set(text, name))
+    return any(_is_set_in(names_of(project, document), name) for document in documents)
 
 
 def _is_set_in(module: ModuleNames, name: str) -> bool:
-    """``args.amp = True``, ``Namespace(amp=True)``, ``["train.py", "--amp"]``, and any launch line of a notebook."""
+    """``args.amp = True``, ``Namespace(amp=True)``, ``["train.py", "--amp"]``."""
     flag = f"--{name.replace('_', '-')}"
     if any(owner not in (None, ["self"]) for owner, *_ in module.attribute_stores.get(name, [])):
-        return True
-    if module.document.path.endswith(".ipynb") and _names(module.document.text, flag[2:]):
         return True
     for call in module.calls:
         declares = getattr(call.func, "attr", "") in DECLARING

@@ -21,10 +21,23 @@ _UNREAD = re.compile("|".join((r"#[^\r\n]*", *_STRINGS)), re.DOTALL)
 """Comments and strings. One that is never closed counts as well, or a text of them would cost its square."""
 
 
+_GAP = r"(?:[\s\\]|#[^\r\n]*[\r\n])*"
+_SETTING = rf"\.{_GAP}{{0}}\b{_GAP}(?:[^=\s\w(.\[]|=[^=]|in\b)|\b{{0}}{_GAP}=[^=]"
+"""``.name =``, ``name=`` and more."""
+
+
 def is_in_code(text: str, words: Iterable[str]) -> bool:
     """Whether a Python text holds one of some words, in lower case, outside of its comments and long strings."""
     code = _UNREAD.sub(_but_plain_strings, text).lower()
     return any(word in code for word in words)
+
+
+def may_set(text: str, name: str) -> bool:
+    """Whether a text may give an attribute or an argument a value, or hold it as a flag (``--name``)."""
+    if re.search(_SETTING.format(name), text):
+        return True
+    strings = [item for item in _UNREAD.findall(text) if not item.startswith("#")] if "--" in text else []
+    return any("--" in item for item in strings) and any(name in item.replace("-", "_") for item in strings)
 
 
 def _but_plain_strings(found: re.Match[str]) -> str:

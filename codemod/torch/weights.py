@@ -137,14 +137,17 @@ def cast_dtype(project: Project, module: ModuleNames, call: ast.Call) -> Dtype |
         return plain if not call.args and not call.keywords else None
     if call.func.attr != "to":
         return None
-    candidates = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
-    for node in candidates:
+    for node in given_for_dtype(call):
         if isinstance(node, ast.Starred):
             return None
-        if (attribute_chain(node) or [""])[-1].endswith("device"):
-            continue  # who passes it need not be looked for
         found = constants_of(project, module, node)
         only = found.pop() if len(found) == 1 else None
         if isinstance(only, Dtype):
             return only
     return None
+
+
+def given_for_dtype(call: ast.Call) -> list[ast.expr]:
+    """What ``x.to(...)`` is given for a dtype: who passes a device need not be looked for."""
+    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
+    return [node for node in given if not (attribute_chain(node) or [""])[-1].endswith("device")]

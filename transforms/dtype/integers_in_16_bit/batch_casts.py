@@ -12,7 +12,7 @@ from ....codemod.source.project import Project
 from ....codemod.torch.dtype_values import constants_of, scenarios_of
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.torch.tables.libraries import TOKEN_IDS
-from ....codemod.torch.weights import cast_dtype
+from ....codemod.torch.weights import cast_dtype, given_for_dtype
 
 ENTRIES = (*TOKEN_IDS, "token_type_ids", "position_ids", "labels")
 """Entries of a batch that hold integers; those that index an embedding first."""
@@ -101,8 +101,7 @@ def coarsest(project: Project, module: ModuleNames, call: ast.Call) -> Dtype | N
     certain = cast_dtype(project, module, call)
     if certain is not None or not isinstance(call.func, ast.Attribute) or call.func.attr != "to":
         return certain if certain in LAST_EXACT else None
-    given = [*call.args, *(item.value for item in call.keywords if item.arg == "dtype")]
-    found = {scenario.value for node in given for scenario in scenarios_of(project, module, node)}
+    found = {scenario.value for node in given_for_dtype(call) for scenario in scenarios_of(project, module, node)}
     return next((dtype for dtype in LAST_EXACT if dtype in found), None)
 
 

@@ -68,11 +68,10 @@ def check(project: Project) -> Iterator[Finding]:
 
 
 def _of_reading(project: Project, reading: Reading) -> Finding | None:
-    """What reading tells of a place that a run comes to."""
-    if not is_reached(project, reading.module, reading.call):
-        return None
+    """What reading tells of a place, if a run comes to it: that is asked last, since it costs most."""
     found = (_of_dtype(project, each) or _of_model(project, each) for each in (reading, *entered(project, reading)))
-    return next((each for each in found if each is not None), None)
+    finding = next((each for each in found if each is not None), None)
+    return finding if finding is not None and is_reached(project, reading.module, reading.call) else None
 
 
 def _of_dtype(project: Project, reading: Reading) -> Finding | None:

@@ -55,12 +55,10 @@ def parts_in_float32(project: Project) -> Iterator[PartInFloat32]:
 def _interpreted(project: Project) -> Iterator[tuple[ModuleNames, Holder]]:
     """The functions that cast parts of something, the methods beside them, and who calls these."""
     found: dict[tuple[ModuleNames, Holder], None] = {}
-    asked = {document.path for document in project.checked_documents(WORDS)}
-    for module in followed_modules(project):
-        if module.document.path in asked:
-            calls = [call for name in CASTS for call in module.calls_by_name.get(name, []) if _is_of_part(call)]
-            for holder in in_order(_with_methods(module, holders(module, calls))):
-                found[module, holder] = None
+    for module in followed_modules(project, frozenset(project.python_paths(WORDS))):
+        calls = [call for name in CASTS for call in module.calls_by_name.get(name, []) if _is_of_part(call)]
+        for holder in in_order(_with_methods(module, holders(module, calls))):
+            found[module, holder] = None
     new = list(found)
     for _ in range(MAX_HOPS):
         new = [item for item in _callers(project, new) if item not in found]
@@ -114,8 +112,8 @@ def _is_run_by_library(project: Project, item: OfPart) -> bool:
 
 
 def _part(project: Project, item: OfPart, path: str, cast: ast.AST) -> PartInFloat32 | None:
-    module = next((module for module in followed_modules(project) if module.document.path == path), None)
-    if module is None or not project.is_checked(path) or not isinstance(cast, ast.Call):
+    module = next(followed_modules(project, (path,)), None)
+    if module is None or not isinstance(cast, ast.Call):
         return None
     part = _cast_part(module, cast)
     return PartInFloat32(module, cast, part, tuple(_places(project, item))) if part is not None else None

@@ -172,7 +172,10 @@ def _by_function(
     project: Project, module: ModuleNames, where: ast.AST, both: set[str]
 ) -> Iterator[tuple[ModuleNames, ast.expr]]:
     """The decays of functions that are given the average and the model, or their parameters."""
-    for call in (item for item in ast.walk(where) if isinstance(item, ast.Call)):
+    last = min(both).rpartition(".")[2]
+    loads = (*module.name_loads.get(last, ()), *module.attribute_loads.get(last, ()))
+    above = {item for load in loads for item in module.ancestors(load)}
+    for call in (item for item in ast.walk(where) if isinstance(item, ast.Call) and item in above):
         given = {text for item in (*call.args, *(each.value for each in call.keywords)) for text in _models(item)}
         target = called_function(project, module, call) if both <= given else None
         if target is None:

@@ -35,7 +35,8 @@ def _unread(module: ModuleNames, function: FunctionNode) -> list[ast.arg]:
     for parameter in parameters_of(function):
         bindings = scope.bindings.get(parameter.arg, [])
         is_single = len(bindings) == 1 and parameter not in (function.args.vararg, function.args.kwarg)
-        is_about = is_single and names_precision(parameter.arg, _is_switch(bindings[0]))
+        may_be_about = is_single and names_precision(parameter.arg, True)
+        is_about = may_be_about and names_precision(parameter.arg, _is_switch(bindings[0]))
         if is_about and not _is_named(function, parameter.arg):
             found.append(parameter)
     return found if found and not _may_leave_alone(module, function) else []

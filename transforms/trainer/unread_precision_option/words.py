@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 WORDS = (
     "fp16",
     "bf16",
@@ -21,6 +23,7 @@ SWITCHED = frozenset(("amp",))
 ASIDE = frozenset(("no", "not", "disable", "path", "file", "dir", "name", "model", "ckpt", "weights", "size", "ratio"))
 
 
+@cache
 def names_precision(name: str, is_switch: bool) -> bool:
     """Whether a parameter or option of this name chooses a precision."""
     words = frozenset(name.lower().replace("-", "_").split("_"))
