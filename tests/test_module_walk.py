@@ -73,7 +73,9 @@ def test_nodes_parents_and_scopes_are_those_of_a_plain_walk(text: str) -> None:
     expected = list(plainly(module.tree, module.tree))
     assert module.nodes == [node for node, _ in expected]
     assert [module.scope_of(node).node for node in module.nodes] == [scope for _, scope in expected]
-    assert module.parents == {child: node for node in module.nodes for child in children(node)}
+    assert all(module.parents.get(child) is node for node in module.nodes for child in children(node))
+    assert module.parents.get(module.tree) is None
+    assert [node for node in module.nodes if node not in module.parents] == [module.tree]
     assert list(module.scopes) == [node for node in module.nodes if isinstance(node, (*OPENING, ast.Module))]
     assert within(module.tree) == [node for node in ast.walk(module.tree) if not isinstance(node, NOTHING)]
 
@@ -115,6 +117,14 @@ def test_nesting_over_many_lines_is_refused_where_a_plain_count_says(shape: str,
             parse_python(text)
     else:
         assert ast.dump(parse_python(text)) == ast.dump(tree)
+
+
+@pytest.mark.parametrize("text", texts(), ids=range(len(texts())))
+def test_slim_nodes_read_like_those_of_the_parser(text: str) -> None:
+    tree = parse_python(text)
+    assert ast.dump(tree, include_attributes=True) == ast.dump(ast.parse(text), include_attributes=True)
+    nodes = [node for node in within(tree) if node is not tree]
+    assert all(hasattr(node, "__slots__") and not node.__dict__ for node in nodes)
 
 
 def plain_depth(tree: ast.AST) -> int:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, reduce
 
+from ..source.slim_nodes import ORIGINAL
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
@@ -35,7 +36,7 @@ def execute(frame: Frame, body: Sequence[ast.stmt]) -> None:
     for statement in body:
         if frame.stopped:
             return
-        handler = _HANDLERS.get(type(statement))
+        handler = _HANDLERS.get(ORIGINAL[type(statement)])
         if handler is not None:
             handler(frame, statement)
 
@@ -328,7 +329,7 @@ def _delete(frame: Frame, node: ast.stmt) -> None:
         frame.names.pop(place_of(target) or "", None)
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[Frame, ast.stmt], None]] = {
+_HANDLERS: dict[type[ast.AST], Callable[[Frame, ast.stmt], None]] = {
     ast.Expr: _expression,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,

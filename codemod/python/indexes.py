@@ -8,7 +8,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TypeAlias, TypeVar, cast
 
-from ..source.slim_nodes import ORIGINAL
+from ..source.slim_nodes import ORIGINAL, of_both
 from .editing import Editable
 from .scopes import AttributeStore, FunctionNode, Scope, attribute_chain, last_name, stored_by
 
@@ -21,7 +21,7 @@ HOLDING: tuple[type[ast.AST], ...] = (
     ast.AsyncWith, ast.Try, getattr(ast, "TryStar", ast.Try), ast.ExceptHandler, ast.match_case,
 )  # fmt: skip
 """What holds blocks of statements."""
-STORING = frozenset({ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor})
+STORING = frozenset(of_both(dict.fromkeys((ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor))))
 """The statements that store into attributes."""
 
 
@@ -122,14 +122,15 @@ class Indexed(Editable):
 
     @cached_property
     def ifs_above(self) -> dict[ast.stmt, tuple[list[ast.If], int]]:
-        """For each statement of a block the ``if`` statements of the block, and how many of these stand above it."""
+        """For a statement with ``if`` statements above it in its block these of the block, and how many stand above."""
         found: dict[ast.stmt, tuple[list[ast.If], int]] = {}
         for kind in HOLDING:
             for holder in self.of_type(kind):
                 for field in ("body", "orelse", "finalbody"):
                     ifs: list[ast.If] = []
                     for statement in getattr(holder, field, ()):
-                        found[statement] = ifs, len(ifs)
+                        if ifs:
+                            found[statement] = ifs, len(ifs)
                         if isinstance(statement, ast.If):
                             ifs.append(statement)
         return found

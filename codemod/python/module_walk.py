@@ -1,4 +1,4 @@
-"""One walk over a module: its nodes in order, their parents, the scopes and what is bound in them."""
+"""One walk over a module: its nodes in order, the scopes and what is bound in them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 
 from ..source.child_fields import CHILD_FIELDS
 from ..source.module_paths import absolute_module
+from ..source.slim_nodes import of_both
 from .scopes import Binding, FunctionNode, Scope, add_binding, bind_names, bind_target, parameters_of
 
 OpeningNode: TypeAlias = ast.ClassDef | FunctionNode | ast.Lambda
-OPENING = frozenset({ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda})
+OPENING = frozenset(of_both(dict.fromkeys((ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))))
 """The nodes whose body is a scope of its own; decorators, defaults, annotations and bases belong to the outer one."""
 
 
@@ -23,7 +24,6 @@ class ModuleWalk:
         self.path = path
         self.nodes: list[ast.AST] = []
         """Every node in source order of its parents (breadth first inside a parent)."""
-        self.parents: dict[ast.AST, ast.AST] = {}
         self.module_scope = Scope(tree, None)
         self.scopes: dict[ast.AST, Scope] = {tree: self.module_scope}
         self.star_imports: list[str] = []
@@ -37,21 +37,20 @@ class ModuleWalk:
 
     def _walk(self, tree: ast.Module) -> None:
         """A scope on the stack holds for all that lies below it there."""
-        nodes, parents, scope_at, fields_of, marked = self.nodes, self.parents, self.scope_at, CHILD_FIELDS, MARKED
-        syntax = ast.AST
+        nodes, scope_at, fields_of, marked, syntax = self.nodes, self.scope_at, CHILD_FIELDS, MARKED, ast.AST
         scope = self.module_scope
-        stack: list[ast.AST | Scope] = [tree]
+        stack: list[Any] = [tree]
         while stack:
             node = stack.pop()
-            if isinstance(node, Scope):
+            kind = node.__class__
+            if kind is Scope:
                 scope = node
                 continue
             nodes.append(node)
-            kind = node.__class__
             if kind in marked:
                 scope_at[node] = scope
                 if kind in OPENING:
-                    self._open(node, scope, stack)  # type: ignore[arg-type]
+                    self._open(node, scope, stack)
                     continue
                 bind = BINDERS.get(kind)
                 if bind is not None:
@@ -59,15 +58,11 @@ class ModuleWalk:
             for field in fields_of[kind]:
                 value = getattr(node, field, None)
                 if value.__class__ is list:
-                    for child in reversed(value):
-                        if isinstance(child, syntax):
-                            parents[child] = node
-                            stack.append(child)
+                    stack += [child for child in reversed(value) if child is not None]
                 elif isinstance(value, syntax):
-                    parents[value] = node
                     stack.append(value)
 
-    def _open(self, node: OpeningNode, scope: Scope, stack: list[ast.AST | Scope]) -> None:
+    def _open(self, node: OpeningNode, scope: Scope, stack: list[Any]) -> None:
         inner = self.scopes[node] = Scope(node, scope)
         if isinstance(node, ast.ClassDef):
             add_binding(scope, Binding(node.name, "class", node, None, scope))
@@ -83,8 +78,6 @@ class ModuleWalk:
             if not value or value.__class__ is str:
                 continue
             children: list[ast.AST] = value[::-1] if value.__class__ is list else [value]
-            for child in children:
-                self.parents[child] = node
             stack += [scope, *children, inner] if field == "body" else children
 
 
@@ -144,20 +137,22 @@ def _import_from(walk: ModuleWalk, node: ast.ImportFrom, scope: Scope) -> None:
             add_binding(scope, Binding(alias.asname or alias.name, "import", node, None, scope, qualified))
 
 
-BINDERS: dict[type[ast.AST], Callable[[ModuleWalk, Any, Scope], None]] = {
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.NamedExpr: _named,
-    ast.AugAssign: _augmented,
-    ast.For: _loop,
-    ast.AsyncFor: _loop,
-    ast.comprehension: _loop,
-    ast.withitem: _with,
-    ast.ExceptHandler: _except,
-    ast.Global: _global,
-    ast.Import: _import,
-    ast.ImportFrom: _import_from,
-}
+BINDERS: dict[type[ast.AST], Callable[[ModuleWalk, Any, Scope], None]] = of_both(
+    {
+        ast.Assign: _assign,
+        ast.AnnAssign: _annotated,
+        ast.NamedExpr: _named,
+        ast.AugAssign: _augmented,
+        ast.For: _loop,
+        ast.AsyncFor: _loop,
+        ast.comprehension: _loop,
+        ast.withitem: _with,
+        ast.ExceptHandler: _except,
+        ast.Global: _global,
+        ast.Import: _import,
+        ast.ImportFrom: _import_from,
+    }
+)
 """What binds names without opening a scope."""
-MARKED = frozenset({*ast.stmt.__subclasses__(), *BINDERS, *OPENING})
+MARKED = frozenset({*of_both(dict.fromkeys(ast.stmt.__subclasses__())), *BINDERS, *OPENING})
 """The nodes that note their scope."""

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ..source.documents import Document
 from ..source.project import Project
+from ..source.slim_nodes import Parents
 from .indexes import Indexed
 from .limits import MAX_ALIAS_HOPS
 from .module_walk import ModuleWalk
@@ -41,7 +42,7 @@ class ModuleNames(Indexed):
         super().__init__(document)
         self.tree = document.tree
         walk = ModuleWalk(self.tree, document.path)
-        self.nodes, self.parents, self.scopes = walk.nodes, walk.parents, walk.scopes
+        self.nodes, self.parents, self.scopes = walk.nodes, Parents(self.tree), walk.scopes
         self.module_scope, self.star_imports = walk.module_scope, walk.star_imports
         self._scope_at = walk.scope_at
 
@@ -59,14 +60,15 @@ class ModuleNames(Indexed):
             found = known.get(above)
             if found is not None:
                 return found
-            above = self.parents.get(above)
+            above = getattr(above, "parent", None)
         return self.module_scope
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """The parents of ``node``, innermost first."""
-        while node in self.parents:
-            node = self.parents[node]
-            yield node
+        above = self.parents.get(node)
+        while above is not None:
+            yield above
+            above = self.parents.get(above)
 
     def statement_of(self, node: ast.AST) -> ast.stmt:
         """The innermost statement that holds ``node``."""

@@ -9,7 +9,7 @@ _PLAIN = frozenset(
     {
         *("ctx", "op", "ops"),  # what they hold carries nothing
         *("id", "attr", "arg", "module", "level", "asname", "rest", "tag", "kind", "conversion", "simple", "is_async"),
-        "type_comment",
+        *("type_comment", "kwd_attrs"),
     }
 )
 """Fields that hold no nodes, in whichever class, but for contexts and operators."""

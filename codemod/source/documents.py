@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -101,7 +102,6 @@ class Document:
         """Decode ``data``; raises `Unreadable`. ``path`` is relative to the project's root, with forward slashes."""
         self.path = path
         self.kind = kind
-        self.data = data
         self.bom, self.encoding, decoded = self._decode(data)
         self.notebook: Notebook | None = None
         if kind is FileKind.NOTEBOOK:
@@ -111,6 +111,8 @@ class Document:
                 raise Unreadable(str(error)) from None
             decoded = self.notebook.virtual
         self.text = decoded
+        is_text = self.encoding == "utf-8" and not self.bom and self.notebook is None
+        self._data = None if is_text else data  # what the text gives back is not kept twice
         self._facts: dict[object, object] = {}
 
     def __repr__(self) -> str:
@@ -118,6 +120,11 @@ class Document:
 
     def _decode(self, data: bytes) -> tuple[bytes, str, str]:
         return decode(data, python=self.kind is FileKind.PYTHON, strict=self.kind is FileKind.NOTEBOOK)
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return self.text.encode() if self._data is None else self._data
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -182,8 +189,8 @@ class Document:
     # --- positions ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+    def _starts(self) -> array[int]:
+        return array("L", (0, *(match.end() for match in _NEWLINE.finditer(self.text))))
 
     @cached_property
     def _ascii(self) -> bool:

@@ -1,14 +1,17 @@
 """Syntax nodes with slots in place of a dictionary: what is read of trees stays in memory until the end of a run.
 
-A slim node is an instance of the class it stands for, with the same fields, in a third of the memory. Not every node of
-such a class is slim: tables by class of node are made with `of_both`, and `ORIGINAL` tells the class in ``ast``.
+A slim node is an instance of the class it stands for, with the same fields, in a third of the memory, and knows what it
+is a part of (`Parents`). Not every node is slim (a rule may make one up): tables by class of node are made with
+`of_both`, and `ORIGINAL` tells the class in ``ast``.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard, TypeVar
+from itertools import product
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeGuard, TypeVar, overload
 
 from .child_fields import CHILD_FIELDS
 
@@ -17,31 +20,33 @@ T = TypeVar("T")
 ROWS = (*range(20_000),)
 """Numbers of rows, each once: the parser makes new ones for every node."""
 _MANY = len(ROWS)
+_NOTHING: list[Any] = []
+"""Every list of a tree in which nothing is: half of the lists."""
+_BASES = (ast.stmt, ast.expr, ast.excepthandler, ast.pattern)
+_OTHERS = (ast.keyword, ast.arg, ast.arguments, ast.alias, ast.comprehension, ast.withitem, ast.match_case)
+_NEVER = "type_comment"
+"""The field that the parser leaves alone."""
 
-_KINDS: dict[type[ast.AST], tuple[str, ...]] = {
-    ast.Name: ("id", "ctx"),
-    ast.Constant: ("value",),
-    ast.Attribute: ("value", "attr", "ctx"),
-    ast.Call: ("func", "args", "keywords"),
-    ast.keyword: ("arg", "value"),
-    ast.arg: ("arg",),
-    ast.Subscript: ("value", "slice", "ctx"),
-    ast.BinOp: ("left", "op", "right"),
-    ast.Compare: ("left", "ops", "comparators"),
-    ast.Tuple: ("elts", "ctx"),
-    ast.UnaryOp: ("op", "operand"),
-    ast.BoolOp: ("op", "values"),
+
+def _optional(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a class that are None by the class where nothing is."""
+    return tuple(name for name in kind._fields if name != _NEVER and getattr(kind, name, kind) is None)
+
+
+def _slims(kind: type[ast.AST]) -> dict[tuple[bool, ...], Any]:
+    """The slim classes for a class, by which of its optional fields are there: a slot is made for no others."""
+    found, optional = {}, _optional(kind)
+    for present in product((True, False), repeat=len(optional)):
+        absent = {_NEVER, *(name for name, is_there in zip(optional, present, strict=True) if not is_there)}
+        fields = tuple(name for name in kind._fields if name not in absent)
+        slots = (*fields, *kind._attributes, "parent")
+        found[present] = type(kind.__name__, (kind,), {"__slots__": slots, "__module__": __name__, "filled": fields})
+    return found
+
+
+_SLIMS: dict[type[ast.AST], dict[tuple[bool, ...], Any]] = {
+    kind: _slims(kind) for kind in (*_OTHERS, *(kind for base in _BASES for kind in base.__subclasses__()))
 }
-"""The most frequent nodes, with the fields that a slim one has. It is None where another one would be, by the class."""
-_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
-
-
-def _slim(kind: type[ast.AST], fields: tuple[str, ...]) -> Any:
-    return type(kind.__name__, (kind,), {"__slots__": (*fields, *_PLACE), "__module__": __name__})
-
-
-SLIM: dict[type[ast.AST], Any] = {kind: _slim(kind, fields) for kind, fields in _KINDS.items()}
-"""The slim class for each class of node that has one."""
 
 
 class _Originals(dict[Any, type[ast.AST]]):
@@ -50,9 +55,38 @@ class _Originals(dict[Any, type[ast.AST]]):
         return kind
 
 
-ORIGINAL: Mapping[Any, type[ast.AST]] = _Originals({slim: kind for kind, slim in SLIM.items()})
+ORIGINAL: Mapping[Any, type[ast.AST]] = _Originals(
+    {slim: kind for kind, slims in _SLIMS.items() for slim in slims.values()}
+)
 """The class in ``ast`` that the class of a node stands for."""
-CHILD_FIELDS.update({slim: CHILD_FIELDS[kind] for kind, slim in SLIM.items()})
+CHILD_FIELDS.update(
+    {slim: tuple(name for name in CHILD_FIELDS[kind] if name in slim.filled) for slim, kind in ORIGINAL.items()}
+)
+
+
+class Parents:
+    """For each node of a tree what it is a part of. Nodes that are made up stand nowhere."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._tree = tree
+
+    @overload
+    def get(self, node: ast.AST | None) -> ast.AST | None: ...
+    @overload
+    def get(self, node: ast.AST, other: T) -> ast.AST | T: ...
+    def get(self, node: ast.AST | None, other: object = None) -> object:
+        """The node around ``node``; ``other`` where there is none."""
+        return getattr(node, "parent", other)
+
+    def __getitem__(self, node: ast.AST) -> ast.AST:
+        return node.parent  # type: ignore[attr-defined, no-any-return]
+
+    def __contains__(self, node: ast.AST) -> bool:
+        """Whether a node is below the top of this tree, and of no other one."""
+        above = getattr(node, "parent", None)
+        while above is not None and above is not self._tree:
+            above = getattr(above, "parent", None)
+        return above is not None
 
 
 def is_read(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
@@ -62,12 +96,12 @@ def is_read(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
 
 def of_both(table: Mapping[Any, T]) -> dict[Any, T]:
     """A table by class of node that also knows the slim classes."""
-    return {**table, **{SLIM[kind]: value for kind, value in table.items() if kind in SLIM}}
+    return {**table, **{slim: value for kind, value in table.items() for slim in _SLIMS.get(kind, {}).values()}}
 
 
 def slimmed(tree: ast.Module) -> int:
     """Put slim nodes into a tree that comes from the parser; returns how deep it is."""
-    makers, fields_of, syntax = _MAKERS, CHILD_FIELDS, ast.AST
+    makers, fields_of = _MAKERS, CHILD_FIELDS
     level: list[Any] = [tree]
     depth = 0
     while level:
@@ -77,86 +111,61 @@ def slimmed(tree: ast.Module) -> int:
             for field in fields_of[node.__class__]:
                 value: Any = getattr(node, field, None)
                 kind = value.__class__
-                if kind is list:
-                    for at, child in enumerate(value):
-                        kind = child.__class__
-                        if kind in makers:
-                            child = value[at] = makers[kind](child)
-                            if fields_of[kind]:
-                                below.append(child)
-                        elif isinstance(child, syntax):
-                            below.append(child)
-                elif kind in makers:
-                    value = makers[kind](value)
+                if kind in makers:
+                    value = makers[kind](value, node)
                     setattr(node, field, value)
                     if fields_of[kind]:
                         below.append(value)
-                elif isinstance(value, syntax):
-                    below.append(value)
+                elif kind is list:
+                    for at, child in enumerate(value):
+                        kind = child.__class__
+                        if kind in makers:
+                            child = value[at] = makers[kind](child, node)
+                            if fields_of[kind]:
+                                below.append(child)
+                    if not value:
+                        setattr(node, field, _NOTHING)
         level = below
     return depth
 
 
 _NAMED = frozenset(of_both({ast.Name: None, ast.Attribute: None}))
+_Maker: TypeAlias = Callable[[Any, Any], Any]
 
 
-# --- by class, the most frequent by hand ------------------------------------------------------------------------------
+def _maker(kind: type[ast.AST]) -> _Maker:
+    """What makes the slim node for a node of a class, as a part of another node."""
+    optional, makers = _optional(kind), {present: _maker_of(slim) for present, slim in _SLIMS[kind].items()}
+    if not optional:
+        return makers[()]
+    values_of = attrgetter(*optional)
+    if len(optional) == 1:
+        return _maker_of(_SLIMS[kind][False,], values_of, makers[True,])
+    return lambda node, parent: makers[tuple([value is not None for value in values_of(node)])](node, parent)
 
 
-def _name(node: Any) -> Any:
-    new = _new_name(_Name)
-    new.id, new.ctx, row = node.id, node.ctx, node.lineno
-    new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
-    new.lineno = new.end_lineno = ROWS[row] if row < _MANY else row
-    return new
+def _maker_of(slim: Any, more: Callable[[Any], Any] = lambda _: None, full: _Maker | None = None) -> _Maker:
+    """For nodes without what ``more`` gives; ``full`` makes the others."""
+    fields, is_placed = slim.filled, bool(slim._attributes)
+    are_first, is_one = fields == slim._fields[: len(fields)], len(fields) == 1
+    value_of = attrgetter(*fields) if fields else lambda _: ()
 
-
-def _constant(node: Any) -> Any:
-    if node.kind is not None:
-        return node
-    new = _new_constant(_Constant)
-    new.value, new.col_offset, new.end_col_offset = node.value, node.col_offset, node.end_col_offset
-    row, end = node.lineno, node.end_lineno
-    new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < _MANY else (row, end)
-    return new
-
-
-def _attribute(node: Any) -> Any:
-    new = _new_attribute(_Attribute)
-    new.value, new.attr, new.ctx = node.value, node.attr, node.ctx
-    new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
-    row, end = node.lineno, node.end_lineno
-    new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < _MANY else (row, end)
-    return new
-
-
-def _maker(kind: type[ast.AST]) -> Callable[[Any], Any]:
-    slim, fields = SLIM[kind], _KINDS[kind]
-    others = tuple(name for name in kind._fields if name not in fields)
-
-    def make(node: Any) -> Any:
-        new = slim.__new__(slim)
-        for name in fields:
-            value = getattr(node, name)
-            if value is None:
-                return node
-            setattr(new, name, value)
-        for name in others:
-            if getattr(node, name) is not None:
-                return node
-        new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
-        row, end = node.lineno, node.end_lineno
-        new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < _MANY else (row, end)
+    def make(node: Any, parent: Any) -> Any:
+        if full is not None and more(node) is not None:
+            return full(node, parent)
+        value = value_of(node)
+        if are_first:
+            new = slim(value) if is_one else slim(*value)
+        else:
+            new = slim(**dict(zip(fields, (value,) if is_one else value, strict=True)))
+        new.parent = parent
+        if is_placed:
+            new.col_offset, new.end_col_offset = node.col_offset, node.end_col_offset
+            row, end = node.lineno, node.end_lineno
+            new.lineno, new.end_lineno = (ROWS[row], ROWS[end]) if end < _MANY else (row, end)
         return new
 
     return make
 
 
-_Name, _Constant, _Attribute = SLIM[ast.Name], SLIM[ast.Constant], SLIM[ast.Attribute]
-_new_name, _new_constant, _new_attribute = _Name.__new__, _Constant.__new__, _Attribute.__new__
-_MAKERS: dict[type[ast.AST], Callable[[Any], Any]] = {
-    **{kind: _maker(kind) for kind in SLIM},
-    ast.Name: _name,
-    ast.Constant: _constant,
-    ast.Attribute: _attribute,
-}
+_MAKERS = {kind: _maker(kind) for kind in _SLIMS}
