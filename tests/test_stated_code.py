@@ -77,11 +77,15 @@ STATED = {
     ),
     "16-bit input": (
         "import torch\ndef f(image, device):\n    return image.to(device, dtype=torch.float16)",
-        ("image.to()", "weights", "float16"),
+        ("image.to()", "cast", "float16"),
+    ),
+    "a tensor that is created": (
+        "import torch\ndef f():\n    return torch.zeros(2, dtype=torch.float16)",
+        ("zeros(dtype=)", "cast", "float16"),
     ),
     "what is saved": (
         "import torch\ndef f(state):\n    torch.save({k: v.half() for k, v in state.items()}, 'm.pt')",
-        ("v.half()", "weights", "float16"),
+        ("v.half()", "cast", "float16"),
     ),
     "apex": (
         "from apex import amp\ndef f(m, o):\n    return amp.initialize(m, o, opt_level='O1')",
@@ -112,9 +116,7 @@ STATED = {
 SILENT = {
     "words that only hold one": "sample = 'bf16x'\nclamp = True\ntimestamp = False\nexample_config = 'fp16'",
     "a table of words": "import torch\nTABLE = {'fp16': torch.float16, 'bf16': torch.bfloat16}",
-    "tensors": (
-        "import torch\ndef f(x):\n    y = torch.zeros(2, dtype=torch.float16)\n    return x.sum(dtype=torch.float32), y"
-    ),
+    "tensors": "import torch\ndef f(x):\n    return x.sum(dtype=torch.float32), torch.zeros(2, dtype=torch.float32)",
     "a tensor in float32": "def f(embeddings, loss):\n    return embeddings.float(), loss.float()",
     "a choice without a 16-bit dtype": (
         "import torch\ndef f(is_mps):\n    dtype = torch.float32 if is_mps else torch.float64\n    return dtype"

@@ -70,8 +70,8 @@ def _move(
     if dtype is None or not _is_tensor(module, call) or condition_of(module, call):
         return
     edits = (respelled_cast(module, call, wanted),) if dtype is call else replaced(module, dtype, wanted)
-    message = f"{ast.unparse(call)} is {old.name}, as what it runs with was; the target is {project.target}"
-    effect = f"make it {wanted.name}, as what it runs with"
+    message = f"{ast.unparse(call)} is {old.name}, like the run so far; the target is {project.target}"
+    effect = f"make it {wanted.name}, like the run"
     place = because.saying("this moves with it")
     yield Move(module.path, module.document.span(dtype), message, effect, edits, (place,), OTHERS)
 
