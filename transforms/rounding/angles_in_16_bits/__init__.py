@@ -52,7 +52,7 @@ from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.files import is_test
-from ....codemod.purpose.proved_reach import is_package
+from ....codemod.purpose.proved_reach import is_installed
 from ....codemod.purpose.runs import runs_of
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames, names_of
@@ -142,7 +142,7 @@ def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half |
     half = certainly_half(project, module, node)
     if half is None or is_made_at_construction(project, module, node):
         return None
-    is_whole = project.fact(is_package) or not training_modules(project)
+    is_whole = is_installed(project, module.path) or not training_modules(project)
     return half if is_whole or runs_of(project, module, node) else None
 
 
