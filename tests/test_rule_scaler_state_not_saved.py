@@ -187,7 +187,9 @@ def train(model, opt, loader):
         # scales the loss
         scaler = torch.amp.GradScaler("cuda")
         for x in loader:
-            scaler.scale(model(x)).backward()
+            with torch.autocast("cuda"):
+                loss = model(x)
+            scaler.scale(loss).backward()
             scaler.step(opt)
             scaler.update()
 """

@@ -21,12 +21,13 @@ def imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames
 
 def _imported_modules(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]:
     path = module.document.path
-    documents = [project.python_module(name, path) for name in dict.fromkeys(_imported_names(module))]
+    documents = [project.python_module(name, path) for name in dict.fromkeys(imported_names(module))]
     modules = (names_of(project, item) for item in documents if item is not None)
     return tuple(dict.fromkeys(item for item in modules if item is not module))
 
 
-def _imported_names(module: ModuleNames) -> Iterator[str]:
+def imported_names(module: ModuleNames) -> Iterator[str]:
+    """The qualified names of all that ``module`` imports, anywhere in it."""
     yield from module.star_imports
     bindings = (item for scope in module.scopes.values() for group in scope.bindings.values() for item in group)
     for binding in bindings:
@@ -59,7 +60,7 @@ def _importers(project: Project, module: ModuleNames) -> tuple[ModuleNames, ...]
 
 def _imported_paths(project: Project, module: ModuleNames) -> frozenset[str | None]:
     """The files of the modules that ``module`` imports: nothing else is parsed for that."""
-    names = dict.fromkeys(_imported_names(module))
+    names = dict.fromkeys(imported_names(module))
     return frozenset(project.python_path(name, module.document.path) for name in names if name)
 
 

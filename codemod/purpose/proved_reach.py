@@ -105,15 +105,21 @@ def _is_named(project: Project, asked: tuple[ModuleNames, FunctionNode]) -> bool
     if bases_of(owner):
         return True
     return not project.memo(_is_program, module) and (
-        project.fact(_is_package) or not project.memo(_serves_program, module)
+        is_installed(project, module.path) or not project.memo(_serves_program, module)
     )
 
 
-def _is_package(project: Project) -> bool:
-    """Whether others install the project, or a part of it."""
-    if any(path.rpartition("/")[2] in ("setup.py", "setup.cfg") for path in project.paths):
-        return True
-    return any(any(word in item.text for word in PACKAGING) for item in project.documents(FileKind.TOML, PACKAGING))
+def is_installed(project: Project, path: str) -> bool:
+    """Whether a file lies in what others install; a package that is kept in a folder says nothing of the rest."""
+    return path.startswith(project.fact(_package_folders))
+
+
+def _package_folders(project: Project) -> tuple[str, ...]:
+    """The folders, with their slash, that a manifest makes a package."""
+    setups = [path for path in project.paths if path.rpartition("/")[2] in ("setup.py", "setup.cfg")]
+    listed = project.documents(FileKind.TOML, PACKAGING)
+    tables = [item.path for item in listed if any(word in item.text for word in PACKAGING)]
+    return tuple(path[: path.rfind("/") + 1] for path in (*setups, *tables))
 
 
 def _serves_program(project: Project, module: ModuleNames) -> bool:

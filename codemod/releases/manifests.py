@@ -59,9 +59,8 @@ def pins_in(document: Document) -> Iterator[Pin]:
         yield from _requirements(document)
     elif _is_conda(name) or (name.endswith(_YAML) and _reads_conda(document)):
         yield from _conda(document)
-    elif _is_image(name):
-        yield from _image(document)
-    elif _is_instructions(name):
+    elif _is_image(name) or _is_instructions(name):
+        yield from _image(document) if _is_image(name) else ()
         yield from _instructions(document)
 
 
@@ -139,12 +138,12 @@ def _image(document: Document) -> Iterator[Pin]:
 
 
 def _instructions(document: Document) -> Iterator[Pin]:
-    """``pip install torch==1.11.0``, or a line ``torch==1.11.0``, in a README: what research code was written for,
-    where nothing else says so."""
+    """``pip install torch==1.11.0``, or a line ``torch==1.11.0``, in a README or an image: what research code was
+    written for, where nothing else says so."""
     for row, line in lines_of(document):
         command, installs, rest = line.partition("install ")
         if not installs:
-            alone = line.strip(" `$>*-")
+            alone = line.strip(" `$>*-\\")
             yield from pin_of(document, alone if _EXACT.fullmatch(alone) else "", Tier.FIXED, row)
         elif command.strip(" `$>*-").rpartition(" ")[2].endswith(("pip", "pip3", "conda", "mamba", "uv")):
             for word in rest.replace("`", " ").split():

@@ -22,8 +22,12 @@ UseKind: TypeAlias = Literal[
     "argument",
     "returned",
     "stored",
+    "item",
+    "kept",
     "escaped",
 ]
+IDLE = ("assigned", "argument", "none-test", "kept", "state_dict", "load_state_dict", "get_scale", "is_enabled")
+"""Kinds of uses with which no gradient is scaled; what a parameter is used for is followed."""
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
@@ -33,7 +37,9 @@ class Use:
 
     kind: UseKind
     """A method of METHODS; ``method`` (another one), ``bound-method`` (taken, not called), ``private``, ``none-test``,
-    ``called`` (a wrapper object), ``assigned``, ``argument``, ``returned``, ``stored`` or ``escaped``."""
+    ``called`` (a wrapper object), ``assigned``, ``argument``, ``returned``, ``stored``, ``item`` (of an
+    object: ``made["scaler"] = ...``), ``kept`` (handed to what saves, logs or prepares it, which scales nothing) or
+    ``escaped``."""
     module: ModuleNames
     node: ast.expr
     call: ast.Call | None = None
@@ -104,5 +110,5 @@ class Scaler:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything is done with it but giving it a name."""
-        return bool(self.routes - {"attribute", "module-name"}) or any(use.kind != "assigned" for use in self.uses)
+        """Whether some line may scale, unscale, step or update with it."""
+        return any(use.kind not in IDLE for use in self.uses)

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from ..python.functions import FunctionTarget, called_function, lineage
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
 from ..source.project import Project
+from .accelerators import accelerator_at
 from .scaler import METHODS, Alias, AttributeAlias, NameAlias, Scaler, Use, UseKind
 from .scaler_births import WORDS
 
 HARMLESS_RECEIVERS = ("print", "isinstance", "id", "type", "repr", "str", "bool", "hasattr", "callable", "len")
+LOGGING = ("debug", "info", "warning", "error")
 MAX_ALIASES = 40
 USING = (*WORDS, "autocast", "scaler")
 """A file without any of these words neither makes nor uses a scaler under its usual name."""
@@ -50,7 +52,7 @@ class _Flow:
         position = 0
         while position < len(self.scaler.aliases):
             if position >= MAX_ALIASES:
-                self.scaler.routes.add("escaped")
+                self._escape(self.scaler.module, self.scaler.call)
                 return
             for module, node in self._references(self.scaler.aliases[position]):
                 if node not in self.seen:
@@ -162,9 +164,10 @@ class _Flow:
             self._argument(module, node, parent)
         elif isinstance(parent, ast.Dict | ast.List | ast.Tuple | ast.Set):
             self._container(module, parent, node)
+        elif isinstance(parent, ast.FormattedValue):
+            self._escape(module, node, kind="kept")
         elif not isinstance(parent, ast.Expr):
-            self.scaler.routes.add("escaped")
-            self._use("escaped", module, node)
+            self._escape(module, node)
 
     def _target(self, module: ModuleNames, target: ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -183,6 +186,7 @@ class _Flow:
             self._add(AttributeAlias(module, owner, target.attr))
         else:
             self.scaler.routes.add("stored")
+            self._use("item", module, target)
 
     def _add(self, alias: Alias) -> None:
         if alias not in self.scaler.aliases:
@@ -205,8 +209,7 @@ class _Flow:
 
     def _argument(self, module: ModuleNames, node: ast.expr, call: ast.AST) -> None:
         if not isinstance(call, ast.Call):
-            self.scaler.routes.add("escaped")
-            self._use("escaped", module, node)
+            self._escape(module, node)
             return
         chain = attribute_chain(call.func)
         if chain is not None and len(chain) == 1 and chain[0] in HARMLESS_RECEIVERS:
@@ -216,10 +219,28 @@ class _Flow:
         target = called_function(self.project, module, call)
         parameter = target.parameter_for(call, node) if target is not None else None
         if target is None or parameter is None:
-            self.scaler.routes.add("escaped")
-            self._use("escaped", module, node, call)
+            self._handed(module, node, call)
             return
         self._parameter(module, node, call, target, parameter)
+
+    def _handed(self, module: ModuleNames, node: ast.expr, call: ast.Call) -> None:
+        """The scaler goes to code that is not read: some of it is known to scale nothing."""
+        method = call.func if isinstance(call.func, ast.Attribute) else None
+        holder = accelerator_at(self.project, module, call) if method is not None else None
+        prepares = method is not None and holder is not None and ast.unparse(method.value) == holder.text
+        logs = method is not None and method.attr in LOGGING
+        is_kept = prepares or logs or module.qualified(call.func) == "torch.save"
+        self._escape(module, node, call, "kept" if is_kept else "escaped")
+        if prepares and node in call.args and len(call.args) > 1:
+            self._unpacked(module, call, call.args.index(node))
+        elif prepares:
+            self._place(module, call)
+
+    def _escape(
+        self, module: ModuleNames, node: ast.expr, call: ast.Call | None = None, kind: UseKind = "escaped"
+    ) -> None:
+        self.scaler.routes.add("escaped")
+        self._use(kind, module, node, call)
 
     def _parameter(
         self, module: ModuleNames, node: ast.expr, call: ast.Call, target: FunctionTarget, parameter: str
@@ -236,7 +257,7 @@ class _Flow:
         self._use("returned", module, statement.value or ast.Constant(None, lineno=statement.lineno, col_offset=0))
         function = next((item for item in module.ancestors(statement) if isinstance(item, FunctionNode)), None)
         if function is None or len(module.returns_of(function)) > 4:
-            self.scaler.routes.add("escaped")
+            self._escape(module, self.scaler.uses[-1].node)
             return
         if function in self.returning:
             return
@@ -262,7 +283,7 @@ class _Flow:
         elif isinstance(parent, ast.Return):
             self._returned(module, parent, position)
         elif not isinstance(parent, ast.Expr):
-            self.scaler.routes.add("escaped")
+            self._escape(module, call)
 
     def _reaches(self, module: ModuleNames, call: ast.Call, function: FunctionNode) -> bool:
         target = called_function(self.project, module, call)

@@ -43,7 +43,10 @@ from .given_runs import is_on
 
 SWITCH_WORDS = {"scaler", "amp", "fp16", "float16", "half", "mixed", "precision", "autocast"}
 """Parts of a test that may decide whether this very pass is scaled."""
-HIDING = ("escaped", "private", "bound-method", "method", "stored", "get_scale", "unscale_", "argument", "called")
+HIDING = (
+    *("escaped", "kept", "private", "bound-method", "method", "stored"),
+    *("get_scale", "unscale_", "argument", "called"),
+)
 """Uses of a scaler in a function behind which somebody else may unscale or step."""
 
 

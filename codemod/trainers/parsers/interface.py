@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...model import Place
+from ...torch.dtypes import Dtype, as_dtype
 from ..framework import Framework, Key
+
+PLAIN_WORDS = ("no", "none", "auto", "fp8", "int8", "int4", "tf32")
+"""Words beside the names of types that options of a precision take in any program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +35,10 @@ class Interface:
     """Files with values for the parser that the code itself names."""
     place: Place | None = None
     """Where the parser is made."""
+    imported: frozenset[str] = frozenset()
+    """Packages that the program imports, anywhere in its modules."""
+    choices: tuple[tuple[str, frozenset[str]], ...] = ()
+    """Options with the words that they take, where the declaration lists them."""
 
     @property
     def framework(self) -> Framework | None:
@@ -47,9 +55,31 @@ class Interface:
             bool(self.frameworks) and framework not in self.frameworks and not framework.recognize.generic
         )
 
+    def may_serve(self, framework: Framework) -> bool:
+        """Whether the options can be a trainer's: the program imports it, or is a copy of it that knows its words."""
+        if self.frameworks or not self.is_closed or not framework.packages:
+            return True
+        names = [f"{name}_".replace("-", "_").lower() for name in (framework.id, *framework.packages)]
+        roots = [f"{root}_".lower() for root in self.imported]
+        return any(
+            name.startswith(root) or root.startswith(name) or (root != "torch_" and name.endswith(f"_{root}"))
+            for root in roots
+            for name in names
+        ) or any(self._has_words_of(key) for key in framework.keys)
+
+    def _has_words_of(self, key: Key) -> bool:
+        """Whether an option takes nothing but the values of a trainer's key, and not only names of precisions."""
+        flags = {flag.lstrip("-").replace("-", "_") for flag in key.flags}
+        taken = [words for name, words in self.choices if name in flags and key.choices]
+        return any(all(map(key.accepts, words)) and any(map(_is_own_word, words)) for words in taken)
+
     def takes_key(self, key: Key, framework: Framework) -> bool:
         """Whether a setting of a trainer could be written for this program."""
         return any(self.takes(name, framework) for name in _names(key))
+
+
+def _is_own_word(word: str) -> bool:
+    return not isinstance(as_dtype(word), Dtype) and word not in PLAIN_WORDS
 
 
 def _names(key: Key) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ...model import Place
-from ...purpose.imports import reached_from
+from ...purpose.imports import imported_names, reached_from
 from ...python.commands import command_parameters
 from ...python.names import ModuleNames, names_of
 from ...python.options import options_in
@@ -40,6 +40,7 @@ class _Growing:
     frameworks: dict[str, Framework] = field(default_factory=dict)
     file_flags: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
+    choices: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     place: Place | None = None
     is_closed: bool = True
     is_typed: bool = False
@@ -72,6 +73,8 @@ def _interface(project: Project, script: str) -> Interface | None:
         frozenset(growing.file_flags),
         frozenset(growing.files),
         growing.place,
+        frozenset(name.partition(".")[0] for module in modules for name in imported_names(module)),
+        tuple(growing.choices),
     )
 
 
@@ -115,10 +118,16 @@ def _take_plain(project: Project, growing: _Growing, module: ModuleNames) -> Non
         for flag in (*item.flags, *item.negated)
     }
     growing.names |= declared | flags
+    listed = ((item.name, item.choices) for found in options.values() for item in found if item.choices)
+    growing.choices += [(name, frozenset(word for each in words if (word := _word(each)))) for name, words in listed]
     makes = declared and any(name in module.calls_by_name for name in PARSERS)
     makes = makes or bool(not DECORATED.isdisjoint(module.imported_packages) and any(command_parameters(module)))
     if makes or any(name in module.calls_by_name for name in ("ArgumentParser", *PARSING)):
         growing.is_parser = True
+
+
+def _word(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _is_closed(module: ModuleNames) -> bool:

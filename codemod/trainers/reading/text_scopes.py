@@ -259,9 +259,9 @@ def _command_scopes(project: Project, config: ConfigFile, number: int, entries: 
         return
     reading = _reading(project, "command")
     named = next((item for item in reading if runs_program(item, command.words)), None)
-    interface = interface_of_line(project, config.document.path, command)
-    readers = (interface,) if interface is not None else ()
-    owner = named or _owner(owner_of(reading, "", _marks(own)), readers)
+    readers = [item for item in (interface_of_line(project, config.document.path, command),) if item is not None]
+    possible = [item for item in reading if all(reader.may_serve(item) for reader in readers)]
+    owner = named or _owner(owner_of(possible, "", _marks(own)), readers)
     if owner is not None:
         yield from _as_read(_flag_scope(config, owner, own, command.script or "command", number, launched), readers)
 

@@ -44,8 +44,9 @@ scaler holds an empty scaler state, which an enabled scaler refuses to load.
 Runs that nothing chooses: an option, launch line or file that states another dtype, or that leaves the scaler off;
 benchmarks and tests; scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()`
 without a dtype on CUDA is float16); quantized or float16 paths; a switch for the scaler alone
-(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a scaler that nothing uses; a scaler whose regime cannot
-be determined from the source; bfloat16 weights under float16 autocast where a profile says that the machine's PyTorch
+(`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a scaler with which nothing scales, unscales, steps or
+updates (only saved, logged, or passed to `accelerator.prepare`); a scaler whose regime cannot be determined from the
+source; bfloat16 weights under float16 autocast where a profile says that the machine's PyTorch
 unscales bfloat16 gradients.
 """
 

@@ -25,7 +25,8 @@ loop calls it with an optimizer that lives on.
 Runs that nothing in the project resumes, or for which nothing switches the scaler on: an option that is off, and that
 no launch line or file sets (`--resume`, `--amp`); any sign that the state is kept (`scaler.state_dict`, a key or a
 helper that is given the scaler) or, where it is saved, read back (its key is read, the scaler is passed to other code);
-a scaler that only ever runs under bfloat16; an optimizer that is recreated as well.
+a scaler that only ever runs under bfloat16; an optimizer that is recreated as well; a scaler that is recreated in a
+program that opens no autocast region and has no 16-bit weights: float32 gradients lose nothing at any scale.
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import NameAlias, Scaler, Use, scalers
 from ..given_runs import is_on, is_reached
 from .checkpoints import Transfer, speaks_of_scaler_state, transfers_of, transfers_of_program
-from .made_anew import made_each_call, made_each_epoch, outlived, own_function, takes_one_step
+from .made_anew import (
+    made_each_call,
+    made_each_epoch,
+    outlived,
+    own_function,
+    scales_half_gradients,
+    takes_one_step,
+)
 from .save_scaler_state import fix, loading_fix
 
 LOADS_STATE = ("load_state_dict", "private", "stored", "escaped", "bound-method", "returned", "method", "argument")
@@ -57,11 +65,11 @@ def check(project: Project) -> Iterator[Finding]:
             continue
         own = own_function(scaler)
         anew = made_each_call(project, scaler, own) if own is not None else None
-        if anew is not None:
+        if anew is not None and scales_half_gradients(project, scaler):
             yield rule.found(*anew)
         if anew is not None or (own is not None and takes_one_step(scaler) and outlived(scaler, own)):
             continue  # there is no state that could be kept
-        yield from (rule.found(*draft) for draft in made_each_epoch(scaler))
+        yield from (rule.found(*draft) for draft in made_each_epoch(project, scaler))
         yield from _made_after_load(scaler)
         yield from not_loaded(project, scaler)
         if (

@@ -6,16 +6,22 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.model import Draft
+from ....codemod.purpose.imports import reached_from
+from ....codemod.purpose.runs import starts_of
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import FunctionNode, attribute_chain
 from ....codemod.python.paths import LoopNode, function_of, loop_names, loops
 from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts_in
+from ....codemod.torch.half_words import speaks_of_half_weights
 from ....codemod.torch.scaler_steps import steps_of
 from ....codemod.torch.scalers import Scaler
 
 OUTLIVES = ("escaped", "stored", "returned", "attribute", "module-name", "parameter", "shared-name", "other-file")
 """Ways by which a scaler leaves the function that creates it."""
-
+MIXING = ("autocast", "Accelerator", "Fabric")
+"""Parts of names of what opens autocast, here or in a library."""
+MAX_MODULES = 60
 
 MADE_EACH_EPOCH = "the scaler is recreated each epoch: its scale restarts at the initial value"
 MADE_EACH_STEP = (
@@ -73,7 +79,18 @@ def _is_made_around(site: CallSite, loop: LoopNode, optimizer: ast.expr | None) 
     return _is_made_in(loop, given)
 
 
-def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
+def scales_half_gradients(project: Project, scaler: Scaler) -> bool:
+    """Whether some file of the scaler's programs opens autocast or speaks of 16-bit weights; others scale float32."""
+    modules = reached_from(project, starts_of(project, scaler.module), MAX_MODULES)
+    return len(modules) >= MAX_MODULES or any(
+        autocasts_in(project, module)
+        or any(word in name for name in (*module.name_loads, *module.attribute_loads) for word in MIXING)
+        or speaks_of_half_weights(module)
+        for module in modules
+    )
+
+
+def made_each_epoch(project: Project, scaler: Scaler) -> Iterator[Draft]:
     """A scaler made in the body of the epoch loop, while the optimizer outlives it."""
     module = scaler.module
     around = [loop for loop in loops(module, scaler.call) if _counts_epochs(loop)]
@@ -84,7 +101,8 @@ def made_each_epoch(scaler: Scaler) -> Iterator[Draft]:
         for call in step.of("step"):
             if step.module is not module or _is_made_in(loop, step.optimizer(call)):
                 return
-    yield Draft.at(module, scaler.call, MADE_EACH_EPOCH, (module.place(loop, "the epochs"),))
+    if scales_half_gradients(project, scaler):
+        yield Draft.at(module, scaler.call, MADE_EACH_EPOCH, (module.place(loop, "the epochs"),))
 
 
 def _is_made_in(body: LoopNode | FunctionNode, optimizer: ast.expr | None) -> bool:
