@@ -266,6 +266,42 @@ def test_weights_that_a_switch_loads_without_a_dtype_are_said(tmp_path: Path) ->
     assert runs["one.sh"].state is MoveState.MOVED
 
 
+IN_CODE = """
+    import torch
+
+    use_amp = False
+    net = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+    with torch.autocast("cuda", dtype=torch.DTYPE, enabled=use_amp):
+        loss = net(torch.ones(2, 4).cuda()).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+DEFAULT_OFF = {
+    "run.sh": "python train.py --output_dir out --bf16 False --fp16 False --learning_rate 1e-5\n",
+    "train.py": """
+        from trl import SFTConfig, SFTTrainer, TrlParser
+
+        (args,) = TrlParser((SFTConfig,)).parse_args_and_config()
+        SFTTrainer("m", args=args).train()
+    """,
+}
+OFF = {
+    "a switch in code, to float16": ({"train.py": IN_CODE.replace("DTYPE", "bfloat16")}, "fp16-mixed"),
+    "a switch in code, to bfloat16": ({"train.py": IN_CODE.replace("DTYPE", "float16")}, "bf16-mixed"),
+    "a default that a launch line refuses": (DEFAULT_OFF, "fp16-mixed"),
+}
+
+
+@pytest.mark.parametrize(("files", "regime"), OFF.values(), ids=OFF)
+def test_a_run_in_which_mixed_precision_is_off_is_left(files: dict[str, str], regime: str, tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, planted(lambda edit: edit), {**files, "requirements.txt": "torch>=2.4\n"}, regime)
+    assert not report.changes
+    assert [(run.before, run.after, run.state) for run in runs.values()] == [("fp32", "fp32", MoveState.LEFT)]
+
+
 CONFIGURED = {
     "configs/_base_/schedule.py": """
         from mmengine.optim import AmpOptimWrapper
