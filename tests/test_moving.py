@@ -302,6 +302,43 @@ def test_a_run_in_which_mixed_precision_is_off_is_left(files: dict[str, str], re
     assert [(run.before, run.after, run.state) for run in runs.values()] == [("fp32", "fp32", MoveState.LEFT)]
 
 
+BY_SWITCH = "torch_dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32"
+FOLLOWING = CODE.replace("torch_dtype=torch.float16", BY_SWITCH).replace(".requires_grad_(False)", "")
+ADAPTED = FOLLOWING.replace("    Trainer(", "    model = get_peft_model(model, LoraConfig())\n    Trainer(").replace(
+    "    from", "    from peft import LoraConfig, get_peft_model\n    from", 1
+)
+BF16_LINE = f"python train.py {FLAGS.replace('--fp16', '--bf16')}"
+FLOAT16_WEIGHTS = {
+    "weights that follow the switch": (FOLLOWING, BF16_LINE, MoveState.WITHDRAWN),
+    "and where bfloat16 is off": (
+        FOLLOWING.replace(BY_SWITCH, "torch_dtype=torch.bfloat16 if args.bf16 else torch.float16"),
+        BF16_LINE,
+        MoveState.WITHDRAWN,
+    ),
+    "adapters that an option asks for": (
+        ADAPTED.replace("model = get", "if args.seed:\n        model = get"),
+        BF16_LINE,
+        MoveState.WITHDRAWN,
+    ),
+    "adapters": (ADAPTED, BF16_LINE, MoveState.MOVED),
+    "sharded weights": (FOLLOWING, BF16_LINE.replace("python", "deepspeed"), MoveState.MOVED),
+    "weights in float32": (FOLLOWING.replace("torch.float16", "torch.float32"), BF16_LINE, MoveState.MOVED),
+}
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize(("code", "line", "state"), FLOAT16_WEIGHTS.values(), ids=FLOAT16_WEIGHTS)
+def test_a_trainer_does_not_move_where_its_switch_loads_float16_weights(
+    code: str, line: str, state: MoveState, unsafe: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": code, "run.sh": line, "requirements.txt": "torch>=2.4\ntransformers>=4.40\npeft>=0.12\n"}
+    report, runs = moved(tmp_path, planted(lambda edit: edit), files, "fp16-mixed", unsafe=unsafe)
+    assert runs["run.sh"].state is state
+    assert paths_changed(report) == ({"run.sh"} if state is MoveState.MOVED else set())
+    told = " ".join(place.message for place in runs["run.sh"].why)
+    assert ("Attempting to unscale FP16 gradients" in told) == (state is MoveState.WITHDRAWN)
+
+
 CONFIGURED = {
     "configs/_base_/schedule.py": """
         from mmengine.optim import AmpOptimWrapper

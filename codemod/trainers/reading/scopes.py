@@ -137,8 +137,8 @@ class Scope:
             return {}  # one switch is off, the other one is the trainer's
         default = self.framework.default_regime
         if not found and not self.is_open and default and self.is_decided:
-            off = (item for item in self.effective() if item.value == FALSE and item.key.meaning(TRUE) == default)
-            refused = next(off, None)  # ``bf16: false``: what holds where nobody says anything is switched off
+            stated = (item for item in self.effective() if item.value == FALSE)
+            refused = next((item for item in stated if item.key.meaning(TRUE) == default), None)  # ``bf16: false``
             found["fp32" if refused is not None else default] = refused
         return found
 
