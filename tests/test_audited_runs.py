@@ -68,6 +68,24 @@ if __name__ == "__main__":
     net = torch.nn.Linear(4, 4).cuda()
     train(parser.parse_args(), net, torch.optim.SGD(net.parameters(), lr=0.1))
 """
+IN_CODE = """
+import torch
+
+
+def step(net, optimizer, scaler, use_amp):
+    with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+        loss = net(torch.ones(2, 4).cuda()).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+if __name__ == "__main__":
+    net = torch.nn.Linear(4, 4).cuda()
+    scaler = torch.amp.GradScaler("cuda", enabled=False)
+    step(net, torch.optim.SGD(net.parameters(), lr=0.1), scaler, use_amp=False)
+"""
+WITH_A_NAME = IN_BRANCH.replace("if args.amp:", "use_amp = False\n    if use_amp:")
 LEVELS = """
 import argparse
 
@@ -221,6 +239,13 @@ def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Pa
         (IN_BRANCH, "fp32; fp16-mixed with amp"),
         (SWITCHED.replace('action="store_true"', "default=True"), "fp16-mixed"),
         (LOOP.replace("dtype=torch.float16", "enabled=False") + "\n\nLoop(None).run()\n", "fp32"),
+        (IN_CODE, "fp32"),
+        (IN_CODE.replace("=False", "=True"), "fp16-mixed"),
+        (WITH_A_NAME, "fp32"),
+        (
+            WITH_A_NAME.replace("    if use", "    use_amp = use_amp or args.amp\n    if use"),
+            "fp32; fp16-mixed with amp",
+        ),
         (LEVELS, "fp16-mixed"),
         (LEVELS.replace('"O1"', '"O0"'), "fp32"),
         (BY_MACHINE, "bf16-mixed; fp16-mixed where the machine has no bfloat16"),
@@ -246,6 +271,31 @@ def test_what_a_program_computes_in_by_itself(code: str, shown: str, tmp_path: P
 def test_a_launch_line_says_what_is_passed(code: str, flag: str, without: str, given: str, tmp_path: Path) -> None:
     files = {"train.py": code, "run.sh": f"python train.py\npython train.py {flag}\n"}
     assert said(read(tmp_path, files).runs) == {"python train.py": without, f"python train.py {flag}": given}
+
+
+def test_a_constant_that_other_code_sets_says_nothing(tmp_path: Path) -> None:
+    code = WITH_A_NAME.replace("use_amp = False\n    if use_amp:", "if config.use_amp:")
+    files = {"config.py": "use_amp = False\n", "train.py": f"import config\n{code}"}
+    assert said(read(tmp_path / "fixed", files).runs) == {"train.py": "fp32"}
+    setting = "import sys\n\nimport config\n\nconfig.use_amp = len(sys.argv) > 1\n"
+    assert said(read(tmp_path / "set", {**files, "cli.py": setting}).runs)["train.py"] == "fp16-mixed"
+
+
+TRL = """
+from trl import SFTConfig, SFTTrainer, TrlParser
+
+(args,) = TrlParser((SFTConfig,)).parse_args_and_config()
+SFTTrainer("m", args=args).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "regime"),
+    [("--bf16 False", "fp32"), ("--bf16 False --fp16 False", "fp32"), ("--fp16 False", "bf16-mixed")],
+)
+def test_a_default_that_is_switched_off_is_off(flags: str, regime: str, tmp_path: Path) -> None:
+    files = {"train.py": TRL, "run.sh": f"python train.py --output_dir out {flags}\n", "requirements.txt": "trl>=1\n"}
+    assert [run.regime for run in read(tmp_path, files).runs] == [regime]
 
 
 def test_words_in_an_array_belong_to_the_lines_that_use_it(tmp_path: Path) -> None:

@@ -266,6 +266,79 @@ def test_weights_that_a_switch_loads_without_a_dtype_are_said(tmp_path: Path) ->
     assert runs["one.sh"].state is MoveState.MOVED
 
 
+IN_CODE = """
+    import torch
+
+    use_amp = False
+    net = torch.nn.Linear(4, 4).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=use_amp)
+    with torch.autocast("cuda", dtype=torch.DTYPE, enabled=use_amp):
+        loss = net(torch.ones(2, 4).cuda()).sum()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+DEFAULT_OFF = {
+    "run.sh": "python train.py --output_dir out --bf16 False --fp16 False --learning_rate 1e-5\n",
+    "train.py": """
+        from trl import SFTConfig, SFTTrainer, TrlParser
+
+        (args,) = TrlParser((SFTConfig,)).parse_args_and_config()
+        SFTTrainer("m", args=args).train()
+    """,
+}
+OFF = {
+    "a switch in code, to float16": ({"train.py": IN_CODE.replace("DTYPE", "bfloat16")}, "fp16-mixed"),
+    "a switch in code, to bfloat16": ({"train.py": IN_CODE.replace("DTYPE", "float16")}, "bf16-mixed"),
+    "a default that a launch line refuses": (DEFAULT_OFF, "fp16-mixed"),
+}
+
+
+@pytest.mark.parametrize(("files", "regime"), OFF.values(), ids=OFF)
+def test_a_run_in_which_mixed_precision_is_off_is_left(files: dict[str, str], regime: str, tmp_path: Path) -> None:
+    report, runs = moved(tmp_path, planted(lambda edit: edit), {**files, "requirements.txt": "torch>=2.4\n"}, regime)
+    assert not report.changes
+    assert [(run.before, run.after, run.state) for run in runs.values()] == [("fp32", "fp32", MoveState.LEFT)]
+
+
+BY_SWITCH = "torch_dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32"
+FOLLOWING = CODE.replace("torch_dtype=torch.float16", BY_SWITCH).replace(".requires_grad_(False)", "")
+ADAPTED = FOLLOWING.replace("    Trainer(", "    model = get_peft_model(model, LoraConfig())\n    Trainer(").replace(
+    "    from", "    from peft import LoraConfig, get_peft_model\n    from", 1
+)
+BF16_LINE = f"python train.py {FLAGS.replace('--fp16', '--bf16')}"
+FLOAT16_WEIGHTS = {
+    "weights that follow the switch": (FOLLOWING, BF16_LINE, MoveState.WITHDRAWN),
+    "and where bfloat16 is off": (
+        FOLLOWING.replace(BY_SWITCH, "torch_dtype=torch.bfloat16 if args.bf16 else torch.float16"),
+        BF16_LINE,
+        MoveState.WITHDRAWN,
+    ),
+    "adapters that an option asks for": (
+        ADAPTED.replace("model = get", "if args.seed:\n        model = get"),
+        BF16_LINE,
+        MoveState.WITHDRAWN,
+    ),
+    "adapters": (ADAPTED, BF16_LINE, MoveState.MOVED),
+    "sharded weights": (FOLLOWING, BF16_LINE.replace("python", "deepspeed"), MoveState.MOVED),
+    "weights in float32": (FOLLOWING.replace("torch.float16", "torch.float32"), BF16_LINE, MoveState.MOVED),
+}
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize(("code", "line", "state"), FLOAT16_WEIGHTS.values(), ids=FLOAT16_WEIGHTS)
+def test_a_trainer_does_not_move_where_its_switch_loads_float16_weights(
+    code: str, line: str, state: MoveState, unsafe: bool, tmp_path: Path
+) -> None:
+    files = {"train.py": code, "run.sh": line, "requirements.txt": "torch>=2.4\ntransformers>=4.40\npeft>=0.12\n"}
+    report, runs = moved(tmp_path, planted(lambda edit: edit), files, "fp16-mixed", unsafe=unsafe)
+    assert runs["run.sh"].state is state
+    assert paths_changed(report) == ({"run.sh"} if state is MoveState.MOVED else set())
+    told = " ".join(place.message for place in runs["run.sh"].why)
+    assert ("Attempting to unscale FP16 gradients" in told) == (state is MoveState.WITHDRAWN)
+
+
 CONFIGURED = {
     "configs/_base_/schedule.py": """
         from mmengine.optim import AmpOptimWrapper

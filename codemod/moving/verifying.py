@@ -15,9 +15,11 @@ from ..trainers.framework import FAMILIES
 from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.region_switches import ENABLED
+from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
+from .float16_weights import float16_weights
 from .left_behind import CODE, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .still_says import still_saying
@@ -86,7 +88,8 @@ def _judged(
         doubted = () if options.unsafe_fixes else _not_followed(project, after, pair, report.target)
         known = {(place.path, place.span.row) for place in behind}
         more = (place for place in doubted if (place.path, place.span.row) not in known)
-        failures = (*_failures(pair, report, left, raised, options), *behind, *more)
+        loads = float16_weights(after, _run_of(after, pair.after or pair.before), report.target)
+        failures = (*_failures(pair, report, left, raised, options), *behind, *more, *loads)
     elif others and not apart and pair.regime != pair.before.regime and not has_arrived(pair, report.target, False):
         failures = tuple(_off_target(pair.after or pair.before, report.target))
     return Verdict(pair, applied, left, others, behind, failures, apart)
@@ -205,12 +208,17 @@ def _is_apart(project: Project, run: RunReport) -> bool:
 
 def modules_of_run(project: Project, run: RunReport) -> tuple[str, ...]:
     """The modules that a run executes, the one that it starts with first."""
-    return project.fact(_modules_by_run).get((run.path, run.row, run.title), ())
+    found = _run_of(project, run)
+    return found.modules if found is not None else ()
 
 
-def _modules_by_run(project: Project) -> dict[tuple[str, int, str], tuple[str, ...]]:
-    """The modules that each run executes, by where it starts and its title."""
-    return {(run.place.path, run.place.span.row, run.title): run.modules for run in all_runs_of(project)}
+def _run_of(project: Project, run: RunReport) -> Run | None:
+    return project.fact(_runs_by_start).get((run.path, run.row, run.title))
+
+
+def _runs_by_start(project: Project) -> dict[tuple[str, int, str], Run]:
+    """Every run, by where it starts and its title."""
+    return {(run.place.path, run.place.span.row, run.title): run for run in all_runs_of(project)}
 
 
 def _on_cpu(project: Project) -> frozenset[tuple[str, int, str]]:

@@ -21,7 +21,7 @@ from ...torch.dtypes import BF16, FP16, FP32, Dtype, Scenario
 from ...torch.machine_tests import tells_of_bf16
 from .knobs import Knob, knobs_of
 from .links import sources
-from .region_switches import switches_of
+from .region_switches import is_fixed_off, switches_of
 from .source import Source
 from .stated_apex import followed_levels
 from .stated_casts import is_model
@@ -153,11 +153,14 @@ def _switched(project: Project) -> Iterator[Declaration]:
         on = MIXED.get(dtype, "") if isinstance(dtype, Dtype) else ""
         row = region.module.document.span(region.node).row
         feeds = f"feeds {ast.unparse(node)}, autocast ({region.module.path}:{row})"
-        for source in sources(project, region.module, node):
-            if isinstance(source.value, bool) and source.kind in SPOKEN and not source.is_guessed:
+        found = sources(project, region.module, node)
+        told = (*SPOKEN, "constant") if len(found) == 1 and is_fixed_off(project, region) else SPOKEN
+        for source in found:
+            if isinstance(source.value, bool) and source.kind in told and not source.is_guessed:
                 is_absent = source.kind == "flag" and source.entry is None
+                role = "compute" if source.kind in (*GIVEN, "constant") else "option"
                 yield Declaration(
-                    *(source.path, source.span, "torch", source.key, "compute" if source.kind in GIVEN else "option"),
+                    *(source.path, source.span, "torch", source.key, role),
                     NOT_GIVEN if is_absent else str(source.value).lower(),
                     on if source.value is opens else "fp32",
                     switch.condition,

@@ -17,11 +17,15 @@ from .loads import Load
 from .precision import Compute, Precision, precision_of
 from .run_members import Run
 from .runs import runs_of
-from .scopes import TextOrigin
+from .scopes import FALSE, NULL, TextOrigin
 from .trained_loads import OF_TRAINERS, TrainedLoad, loads_of_model, passed_to
 
 FLAGS = {Compute.FP16: "fp16", Compute.BF16: "bf16"}
 """The attribute of the trainer's arguments that is true where it computes in a type."""
+SHARDED = ("DEEPSPEED", "FSDP")
+"""Values of ``distributed_type`` with which the weights are cast by what holds them."""
+OFF = (None, NULL, FALSE, "")
+"""Values of arguments that ask for no sharding, or do not tell."""
 
 
 def launched_loads(project: Project) -> tuple[TrainedLoad, ...]:
@@ -47,15 +51,18 @@ def _precisions(project: Project, path: str) -> Iterator[Precision]:
         if winner is None or winner.scope.kind != "command" or winner.scope.framework.id not in OF_TRAINERS:
             continue
         precision = precision_of(project, winner.scope)
-        if not precision.partitioned and not _is_sharded(run):
+        if not precision.partitioned and not is_sharded(run):
             yield precision
 
 
-def _is_sharded(run: Run) -> bool:
+def is_sharded(run: Run) -> bool:
     """Whether DeepSpeed or FSDP has a part in the run: they cast the weights themselves."""
     words = run.command.words if run.command is not None else ()
     return any("deepspeed" in word or "fsdp" in word for word in words) or any(
-        member.scope.framework.id == "deepspeed" for member in run.members
+        member.scope.framework.id == "deepspeed"
+        or any(item.value in SHARDED for item in member.scope.of("distributed_type"))
+        or any(item.value not in OFF for item in member.scope.of("sharding"))
+        for member in run.members
     )
 
 
@@ -80,7 +87,7 @@ def _dtypes_in_run(project: Project, load: Load, precision: Precision) -> frozen
     flags = _flags(precision)
     for scenario in scenarios_of(project, load.module, load.node):
         value = as_dtype(scenario.value)
-        if any(_is_ruled_out(item, flags) for item in scenario.given):
+        if any(is_ruled_out(item, flags) for item in scenario.given):
             continue
         if not isinstance(value, Dtype):
             return load.dtypes
@@ -99,7 +106,7 @@ def _flags(precision: Precision) -> dict[str, Constant]:
     return {name: value for name, value in given.items() if isinstance(value, str)} | switches
 
 
-def _is_ruled_out(item: Given, flags: dict[str, Constant]) -> bool:
+def is_ruled_out(item: Given, flags: dict[str, Constant]) -> bool:
     """Whether a test about an option does not hold on the launch line."""
     name = item.text.rpartition(".")[2]
     return name in flags and (as_dtype(flags[name]) in map(as_dtype, item.values)) != item.equal

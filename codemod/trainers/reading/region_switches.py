@@ -6,8 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...purpose.switches import is_set
 from ...python.paths import guards
+from ...source.project import Project
 from ...torch.autocast import Autocast
+from ...torch.dtype_values import constants_of
+from .links import sources, unfollowed_argument
 from .setting_reads import read_of
 from .stated_words import is_switch, text_of
 
@@ -38,6 +42,20 @@ def switches_of(region: Autocast) -> Iterator[RegionSwitch]:
             name = switch.node.id if isinstance(switch.node, ast.Name) else read.name if read is not None else ""
             if is_switch(name):
                 yield switch
+
+
+def is_fixed_off(project: Project, region: Autocast) -> bool:
+    """Whether code alone keeps a region from computing in 16 bits: ``use_amp = False``, or all callers pass that."""
+    switch = next(switches_of(region), None)
+    found = sources(project, region.module, switch.node) if switch is not None else ()
+    if switch is None or not found or any(item.value is not (not switch.opens) for item in found):
+        return False
+    if all(item.kind == "argument" for item in found):
+        return unfollowed_argument(project, region.module, switch.node) is None
+    if constants_of(project, region.module, switch.node) != {not switch.opens}:
+        return False
+    near = region.module.path if isinstance(switch.node, ast.Name) else ""
+    return all(item.kind == "constant" and (item.path == near or not is_set(project, item.key)) for item in found)
 
 
 def condition_of(region: Autocast) -> str:

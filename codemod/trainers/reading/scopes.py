@@ -135,8 +135,11 @@ class Scope:
                 found.pop(f"{family}-mixed", None)  # autocast over weights that are half already
         if found.keys() == {"fp32"} and self.is_filled_in:
             return {}  # one switch is off, the other one is the trainer's
-        if not found and not self.is_open and self.framework.default_regime and self.is_decided:
-            found[self.framework.default_regime] = None
+        default = self.framework.default_regime
+        if not found and not self.is_open and default and self.is_decided:
+            stated = (item for item in self.effective() if item.value == FALSE)
+            refused = next((item for item in stated if item.key.meaning(TRUE) == default), None)  # ``bf16: false``
+            found["fp32" if refused is not None else default] = refused
         return found
 
     @property

@@ -20,6 +20,7 @@ from ....codemod.torch.scaler_edits.add_scaler import fix
 from ....codemod.torch.unscaled_steps import training_step
 from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
+from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
 from ....codemod.trainers.writing.moves import OFF_TODAY, Move, as_far_as_it_counts
 from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step
@@ -58,7 +59,10 @@ def moves(project: Project) -> Iterator[Move]:
 
 def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
     unscaled = wanted == FP16 and region.values != {wanted} and is_left_unscaled(project, region)
+    beside = (other.autocast for other in training_regions(project) if other.module is region.module)
+    is_off = all(is_fixed_off(project, item) for item in beside)
     for move in _half_moves(project, region, wanted):
+        move = replace(move, unproved=OFF_TODAY) if is_off and move.edits else move
         yield move.only_reported(UNSCALED) if unscaled and move.edits else move
 
 

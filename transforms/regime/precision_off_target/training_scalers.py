@@ -18,6 +18,7 @@ from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.needs_of_disabling import needs_of_disabling
 from ....codemod.torch.scalers import Scaler, scalers
 from ....codemod.trainers.reading.links import sources
+from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.writing.moves import Move
 
 
@@ -58,7 +59,10 @@ def _off(project: Project, scaler: Scaler) -> Fix | None:
 def _missing(project: Project, scaler: Scaler) -> Iterator[Move]:
     """``GradScaler(enabled=False)`` around a float16 step, as a move to bfloat16 or float32 leaves it."""
     node = scaler.enabled_node
-    values = {value for region in regions_of(project, scaler) for value in region.values}
+    regions = list(regions_of(project, scaler))
+    values = {value for region in regions for value in region.values}
+    if all(is_fixed_off(project, region.autocast) for region in regions):
+        return  # the step computes in float32
     if node is not None and not isinstance(node, ast.Constant) and values == {FP16}:
         yield from _off_elsewhere(project, scaler, node)
     if not scaler.switched_off or scaler.kind != "direct" or values != {FP16} or not isinstance(node, ast.Constant):
