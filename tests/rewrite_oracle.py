@@ -159,7 +159,10 @@ class Oracle:
         taken = [each for kind in (RemoveArgument, NameArgument) for each in self._of(node, kind)]
         values = {each: _argument(node, each.argument) for each in taken}  # type: ignore[union-attr]
         positional = [value for value in values.values() if value in node.args]
+        gone = [value for each, value in values.items() if isinstance(each, RemoveArgument)]
         for each, value in values.items():
+            if isinstance(each, NameArgument) and value in gone:
+                continue  # what is taken out needs no name
             if isinstance(each, NameArgument) and isinstance(each.argument, str):
                 value.arg = each.name  # type: ignore[union-attr]
             elif isinstance(each, NameArgument):
