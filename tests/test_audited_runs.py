@@ -254,6 +254,16 @@ def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Pa
         (LIGHTNING, "fp16-mixed"),
         (PASSED, "bf16-mixed"),
         (PASSED.replace("    train({", '    options["mixed_precision"] = "no"\n    train({'), "unknown"),
+        *(
+            (PASSED.replace("    accelerator =", f"    {change}\n    accelerator ="), shown)
+            for change, shown in [
+                ('options.update(mixed_precision="no")', "unknown"),
+                ("options.update(**extra)", "unknown"),
+                ('options |= {"mixed_precision": "no"}', "unknown"),
+                ("options.update(rate=0.2)", "bf16-mixed"),
+                ("scaler.update()", "bf16-mixed"),
+            ]
+        ),
     ],
 )
 def test_what_a_program_computes_in_by_itself(code: str, shown: str, tmp_path: Path) -> None:

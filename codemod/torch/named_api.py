@@ -23,7 +23,7 @@ def api_named(
     project: Project, module: ModuleNames, node: ast.expr, apis: Mapping[str, Signature], call: ast.Call | None = None
 ) -> str | None:
     """The API that ``node`` names; of several arms the one whose signature ``call`` is written for."""
-    arms = list(_arms(project, module, node, MAX_ALIAS_HOPS))
+    arms = list(_arms(project, module, node, apis, MAX_ALIAS_HOPS))
     known = [arm for arm in arms if arm is not None and arm in apis]
     if not known or len(known) < len(arms):
         return None
@@ -40,16 +40,18 @@ def _is_written_for(signature: Signature, call: ast.Call | None) -> bool:
     return names_device == (signature.names[:1] in (DEVICES[:1], DEVICES[1:])) or not (call.args or names_device)
 
 
-def _arms(project: Project, module: ModuleNames, node: ast.expr, hops: int) -> Iterator[str | None]:
+def _arms(
+    project: Project, module: ModuleNames, node: ast.expr, apis: Mapping[str, Signature], hops: int
+) -> Iterator[str | None]:
     """The qualified name of each arm; None for what is not known."""
     for arm in _parts(node):
-        yield from _arms(project, module, arm, hops)
+        yield from _arms(project, module, arm, apis, hops)
     if isinstance(node, CHOICES):
         return
     if isinstance(node, ast.Call):
         yield _got(module, node)
     elif isinstance(node, ast.Name | ast.Attribute):
-        yield from _named(project, module, node, hops)
+        yield from _named(project, module, node, apis, hops)
     elif not is_none(node):
         yield None
 
@@ -63,9 +65,11 @@ def _got(module: ModuleNames, node: ast.Call) -> str | None:
     return f"{owner}.{name.value!s}" if is_known and isinstance(name, ast.Constant) else None
 
 
-def _named(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, hops: int) -> Iterator[str | None]:
+def _named(
+    project: Project, module: ModuleNames, node: ast.Name | ast.Attribute, apis: Mapping[str, Signature], hops: int
+) -> Iterator[str | None]:
     resolved = resolve(project, module, node)
-    if resolved is not None and resolved.startswith(("torch", "timm.", "fairscale.")):
+    if resolved in apis:
         yield resolved
         return
     defined = definition_of(project, module, node) if resolved is not None else None
@@ -74,12 +78,14 @@ def _named(project: Project, module: ModuleNames, node: ast.Name | ast.Attribute
     if not bindings or not hops:
         yield None
     for binding in bindings if hops else ():
-        yield from _bound(project, holder, binding, hops - 1)
+        yield from _bound(project, holder, binding, apis, hops - 1)
 
 
-def _bound(project: Project, module: ModuleNames, binding: Binding, hops: int) -> Iterator[str | None]:
+def _bound(
+    project: Project, module: ModuleNames, binding: Binding, apis: Mapping[str, Signature], hops: int
+) -> Iterator[str | None]:
     if binding.kind == "assign" and isinstance(binding.value, (*CHOICES, ast.Name, ast.Attribute, ast.Call)):
-        yield from _arms(project, module, binding.value, hops)
+        yield from _arms(project, module, binding.value, apis, hops)
     elif binding.kind == "import":
         yield binding.qualified
     elif not is_none(binding.value):

@@ -145,11 +145,19 @@ def _is_text(node: ast.expr | None, text: str) -> bool:
 def _fills(module: ModuleNames, key: str) -> bool:
     """Whether a module writes this key of some dictionary, or updates one."""
     stores = (node for node in module.of_type(ast.Subscript) if isinstance(node.ctx, ast.Store))
-    return any(_is_text(node.slice, key) for node in stores) or any(
-        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.args
-        for call in module.calls_by_name.get("update", ())
-        if not isinstance(call.args[0] if call.args else None, ast.Constant)
+    merged = (isinstance(node.op, ast.BitOr) for node in module.of_type(ast.AugAssign))
+    updates = module.calls_by_name.get("update", ())
+    return (
+        any(_is_text(node.slice, key) for node in stores) or any(merged) or any(_updates(call, key) for call in updates)
     )
+
+
+def _updates(call: ast.Call, key: str) -> bool:
+    """``options.update(other)``, ``options.update(dtype="float16")``; a scaler's or a progress bar's update is none."""
+    if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+        return False
+    given = any(not isinstance(argument, ast.Constant) for argument in call.args)
+    return given or any(item.arg in (key, None) for item in call.keywords)
 
 
 DICTIONARIES: Domain[tuple[ModuleNames, ast.Dict]] = Domain(

@@ -12,7 +12,7 @@ from ....codemod.python.callers import callers_of
 from ....codemod.python.creations import Creation, called_name, creations_of
 from ....codemod.python.functions import FunctionTarget, all_bases, class_of, method_of
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of, resolve
-from ....codemod.python.paths import function_of
+from ....codemod.python.paths import calls_of, function_of
 from ....codemod.source.documents import FileKind
 from ....codemod.source.project import Project
 from ....codemod.torch.api import ACCELERATOR
@@ -32,11 +32,10 @@ def methods_outside_autocast(project: Project) -> Iterator[Draft]:
         module = names_of(project, document)
         if is_test(document.path) or _may_enter_autocast(module):
             continue
-        for backward in module.calls_by_name.get("backward", ()):
-            function = function_of(module, backward)
-            for call in ast.walk(function) if function is not None else ():
-                if isinstance(call, ast.Call) and not is_without_gradients(module, call):
-                    yield from _of_call(project, module, call)
+        steps = dict.fromkeys(function_of(module, call) for call in module.calls_by_name.get("backward", ()))
+        for call in (call for function in steps for call in calls_of(module, function)):
+            if not is_without_gradients(module, call):
+                yield from _of_call(project, module, call)
 
 
 def _may_enter_autocast(module: ModuleNames) -> bool:
