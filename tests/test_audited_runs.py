@@ -142,6 +142,20 @@ device = "cuda" if torch.cuda.is_available() else "cpu"
 trainer = lightning.Trainer(precision=16 if device == "cuda" else 32)
 trainer.fit(Net())
 """
+HANDED = """
+import torch
+
+
+def step(net, x, use_amp):
+    with torch.autocast("cuda", dtype=torch.float16, enabled=use_amp):
+        loss = net(x).sum()
+    loss.backward()
+
+
+amp = False
+net = torch.nn.Linear(4, 4).cuda()
+step(net, torch.ones(2, 4).cuda(), use_amp=amp)
+"""
 PASSED = """
 from accelerate import Accelerator
 from nets import loss_of, net, optimizer
@@ -242,6 +256,9 @@ def test_code_that_a_launched_program_runs_is_no_program_of_its_own(tmp_path: Pa
         (IN_CODE, "fp32"),
         (IN_CODE.replace("=False", "=True"), "fp16-mixed"),
         (WITH_A_NAME, "fp32"),
+        (HANDED, "fp32"),
+        (HANDED + "step(net, torch.ones(2, 4).cuda(), use_amp=True)\n", "fp16-mixed"),
+        (HANDED.replace("amp = False", "amp = torch.cuda.is_available()"), "fp16-mixed"),
         (
             WITH_A_NAME.replace("    if use", "    use_amp = use_amp or args.amp\n    if use"),
             "fp32; fp16-mixed with amp",
