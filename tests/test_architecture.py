@@ -29,7 +29,7 @@ LAYERS = (
     ("torch",),
     ("purpose",),
     ("proof",),
-    ("torch.weights", "torch.half_models", "torch.scaler_edits", "flow"),
+    ("torch.weights", "torch.scaler_edits", "flow"),
     ("trainers.parsers",),
     ("trainers.reading",),
     ("purpose.runs", "purpose.decided", "purpose.given", "purpose.lightning", "purpose.entered"),

@@ -46,6 +46,15 @@ def test_is_found_and_crashes(name: str, tmp_path: Path) -> None:
     assert "Attempting to unscale FP16 gradients" in run(script(WRONG[name]))
 
 
+SOME = "torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)"
+
+
+def test_some_parameters_are_half_too(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert len(findings(RULE, tmp_path, script(WRONG["half"], SOME))) == 1
+    assert "Attempting to unscale FP16 gradients" in run(script(WRONG["half"], SOME))
+
+
 RIGHT = {
     "float32": "model = torch.nn.Linear(4, 1)",
     "a copy": "model = torch.nn.Linear(4, 1)\nema = copy.deepcopy(model).half()",
@@ -55,7 +64,7 @@ RIGHT = {
     "cast back in a loop": (
         "model = torch.nn.Linear(4, 1).half()\nfor p in model.parameters():\n    p.data = p.data.float()"
     ),
-    "in a branch": "model = torch.nn.Linear(4, 1)\nif torch.cuda.is_available():\n    model = model.half()",
+    "in a branch": "import os\nmodel = torch.nn.Linear(4, 1)\nif os.environ.get('HALF'):\n    model = model.half()",
     "chosen elsewhere": (
         "import os\nwanted = getattr(torch, os.environ.get('DTYPE', 'float32'))\n"
         "model = torch.nn.Linear(4, 1).to(wanted)"
@@ -80,7 +89,6 @@ SILENT = {
     "adapter added": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\nmodel.add_adapter(config)"),
     "upcast": script("model = Net.from_pretrained('x', torch_dtype=torch.float16)\ncast_training_params(model)"),
     "quantized": script("model = Net.from_pretrained('x', torch_dtype=torch.float16, load_in_8bit=True)"),
-    "some parameters": script(WRONG["half"], "torch.optim.SGD([p for p in model.parameters() if p.requires_grad])"),
     "other parameters": script(WRONG["half"], "torch.optim.SGD(adapter.parameters())"),
     "own optimizer": script(WRONG["half"], "MasterWeights(model.parameters())"),
     "patched": script(WRONG["half"]).replace("\nfor x in", "\nscaler._unscale_grads_ = patched\nfor x in"),

@@ -21,8 +21,8 @@ from ..python.glimpses import is_in_code
 from ..python.names import FunctionNode, ModuleNames, names_of
 from ..source.project import Project
 from ..torch.autocast import Autocast
+from ..torch.cast_models import applications_of, stays_cast
 from ..torch.dtypes import HALVES
-from ..torch.half_models import applications_of, stays_cast
 from ..torch.weight_changes import moves_only
 from ..torch.weights import cast_dtype
 from .analysis import flow_of

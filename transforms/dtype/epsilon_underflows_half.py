@@ -32,6 +32,7 @@ import ast
 from collections.abc import Iterator
 
 from ...codemod.half.half_here import half_here
+from ...codemod.half.stepped_weights import weights_of_optimizer
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
@@ -39,7 +40,6 @@ from ...codemod.python.numbers import number_of
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import FP16
-from ...codemod.torch.half_models import half_model_made
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
@@ -135,14 +135,14 @@ def _optimizers(project: Project, module: ModuleNames) -> Iterator[Finding]:
             if module.qualified(call.func) not in (f"torch.optim.{name}", f"torch.optim.{name.lower()}.{name}"):
                 continue
             epsilon = _epsilon(project, module, call, default)
-            half = half_model_made(project, module, call) if epsilon is not None and epsilon <= UNDERFLOW else None
+            small = epsilon is not None and epsilon <= UNDERFLOW
+            half = weights_of_optimizer(project, module, call, FP16) if small else None
             if half is not None and not _is_wrapped(module, call) and is_reached(project, module, call):
                 message = (
-                    f"{half.name} is float16, where eps={epsilon:g} is zero: the first step of {name} turns"
+                    f"{half.weights.name} is float16, where eps={epsilon:g} is zero: the first step of {name} turns"
                     " parameters into NaN or inf; keep parameters in float32 and use autocast"
                 )
-                cast = module.place(half.cast, "the model becomes float16 here")
-                yield rule.at(module, call, message, (cast,), [_larger(module, call)])
+                yield rule.at(module, call, message, half.weights.places, [_larger(module, call)])
 
 
 def _epsilon(project: Project, module: ModuleNames, call: ast.Call, default: float) -> float | None:

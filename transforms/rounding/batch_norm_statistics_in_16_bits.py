@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.parts import parts_of
+from ...codemod.half.half_weights import models_of
 from ...codemod.model import Finding, Fix, Rule
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of
@@ -44,7 +45,6 @@ from ...codemod.python.names import ModuleNames, attribute_chain
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import BF16
 from .half_optimizers import HalfOptimizer, half_optimizers
-from .half_weights import models_of
 
 NORMS = ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm")
 OF_TORCHVISION = ("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "efficientnet", "regnet", "shufflenet")

@@ -10,11 +10,11 @@ from ...codemod.flow.half_runs import weights_in_half
 from ...codemod.flow.lattice import Atom, Kind, Role
 from ...codemod.half.atom_places import atom_places, steps_can_run
 from ...codemod.half.half_here import Half
+from ...codemod.half.half_weights import HalfWeights
 from ...codemod.purpose.entered import way_inside
 from ...codemod.python.names import ModuleNames
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import HALVES, Dtype
-from .half_weights import HalfWeights
 from .trained_classes import output_of_trained
 
 

@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.half.checkpoints import AUTO
+from ...codemod.half.half_weights import HalfWeights, half_weights, models_of
+from ...codemod.half.launchers import is_held
 from ...codemod.purpose.decided import is_switched_off
 from ...codemod.purpose.files import is_test
 from ...codemod.purpose.proved_reach import is_reached
@@ -18,10 +21,7 @@ from ...codemod.source.documents import Document
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from .benchmarks import only_measures
-from .checkpoints import AUTO
 from .grids import loses_updates
-from .half_weights import HalfWeights, half_weights, models_of
-from .launchers import is_held
 from .optimizer_table import Row, row_of_optimizer
 from .parameter_groups import rates_of_groups
 from .stated_numbers import Stated, largest, stated_numbers

@@ -34,6 +34,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.half.half_weights import models_of
 from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.decided import decided
 from ...codemod.purpose.files import purpose_of
@@ -45,7 +46,6 @@ from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, 
 from ...codemod.python.paths import LoopNode, ScopeNodes, loops, position
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
-from .half_weights import models_of
 
 STEPPERS = ("optim", "opt", "scaler")
 """How the names of objects begin, or end after an underscore, whose `step` changes weights; not of schedulers."""

@@ -10,13 +10,13 @@ from ...codemod.flow.classes import ProjectClass
 from ...codemod.flow.frame import OUTSIDE
 from ...codemod.flow.half_classes import REGION_MAKERS
 from ...codemod.flow.lattice import Kind, Role
+from ...codemod.half.half_weights import HalfWeights, models_of
 from ...codemod.python.creations import creations_of, known_creations
 from ...codemod.python.functions import class_of
 from ...codemod.python.names import ModuleNames, attribute_chain, names_of
 from ...codemod.source.project import Project
 from ...codemod.torch.autocast import autocasts_in
 from .half_optimizers import HalfOptimizer, all_half_optimizers
-from .half_weights import HalfWeights, models_of
 
 VIEWS = ("flatten", "view", "reshape", "transpose", "permute", "contiguous", "squeeze", "unsqueeze", "clone", "detach")
 """Methods that give back the numbers they are given."""

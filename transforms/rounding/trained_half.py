@@ -6,6 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...codemod.half.checkpoints import AUTO, stored_dtype
+from ...codemod.half.half_weights import HalfWeights, half_weights
+from ...codemod.half.launchers import is_held
 from ...codemod.purpose.files import is_test
 from ...codemod.python.creations import Creation, creations_of
 from ...codemod.python.functions import class_of, method_of
@@ -20,9 +23,6 @@ from ...codemod.trainers.reading.loads import Load
 from ...codemod.trainers.reading.precision import precision_of
 from ...codemod.trainers.reading.scopes import TextOrigin
 from ...codemod.trainers.reading.trained_loads import TrainedLoad, passed_to, trained_loads
-from .checkpoints import AUTO, stored_dtype
-from .half_weights import HalfWeights, half_weights
-from .launchers import is_held
 from .optimizer_table import rows_of_trainer
 from .stated_numbers import Stated, largest, number_in, stated_numbers
 

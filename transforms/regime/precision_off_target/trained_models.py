@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.half.stepped_weights import models_of_optimizer, weights_of_optimizer
 from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
-from ....codemod.torch.half_models import half_model_made, model_of
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
 from .spelling import argument_set
@@ -37,22 +37,23 @@ def _optimizers(module: ModuleNames) -> Iterator[ast.Call]:
 
 
 def _cast_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
-    half = half_model_made(project, module, made, dtype)
+    half = weights_of_optimizer(project, module, made, dtype)
     if half is None:
         return
-    document = module.document
     message = (
-        f"{half.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the cast "
-        f"unless {dtype.name} weights are meant"
+        f"{half.weights.name} is trained in {dtype.name} weights, which {project.target} keeps in float32: remove the "
+        f"cast unless {dtype.name} weights are meant"
     )
     place = module.place(made, "the optimizer gets its parameters here")
-    yield Move(document.path, document.span(half.cast), message, evidence=(place,))
+    cast = half.change.module.place(half.change.node, message)
+    yield Move(cast.path, cast.span, message, evidence=(place,))
 
 
 def _float32_weights(project: Project, module: ModuleNames, made: ast.Call) -> Iterator[Move]:
     """The model is cast where it is moved to its device; only where autocast makes the inputs fit."""
-    model = model_of(module, made)
-    if model is None or half_model_made(project, module, made, BF16) is not None:
+    models = models_of_optimizer(module, made)
+    model = models[0] if len(models) == 1 else None
+    if model is None or weights_of_optimizer(project, module, made, BF16) is not None:
         return
     document = module.document
     name = ast.unparse(model)

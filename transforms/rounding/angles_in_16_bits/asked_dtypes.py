@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from ....codemod.half.half_here import Half, half_here
+from ....codemod.half.launchers import HOLDING
+from ....codemod.half.weight_changes import cast_values, is_cast
 from ....codemod.purpose.decided import decided
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.runs import runs_of, uses
@@ -17,8 +19,6 @@ from ....codemod.python.paths import name_parts
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ....codemod.torch.entering_calls import sites_of
-from ..launchers import HOLDING
-from ..weight_changes import cast_values, is_cast
 from .angle_origins import MEANING, Origin, behind
 
 INTEGERS = frozenset(("ids", "id", "idx", "index", "indices", "mask", "labels", "tokens", "token"))

@@ -36,14 +36,14 @@ import ast
 from collections.abc import Iterator
 from itertools import islice
 
+from ....codemod.half.half_weights import HalfWeights, half_weights
+from ....codemod.half.weight_changes import cast_values, is_cast
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import HALVES, Dtype
 from ..grids import is_average_lost
-from ..half_weights import HalfWeights, half_weights
-from ..weight_changes import cast_values, is_cast
 from .averages import Average, averages_in
 
 WORDS = ("bfloat16", "float16", ".half(", "bf16", "fp16")

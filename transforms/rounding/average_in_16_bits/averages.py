@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.half.half_weights import models_of
 from ....codemod.python.bindings import default_at
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, parameters_of, resolve
 from ....codemod.python.scopes import Scope
 from ....codemod.source.project import Project
-from ..half_weights import models_of
 from ..stated_numbers import Stated, largest, stated_numbers
 from .averaging import Averaging, averagings_in
 

@@ -66,12 +66,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....codemod.half.half_weights import HalfWeights
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16
 from ..grids import loses_updates, share_moved, share_of_adapter_moved
 from ..half_optimizers import half_optimizers, rate_of
-from ..half_weights import HalfWeights
 from ..trained_half import half_trainings
 from .half_settings import half_settings
 

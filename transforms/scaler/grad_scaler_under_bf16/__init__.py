@@ -115,7 +115,7 @@ def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[
         yield rule.at(
             scaler.module,
             scaler.call,
-            f"GradScaler steps the optimizer of {model.name}, whose weights are bfloat16: their gradients are "
+            f"GradScaler steps the optimizer of {model.weights.name}, whose weights are bfloat16: their gradients are "
             f"bfloat16, and on CUDA unscaling them raises {bf16_weights.ERROR}",
             (*bf16_weights.places(model), *_evidence(regime), *_use_places(scaler)),
             bf16_weights.fixes(project, scaler, regime),

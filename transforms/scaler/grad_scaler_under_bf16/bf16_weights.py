@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.half.stepped_weights import SteppedWeights, stepped_weights
 from ....codemod.model import Edit, Fix, Place
 from ....codemod.purpose.regimes import Regime, conditions_of, speaks_of_precision
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16
-from ....codemod.torch.half_models import HalfModel, half_model_of
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.scaler_edits.can_disable import can_disable
 from ....codemod.torch.scaler_edits.disable_scaler import with_condition
@@ -20,22 +20,22 @@ from ....codemod.torch.scalers import Scaler
 ERROR = "'\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16''"
 
 
-def model_in_bf16(project: Project, scaler: Scaler) -> HalfModel | None:
+def model_in_bf16(project: Project, scaler: Scaler) -> SteppedWeights | None:
     """The bfloat16 model that ``scaler`` certainly steps on CUDA, or None."""
     if scaler.kind != "direct" or _is_for_cpu(scaler) or not _is_surely_on(project, scaler):
         return None
     for step in steps_of(scaler):
         for call in step.of("step"):
             optimizer = step.optimizer(call)
-            model = half_model_of(project, step.module, optimizer, BF16) if optimizer is not None else None
+            model = stepped_weights(project, step.module, optimizer, BF16) if optimizer is not None else None
             if model is not None:
                 return model
     return None
 
 
-def places(model: HalfModel) -> Iterator[Place]:
+def places(model: SteppedWeights) -> Iterator[Place]:
     """Where the model gets its dtype, and where the optimizer takes its parameters."""
-    yield model.module.place(model.cast, f"{model.name} becomes bfloat16 here")
+    yield from model.weights.places
     yield model.module.place(model.optimizer, "the optimizer gets its parameters here")
 
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....codemod.half.stepped_weights import SteppedWeights, stepped_weights
 from ....codemod.model import (
     Edit,
     Finding,
@@ -48,10 +49,11 @@ from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import Facts, Guard, guard_facts
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
-from ....codemod.torch.half_models import HalfModel, half_model_of, prepared_half_models
+from ....codemod.torch.dtypes import FP16
 from ....codemod.torch.live_pipelines import LivePipeline, live_pipelines
 from ....codemod.torch.scaler_steps import ScalerStep, steps_of
 from ....codemod.torch.scalers import Scaler, scalers
+from .prepared_weights import prepared_weights
 from .scaled_trainers import scaled_parts
 
 ERROR = "'Attempting to unscale FP16 gradients'"
@@ -72,14 +74,13 @@ def _read(project: Project) -> Iterator[Finding]:
         for step in steps_of(scaler):
             for call in step.of("step")[:1]:
                 optimizer, known = step.optimizer(call), _known(step, call)
-                half = half_model_of(project, step.module, optimizer, known=known) if optimizer is not None else None
-                if half is not None and _enabled(scaler) <= guard_facts(half.module, half.cast):
+                half = stepped_weights(project, step.module, optimizer, FP16, known) if optimizer is not None else None
+                if half is not None and _enabled(scaler) <= guard_facts(half.change.module, half.change.node):
                     yield _cast_model(scaler, step.module, call, half)
-    for half in prepared_half_models(project):
+    for half in prepared_weights(project):
         yield _finding(half, "accelerate steps it with a GradScaler (mixed_precision='fp16')")
     for scaled in scaled_parts(project):
-        part = scaled.part
-        yield rule.at(part.module, part.cast, _message(part.name, scaled.why), scaled.places)
+        yield rule.at(scaled.change.module, scaled.change.node, _message(scaled.name, scaled.why), scaled.places)
     for pipeline in live_pipelines(project):
         yield _halved_pipeline(pipeline)
 
@@ -103,8 +104,8 @@ def _known(step: ScalerStep, call: ast.Call) -> Facts:
     return guard_facts(step.module, call) | guard_facts(scaler.module, scaler.call) | _enabled(scaler)
 
 
-def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: HalfModel) -> Finding:
-    tests = [text for text, holds in sorted(guard_facts(half.module, half.cast)) if holds]
+def _cast_model(scaler: Scaler, module: ModuleNames, step: ast.Call, half: SteppedWeights) -> Finding:
+    tests = [text for text, holds in sorted(guard_facts(half.change.module, half.change.node)) if holds]
     return _finding(
         half,
         f"a GradScaler steps its optimizer{_where(tests)}",
@@ -117,9 +118,9 @@ def _where(tests: list[str]) -> str:
     return f" where {' and '.join(tests)} is true" if tests else ""
 
 
-def _finding(half: HalfModel, why: str, *more: Place) -> Finding:
+def _finding(half: SteppedWeights, why: str, *more: Place) -> Finding:
     evidence = [half.module.place(half.optimizer, "the optimizer gets its parameters here"), *more]
-    return rule.at(half.module, half.cast, _message(half.name, why), evidence)
+    return rule.at(half.change.module, half.change.node, _message(half.weights.name, why), evidence)
 
 
 def _message(name: str, why: str) -> str:

@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ....codemod.half.half_weights import half_weights
+from ....codemod.half.weight_changes import Change
 from ....codemod.model import Place
 from ....codemod.purpose.files import is_test, purpose_of
 from ....codemod.python.creations import creations_of
 from ....codemod.python.names import ModuleNames, names_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import FP16
 from ....codemod.trainers.reading.declarations import scope_of_call
 from ....codemod.trainers.reading.precision import Compute, precision_of
 from ....codemod.trainers.reading.run_members import Run
 from ....codemod.trainers.reading.runs import all_runs_of
 from ....codemod.trainers.reading.trained_loads import passed_to
-from .half_parts import HalfPart, half_part
 
 BY_ACCELERATE = "4.30.0"
 """The first release of transformers whose trainer leaves its GradScaler to accelerate."""
@@ -33,7 +35,8 @@ OF_LAUNCHER = ("megatron", "config", "__cpu", "__tpu")
 class ScaledPart:
     """A part of a model in float16, and why a GradScaler steps it."""
 
-    part: HalfPart
+    name: str
+    change: Change
     why: str
     places: tuple[Place, ...]
 
@@ -51,11 +54,12 @@ def scaled_parts(project: Project) -> Iterator[ScaledPart]:
             if passed is None or not (module.qualified(call.func) or "").startswith("transformers."):
                 continue
             reason = _asked(project, module, passed[1]) or _launched(project, module)
-            part = half_part(project, module, passed[0], call) if reason is not None else None
-            if part is not None and reason is not None and part.cast not in seen:
-                seen.add(part.cast)
+            half = half_weights(project, module, passed[0], call) if reason is not None else None
+            cast = half.change if half is not None and half.dtype == FP16 and not half.adapted else None
+            if half is not None and reason is not None and cast is not None and cast.node not in seen:
+                seen.add(cast.node)
                 place = module.place(call, "the model is passed to the trainer here")
-                yield ScaledPart(part, reason[0], (reason[1], place))
+                yield ScaledPart(half.name, cast, reason[0], (reason[1], place))
 
 
 def _asked(project: Project, module: ModuleNames, arguments: ast.expr) -> tuple[str, Place] | None:

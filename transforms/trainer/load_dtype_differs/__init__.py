@@ -28,8 +28,6 @@ asks for bfloat16 and Unsloth refuses to train float16 weights in it.
 `computed-dtype` [unsafe]: the dtype that was chosen for this model is passed to the 4-bit weights.
 `bfloat16-too` [unsafe]: a choice that takes float16 where bfloat16 is asked for takes bfloat16.
 `old-keyword` [safe]: `torch_dtype=`, which the pinned transformers knows.
-`none-stays-none` [unsafe]: a lookup whose default is float16 returns None for None, so that the project's own choice
-for "no dtype" (bfloat16 where the machine has it) is reached.
 
 Two of the cases have names of their own: `hf-fp16-weights-fp16-amp`, a float16 model that a scaler unscales, and
 `peft-fp16-trainable`, adapters that stay float16.
@@ -52,11 +50,10 @@ from ....codemod.source.project import Project
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
 from .load_keywords import unknown_keywords
-from .lost_none import lost_nones
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for find in (load_clashes, forgotten_dtypes, unknown_keywords, lost_nones):
+    for find in (load_clashes, forgotten_dtypes, unknown_keywords):
         for draft in find(project):
             yield rule.found(*draft)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ...codemod.python.names import ModuleNames, attribute_chain
-from ...codemod.torch.api import WEIGHT_CASTS
+from ..python.names import ModuleNames, attribute_chain
+from ..torch.api import WEIGHT_CASTS
 
 CASTS = (*WEIGHT_CASTS, "to")
 ALL = ("parameters", "modules")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Place
-from ...codemod.purpose.files import is_test
-from ...codemod.python.creations import creations_of
-from ...codemod.python.functions import all_bases
-from ...codemod.python.names import ModuleNames, attribute_chain
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16, FP16, Dtype
-from ...codemod.trainers.reading.declarations import scope_of_call, scopes_of
-from ...codemod.trainers.reading.precision import Precision, precision_of
-from ...codemod.trainers.reading.trained_loads import mentions
+from ..model import Place
+from ..purpose.files import is_test
+from ..python.creations import creations_of
+from ..python.functions import all_bases
+from ..python.names import ModuleNames, attribute_chain
+from ..source.project import Project
+from ..torch.dtypes import BF16, FP16, Dtype
+from ..trainers.reading.declarations import scope_of_call, scopes_of
+from ..trainers.reading.precision import Precision, precision_of
+from ..trainers.reading.trained_loads import mentions
 from .launchers import LAUNCHES, TEXTS
 from .weight_changes import WIDE_ADAPTERS
 

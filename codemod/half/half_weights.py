@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from ...codemod.model import Place
-from ...codemod.python.callers import callers_of
-from ...codemod.python.creations import Creation, ObjectName, creations_of
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
-from ...codemod.python.paths import position
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import Dtype, Scenario
-from ...codemod.torch.weight_changes import may_change_back
+from ..model import Place
+from ..python.callers import callers_of
+from ..python.creations import Creation, ObjectName, creations_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.paths import Facts, function_of, guard_facts, position
+from ..source.project import Project
+from ..torch.dtypes import Dtype, Scenario
+from ..torch.weight_changes import may_change_back
 from .lightning_weights import made_half_by_fabric, made_half_by_lightning
 from .weight_changes import Change, changes_of, is_cast
 from .weight_states import State, half_after
@@ -38,6 +38,8 @@ class HalfWeights:
     """Where the settings are written that lead to it."""
     adapted: bool = False
     """Whether adapters of that dtype are trained instead of all weights."""
+    change: Change | None = None
+    """The call that makes them so; None where a trainer does."""
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -46,12 +48,20 @@ class HalfWeights:
 
 
 def half_weights(
-    project: Project, module: ModuleNames, model: ast.expr, before: ast.Call, *, later: bool = False, hops: int = 0
+    project: Project,
+    module: ModuleNames,
+    model: ast.expr,
+    before: ast.Call,
+    *,
+    later: bool | ast.AST = False,
+    known: Facts = frozenset(),
+    hops: int = 0,
 ) -> HalfWeights | None:
     """The 16-bit weights that ``model`` has when ``before`` runs; None where they are not certain to be 16-bit.
 
     Where several calls can have made it, all of them, or one whose own condition is known to hold.
-    ``later``: also those that it gets further down, for who only takes references to them.
+    ``later``: also those that it gets further down (up to a node), for who only takes references to them.
+    ``known``: facts of the function of ``before`` that hold in the runs asked about.
     """
     chain = attribute_chain(model)
     if chain is None:
@@ -65,13 +75,24 @@ def half_weights(
     for made in creations_of(project, module, model) or _of_cast(module, model, before):
         ways.setdefault(made.call, []).append(made)
     found = [changes_of(project, module, made_by, before, later=later) for made_by in ways.values()]
+    found = [list(_under(known, each, function_of(module, before))) for each in found]
     states = [half_after(project, [_like_another(project, change, hops) for change in each]) for each in found]
-    known = [item for item in states if item is not None]
-    if not known:
+    half = [item for item in states if item is not None]
+    if not half:
         freezes = any(change.is_freezing for each in found for change in each)
         by_fabric = made_half_by_fabric(project, module, model) if not freezes else None
         return HalfWeights(ast.unparse(model), *by_fabric) if by_fabric is not None else None
-    return _known(model, known[0])
+    return _known(model, half[0])
+
+
+def _under(known: Facts, changes: Sequence[Change], function: ast.AST) -> Iterator[Change]:
+    """The changes of runs in which some facts of a function hold."""
+    for change in changes:
+        facts = guard_facts(change.module, change.node) if known and change.given else frozenset()
+        if not facts or function_of(change.module, change.node) is not function:
+            yield change
+        elif not any((text, not holds) in known for text, holds in facts):
+            yield replace(change, given=()) if facts <= known else change
 
 
 def _like_another(project: Project, change: Change, hops: int) -> Change:
@@ -88,7 +109,9 @@ def _like_another(project: Project, change: Change, hops: int) -> Change:
     return change
 
 
-def _of_receiver(project: Project, module: ModuleNames, before: ast.Call, *, later: bool) -> HalfWeights | None:
+def _of_receiver(
+    project: Project, module: ModuleNames, before: ast.Call, *, later: bool | ast.AST
+) -> HalfWeights | None:
     """The weights of ``model`` in ``model.configure_optimizers(...)``, whose method makes the optimizer."""
     function = module.scope_of(before).function.node
     sites = callers_of(project, module, function).sites if isinstance(function, FunctionNode) else ()
@@ -105,7 +128,7 @@ def _known(model: ast.expr, state: State) -> HalfWeights:
     name = ast.unparse(model)
     place = state.change.module.place(state.change.node, f"{name} becomes {state.dtype.name} here")
     whole = f"{name}.{state.change.part}" if state.change.part else name
-    return HalfWeights(whole, state.dtype, place, state.decided.places, state.adapted)
+    return HalfWeights(whole, state.dtype, place, state.decided.places, state.adapted, state.change)
 
 
 def _of_cast(module: ModuleNames, model: ast.expr, before: ast.Call) -> list[Creation]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...codemod.source.project import Project
-from ...codemod.torch.dtype_values import constants_of
-from ...codemod.torch.dtypes import BF16, Dtype
-from ...codemod.trainers.reading.loads import Load
+from ..source.project import Project
+from ..torch.dtype_values import constants_of
+from ..torch.dtypes import BF16, Dtype
+from ..trainers.reading.loads import Load
 
 AUTO = ('dtype="auto"', "dtype='auto'")
 IN_BFLOAT16 = ("Qwen/Qwen2.5-", "meta-llama/Llama-3.1-", "meta-llama/Llama-3.2-")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...codemod.python.names import ModuleNames
-from ...codemod.source.documents import FileKind
-from ...codemod.source.project import Project
+from ..python.names import ModuleNames
+from ..source.documents import FileKind
+from ..source.project import Project
 
 HOLDING = ("deepspeed", "fsdp", "FSDP")
 """Words of launchers' files and of launch lines by which the weights get float32 copies."""

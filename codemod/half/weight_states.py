@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...codemod.purpose.decided import CERTAIN, Decided, decided, of_machine
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import BF16, HALVES, Dtype, Scenario
+from ..purpose.decided import CERTAIN, Decided, decided, of_machine
+from ..source.project import Project
+from ..torch.dtypes import BF16, HALVES, Dtype, Scenario
 from .weight_changes import Change
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ...codemod.python.bindings import default_of
-from ...codemod.python.callers import callers_of
-from ...codemod.python.conditions import conditions_in
-from ...codemod.python.creations import Creation
-from ...codemod.python.functions import called_function
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain
-from ...codemod.python.paths import function_of, position
-from ...codemod.source.project import Project
-from ...codemod.torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
-from ...codemod.torch.dtype_values import scenarios_of
-from ...codemod.torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
-from ...codemod.torch.weight_changes import may_change_back
-from ...codemod.trainers.reading.links import sources
-from ...codemod.trainers.reading.loads import load_at
-from ...codemod.trainers.reading.trained_loads import COMPOUND, may_recast, mentions
+from ..python.bindings import default_of
+from ..python.callers import callers_of
+from ..python.conditions import conditions_in
+from ..python.creations import Creation
+from ..python.functions import called_function
+from ..python.names import FunctionNode, ModuleNames, attribute_chain
+from ..python.paths import function_of, position
+from ..source.project import Project
+from ..torch.api import LOAD_KEYS, MODEL_WRAPPERS, SAME_COMPUTATION, SAME_MODULE, WEIGHT_CASTS
+from ..torch.dtype_values import scenarios_of
+from ..torch.dtypes import FP32, Dtype, Given, Scenario, Unknown, as_dtype
+from ..torch.weight_changes import may_change_back
+from ..trainers.reading.links import sources
+from ..trainers.reading.loads import load_at
+from ..trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
 from .casts_of_each import cast_of_each
 from .checkpoints import stored_dtype
@@ -57,7 +58,7 @@ class Change:
 
 
 def changes_of(
-    project: Project, module: ModuleNames, made_by: Sequence[Creation], before: ast.Call, *, later: bool
+    project: Project, module: ModuleNames, made_by: Sequence[Creation], before: ast.Call, *, later: bool | ast.AST
 ) -> list[Change]:
     """What happens to a model that one call makes, first things first; ``made_by`` are the ways from there."""
     first, holders = made_by[0], dict[ast.AST, ModuleNames]()
@@ -91,9 +92,10 @@ class Mention:
     name: str
 
 
-def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool) -> Iterator[Mention]:
+def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later: bool | ast.AST) -> Iterator[Mention]:
     """The plain statements and loops that mention the model, those below the optimizer that stand alone included."""
     own = {made.module.statement_of(made.call), trains.statement_of(optimizer)}
+    end = position(later) if isinstance(later, ast.AST) else (sys.maxsize, 0)
     for name in made.names:
         module, chain = name.module, name.text.split(".")
         loads: Sequence[ast.expr] = (module.attribute_loads if len(chain) > 1 else module.name_loads).get(chain[-1], [])
@@ -103,7 +105,9 @@ def _mentions(made: Creation, trains: ModuleNames, optimizer: ast.Call, *, later
             statement = module.statement_of(load)
             here = module is trains and function_of(module, statement) is function_of(module, optimizer)
             below = here and position(statement) > position(optimizer)
-            counts = not below or (later and isinstance(statement, ast.Expr))
+            counts = not below or (
+                later and isinstance(statement, ast.Expr) and (end is None or position(statement) < end)
+            )
             if counts and not isinstance(statement, COMPOUND) and statement not in own:
                 yield Mention(module, statement, name.text)
 

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.python.creations import creations_of
-from ...codemod.python.functions import FunctionTarget, called_function, class_of, method_of
-from ...codemod.python.names import ModuleNames, attribute_chain
-from ...codemod.python.paths import calls_of
-from ...codemod.source.project import Project
-from ...codemod.torch.api import LOADERS, WEIGHT_CASTS
-from ...codemod.trainers.reading.trained_loads import may_recast, mentions, names_in
+from ..python.creations import creations_of
+from ..python.functions import FunctionTarget, called_function, class_of, method_of
+from ..python.names import ModuleNames, Scope, attribute_chain
+from ..python.paths import calls_of
+from ..source.project import Project
+from ..torch.api import LOADERS, WEIGHT_CASTS
+from ..trainers.reading.trained_loads import may_recast, mentions, names_in
 
 MAX_DEPTH = 3
 """Classes inside of classes that are looked into."""
@@ -35,11 +35,38 @@ def built_in(project: Project, module: ModuleNames, call: ast.Call, depth: int =
     """The casts and loads of a class's constructor that certainly run or that settings decide, its parts' too."""
     owner = class_of(project, module, call.func)
     maker = method_of(project, *owner, "__init__") if owner is not None else None
-    if owner is None or maker is None or depth >= MAX_DEPTH or mentions(owner[1].node, FROZEN):
+    frozen = _frozen(*owner) if owner is not None else None
+    if owner is None or maker is None or depth >= MAX_DEPTH or frozen is None:
         return
-    yield from _whole(project, maker)
+    if not frozen:
+        yield from _whole(project, maker)
     asleep = {name for node in ast.walk(owner[1].node) if _is_without_gradients(node) for name in names_in(node)}
+    asleep |= frozen
     yield from (item for item in _parts(project, maker, depth) if item.part.partition(".")[0] not in asleep)
+
+
+def _frozen(module: ModuleNames, owner: Scope) -> set[str] | None:
+    """The parts that a class may freeze; None where these may be any."""
+    found: set[str] = set()
+    for node in ast.walk(owner.node):
+        if _freezes(module, node):
+            around = next((item for item in module.ancestors(node) if isinstance(item, ast.stmt)), owner.node)
+            loop = next((item for item in module.ancestors(node) if isinstance(item, ast.For)), around)
+            chains = [attribute_chain(item) or [] for item in ast.walk(getattr(loop, "iter", around))]
+            parts = {chain[1] for chain in chains if len(chain) > 2 and chain[0] == "self"}
+            if not parts:
+                return None
+            found |= parts
+    return found
+
+
+def _freezes(module: ModuleNames, node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return mentions(node.func, FROZEN)
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store) or node.attr != "requires_grad":
+        return False
+    value = getattr(module.parents.get(node), "value", None)
+    return not (isinstance(value, ast.Constant) and value.value is True)
 
 
 def _is_without_gradients(node: ast.AST) -> bool:
