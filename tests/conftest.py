@@ -34,3 +34,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
+
+
+def pytest_runtest_teardown() -> None:
+    """The command line switches the collector off and ends; here it would stay off, and a worker grow to gigabytes."""
+    gc.enable()

@@ -23,6 +23,7 @@ from precfix.codemod.diagnosis.answer import Explanations, ProjectView, answers_
 from precfix.codemod.report.matching import changed_blocks
 
 from .fixture_cases import TARGET, Case, all_rules, cases, copied, migrate
+from .warm_torch import python
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,7 @@ def errors_of(listed: list[Case], folder: Path) -> dict[str, str]:
     """The traceback that each case really dies with."""
     jobs = [(case.id, str(copied(case, folder)), case.settings.run) for case in listed]
     program = Path(__file__).with_name("run_cases.py")
-    done = subprocess.run(
-        [sys.executable, str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([python(), str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True)
     return {line["key"]: line["error"] for line in map(json.loads, done.stdout.splitlines())}
 
 

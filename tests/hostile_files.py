@@ -127,7 +127,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "functions.py": lambda: (
         "import torch\n"
         + "".join(
-            f"def V{number}(x):\n    return V{number + 1}(V{number + 1}(x.bfloat16()))\n" for number in range(2_000)
+            f"def V{number}(x):\n    return V{number + 1}(V{number + 1}(x.bfloat16()))\n" for number in range(1_100)
         )
     ),
     "cycle.py": lambda: (

@@ -21,12 +21,14 @@ from typing import Any
 from precfix.probes.rehearsal.record import Record, record_of
 from precfix.probes.rehearsal.running import Rehearsal, Run, answers_in, settings_for
 
+from .warm_torch import python
+
 Job = tuple[str, str, str, str, int]
 
 
 def records(jobs: Sequence[Job], timeout: float = 600.0) -> dict[str, dict[str, Any]]:
     """Key -> {"record", "error", "code"}; all in one child process."""
-    words = [sys.executable, "-m", "tests.rehearsal_runs"]
+    words = [python(), "-m", "tests.rehearsal_runs"]
     done = subprocess.run(words, input=json.dumps(jobs), capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from precfix.codemod.cli.rehearsed import report_rehearsal
 from .fixture_cases import DIFF, Case, cases, copied, files_of, migrate, write_files
 from .gpu.programs import moved
 from .rehearsal_runs import records
+from .warm_torch import python
 
 RAISING = tuple(case for case in cases() if case.settings.error)
 BEFORE, AFTER = "before", "after"
@@ -78,7 +78,7 @@ def _lines_that_raise(selected: Sequence[Case]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as scratch:
         jobs = [(case.id, str(copied(case, Path(scratch))), case.settings.run) for case in selected]
         program = str(Path(__file__).with_name("run_cases.py"))
-        done = subprocess.run([sys.executable, program], input=json.dumps(jobs), capture_output=True, text=True)
+        done = subprocess.run([python(), program], input=json.dumps(jobs), capture_output=True, text=True)
         errors = {line["key"]: line["error"] for line in map(json.loads, done.stdout.splitlines())}
         return {key: _last_line(errors.get(key, ""), folder) for key, folder, _ in jobs}
 

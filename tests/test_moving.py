@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from precfix.transforms.frameworks import load_frameworks
 from .fixture_cases import all_rules
 from .project_tree import open_tree, write_tree
 from .test_cli import precfix
+from .warm_torch import python
 
 CODE = """
     import torch
@@ -575,7 +575,7 @@ def test_there_and_back_again_every_program_runs(
 
 
 def executed(script: Path) -> str:
-    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, check=False)
+    done = subprocess.run([python(), "-W", "ignore", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import tokenize
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from . import warm
 from .byte_variants import COOKIE
 from .fixture_cases import write_files
 from .test_cli import Run, precfix
+from .warm_torch import python
 
 Command = Callable[..., Run]
 
@@ -535,9 +535,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[s
         sources[f"{key}|{module}"] = (places["after"] / "train.py").read_text()
         jobs += [[f"{key}|{module}|{state}", str(place), "train.py"] for state, place in places.items()]
     program = Path(__file__).with_name("run_cases.py")
-    ran = subprocess.run(
-        [sys.executable, str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([python(), str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True)
     lines = {line["key"]: line for line in map(json.loads, ran.stdout.splitlines())}
     return {
         key: {

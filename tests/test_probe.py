@@ -20,12 +20,14 @@ from precfix.probes.step import Task
 
 from . import warm
 from .fixture_cases import REPOSITORY
+from .warm_torch import python
 
 Done = subprocess.CompletedProcess[str]
 
 
 def precfix(*arguments: str, path: str = "", cwd: Path | None = None) -> Done:
-    return warm.text(warm.precfix("probe", *arguments, environment={"PYTHONPATH": path}, cwd=cwd))
+    environment = {"PYTHONPATH": path, **({} if path else {warm.PYTHON: python()})}
+    return warm.text(warm.precfix("probe", *arguments, environment=environment, cwd=cwd))
 
 
 # --- this machine -----------------------------------------------------------------------------------------------------
@@ -89,8 +91,9 @@ def test_an_unmet_requirement_exits_with_1_and_says_why(quick: tuple[Done, Path]
     assert done.stderr.count("\n") == 1, "no progress in a pipe"
 
 
-def test_gradients_train50_and_the_matrix_hold_their_bounds() -> None:
+def test_gradients_train50_and_the_matrix_hold_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
+    monkeypatch.setattr(sys, "executable", python())
     underflow = run_check("grad_underflow", Task("cpu"), CheckLimits(60.0))
     assert underflow.judged().status is Status.OK
     assert (underflow.step("fp16").number("zero_share") or 0) > 0.9

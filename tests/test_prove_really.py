@@ -16,6 +16,7 @@ from precfix.codemod.source.project import Project
 
 from .nightly import first_by_day
 from .test_cli import precfix
+from .warm_torch import python
 
 pytest.importorskip("torch")
 
@@ -51,7 +52,7 @@ main("bfloat16")
 def test_before_it_raises_in_two_places_and_after_the_fixes_nowhere(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     words = [sys.executable, "-P"] if sys.version_info >= (3, 11) else [sys.executable]
-    command = ["migrate", ".", "--allow-dirty", "--output-format", "json", "--prove", "--", sys.executable, "train.py"]
+    command = ["migrate", ".", "--allow-dirty", "--output-format", "json", "--prove", "--", python(), "train.py"]
     done = subprocess.run(
         [*words, "-m", "precfix.codemod", *command], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
@@ -108,7 +109,7 @@ def test_planted_wrong_fixes_are_taken_out_by_real_rehearsals(
     (tmp_path / "train.py").write_text(program)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(request, "known_rules", lambda *_: ((RULE,), ()))
-    words = ["--unsafe-fixes", "--allow-dirty", "--steps", "2", "--prove", "--", sys.executable, "train.py"]
+    words = ["--unsafe-fixes", "--allow-dirty", "--steps", "2", "--prove", "--", python(), "train.py"]
     done = precfix(capfd, monkeypatch, "migrate", ".", *words)
     expected = program.replace("torch.manual_seed(0)", PLANTED["torch.manual_seed(0)"])
     assert (tmp_path / "train.py").read_text() == expected, done.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from . import warm
 from .rehearsal_runs import records
+from .warm_torch import python
 
 pytest.importorskip("torch")
 
@@ -44,7 +44,7 @@ for step in range(50):
 def rehearsed(folder: Path, source: str, *options: str) -> tuple[int, dict[str, Any]]:
     """The exit code and the record of a rehearsed ``train.py``."""
     (folder / "train.py").write_text(source, "utf-8")
-    words = ["rehearse", "--output-format", "json", *options, "--", sys.executable, "train.py"]
+    words = ["rehearse", "--output-format", "json", *options, "--", python(), "train.py"]
     done = warm.text(warm.precfix(*words, cwd=folder))
     assert done.returncode in (0, 1, 3), done.stderr
     return done.returncode, json.loads(done.stdout)

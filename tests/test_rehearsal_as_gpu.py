@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from precfix.probes.rehearsal.inside.shadow.storages import Storages
 from precfix.probes.rehearsal.inside.wording import on_cuda
 
 from .rehearsal_runs import records
+from .warm_torch import python
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\nD = 'cuda'\n"
 RIGHT = {
@@ -171,7 +171,7 @@ def test_a_recording_does_not_compile_either(seen: Mapping[str, dict[str, Any]])
 
 
 def test_operations_of_other_libraries_keep_their_autocast() -> None:
-    done = subprocess.run([sys.executable, "-c", LIBRARY], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([python(), "-c", LIBRARY], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "True", done.stderr
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from .fixture_cases import DIFF, Case, cases, copied, files_of, migrate, write_files
+from .warm_torch import python
 
 pytest.importorskip("torch")
 RUNNABLE = [case for case in cases() if case.settings.run]
@@ -33,9 +33,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str]
             for state, place in (("before", root), ("after", after))
         ]
     program = Path(__file__).with_name("run_cases.py")
-    done = subprocess.run(
-        [sys.executable, str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([python(), str(program)], input=json.dumps(jobs), capture_output=True, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return {tuple(line["key"].split(" ")): line for line in lines}
 

@@ -22,6 +22,7 @@ from precfix.probes.rehearsal.inside.shadow.storages import Storages
 from torch import nn
 
 from .fixture_cases import REPOSITORY
+from .warm_torch import python
 
 PROGRAMS = sorted(path for path in (REPOSITORY / "fixtures" / "shadow").iterdir() if path.is_dir())
 LOSSES = {
@@ -249,7 +250,7 @@ def test_rehearse_shadow_tells_the_worst_places(tmp_path: Path) -> None:
         "--save",
         "seen.json",
     ]
-    command += ["--steps", "4", "--", sys.executable, "train.py"]
+    command += ["--steps", "4", "--", python(), "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1, done.stderr
     assert "updates rounded away: Linear.bias and 1 more, train.py:16 [bfloat16]" in done.stdout

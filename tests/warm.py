@@ -25,6 +25,8 @@ from typing import IO, Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SECONDS = 600
+PYTHON = "PRECFIX_TESTS_PYTHON"
+"""In a call's environment: what it starts as this Python, as `warm_torch.python()`."""
 
 
 def precfix(
@@ -132,6 +134,7 @@ def _child(call: dict[str, Any], descriptors: Sequence[int]) -> None:
         os.environ.update(call["environment"])
         sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         sys.argv = ["precfix", *call["arguments"]]
+        sys.executable = os.environ.pop(PYTHON, sys.executable)
         sys.modules["__main__"].__package__ = ""  # typer would call the program ``python -m tests.precfix``
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for name, value in call["limits"].items():
