@@ -160,8 +160,18 @@ KINDS = (
 )
 
 
+_STEPS: dict[str, list[tuple[str, str]]] = {}
+"""Of each operation by name: counted once, as they are the same in every sandbox."""
+
+
 def steps_of(operation: Operation, folder: Path) -> list[tuple[str, str]]:
     """Function and file of every step, when nothing fails."""
+    if operation.name not in _STEPS:
+        _STEPS[operation.name] = _counted(operation, folder)
+    return _STEPS[operation.name]
+
+
+def _counted(operation: Operation, folder: Path) -> list[tuple[str, str]]:
     with sandbox(folder) as box:
         operation.prepare(box)
         done = in_child(partial(operation.run, box), none)

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from .fixture_cases import FIXTURES, REPOSITORY
+from .nightly import NIGHTLY
 from .project_tree import write_tree
 
 DOCS = (REPOSITORY / "docs" / "ci.md").read_text("utf-8")
@@ -212,6 +213,7 @@ def dependencies_from_here() -> dict[str, str]:
     return {**pip, "PYTHONPATH": os.pathsep.join(places)}
 
 
+@pytest.mark.skipif(not NIGHTLY, reason="builds a wheel and an environment for it: at night")
 def test_pre_commit_runs_the_hooks_from_a_local_clone(tmp_path: Path) -> None:
     if not (REPOSITORY / ".git").exists():
         pytest.skip("this is no git repository, so there is nothing to clone")

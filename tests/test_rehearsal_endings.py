@@ -21,6 +21,7 @@ from precfix.probes.rehearsal.verdict import closing, exit_code
 
 from . import warm
 from .nightly import first_by_day
+from .warm_torch import python
 
 pytest.importorskip("torch")
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux says what a process has started")
@@ -104,9 +105,10 @@ NOTEBOOK = [
 ]
 
 
-def rehearse(folder: Path, *words: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """``precfix rehearse`` with these words."""
-    path = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+def rehearse(folder: Path, *words: str, piped: bytes = b"", forked: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """``precfix rehearse`` with these words; ``forked``: with a ``python`` that need not start."""
+    found = Path(python() if forked else sys.executable)
+    path = {"PATH": os.pathsep.join([str(found.parent), os.environ["PATH"]])}
     if not piped:
         return warm.precfix("rehearse", *words, cwd=folder, environment=path)
     start = [sys.executable, "-m", "precfix.codemod", "rehearse", *words]
@@ -155,7 +157,7 @@ def test_the_time_limit_ends_a_program_that_waits(tmp_path: Path) -> None:
 )
 def test_a_place_that_wants_a_kernel_of_the_gpu_is_named(tmp_path: Path, wants: str) -> None:
     (tmp_path / "train.py").write_text(f"import torch\n{wants}\n", "utf-8")
-    done = rehearse(tmp_path, "--", "python", "train.py")
+    done = rehearse(tmp_path, "--", "python", "train.py", forked=True)
     assert done.returncode == 3
     assert "train.py:2 wants a kernel that is written for the GPU" in last_line(done)
 
@@ -169,7 +171,7 @@ def test_a_program_that_dies_of_something_else_shows_its_own_error(tmp_path: Pat
 
 def test_a_list_of_what_would_have_been_right_names_no_dtype_that_failed(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.randn(2, 3, wrong=1)\n", "utf-8")
-    done = rehearse(tmp_path, "--", "python", "train.py")
+    done = rehearse(tmp_path, "--", "python", "train.py", forked=True)
     assert (done.returncode, "the program died: TypeError: randn()" in last_line(done)) == (3, True)
 
 
@@ -186,7 +188,7 @@ def test_a_script_that_sets_the_path_of_modules_anew_is_watched(tmp_path: Path, 
 def test_a_program_above_the_current_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\ntorch.ones(2, 2) @ torch.ones(2, 2).half()\n", "utf-8")
     (tmp_path / "scripts").mkdir()
-    done = rehearse(tmp_path / "scripts", "--", "python", "../train.py")
+    done = rehearse(tmp_path / "scripts", "--", "python", "../train.py", forked=True)
     assert done.stdout.decode().startswith("train.py:2:1 PF2"), done.stdout.decode()
 
 
@@ -311,7 +313,7 @@ def test_what_was_there_is_not_overwritten_and_checkpoints_are_read_back(tmp_pat
     (tmp_path / "train.py").write_text(WRITING, "utf-8")
     for name in ("metrics.json", "best.pt"):
         (tmp_path / name).write_text("{}", "utf-8")
-    done = rehearse(tmp_path, "--as", "t4", "--", "python", "train.py")
+    done = rehearse(tmp_path, "--as", "t4", "--", "python", "train.py", forked=True)
     assert done.returncode == 0, done.stderr.decode()
     assert [(tmp_path / name).read_text("utf-8") for name in ("metrics.json", "best.pt")] == ["{}", "{}"]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["best.pt", "fresh.txt", "metrics.json", "train.py"]
@@ -320,7 +322,7 @@ def test_what_was_there_is_not_overwritten_and_checkpoints_are_read_back(tmp_pat
         True
     ] * 3
     (tmp_path / "train.py").write_text(DROPPING, "utf-8")
-    assert rehearse(tmp_path, "--no-write", "--", "python", "train.py").returncode == 0
+    assert rehearse(tmp_path, "--no-write", "--", "python", "train.py", forked=True).returncode == 0
 
 
 def test_the_cells_of_a_notebook_are_run_in_order(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from .fixture_cases import REPOSITORY
 from .flow_runs import interpreted, opened
+from .nightly import NIGHTLY
 
 FIXTURES = REPOSITORY / "fixtures"
 PROJECTS = ("five_places", "h2o_like", "onetrainer_like", "simpletuner_like", "unsloth_like")
@@ -22,7 +23,7 @@ RULES = (
     "mask-concat-dtype", "submodule-dtype",
 )  # fmt: skip
 """Several files each: callers, helpers, models built elsewhere."""
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2, 3) if NIGHTLY else (1, 2)
 
 
 @pytest.fixture(scope="module")
