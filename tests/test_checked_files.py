@@ -22,7 +22,7 @@ FIXTURES = REPOSITORY / "fixtures"
 TREES = (
     FIXTURES / "projects",
     *(FIXTURES / "rules" / name for name in (
-        "autocast-dtype-differs", "constant-overflows-half",
+        "autocast-dtype-differs", "constant-overflows-half", "gradient-cast-between-accumulation-steps",
         "launcher-precision-conflict", "load-dtype-differs", "out-buffer-dtype",
     )),
 )  # fmt: skip
