@@ -1,8 +1,13 @@
-"""Which names are those of a precision that can be chosen."""
+"""Which names are those of a precision that can be chosen, and whether a step has it without being asked."""
 
 from __future__ import annotations
 
+import ast
 from functools import cache
+
+from ....codemod.python.names import ModuleNames
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts_in, is_float32_island, runs_without_gradients
 
 WORDS = (
     "fp16",
@@ -31,3 +36,13 @@ def names_precision(name: str, is_switch: bool) -> bool:
         return False
     chosen = not words.isdisjoint(CERTAIN) or any(parts <= words for parts in TOGETHER)
     return chosen or (is_switch and words <= SWITCHED)
+
+
+def is_on_anyway(project: Project, module: ModuleNames, scope: ast.AST) -> bool:
+    """Whether a step in ``scope`` always runs under autocast: an unread switch for that is left over, and harmless."""
+    return any(
+        item.enabled_node is None
+        and (scope is module.tree or scope in module.ancestors(item.node))
+        and not (is_float32_island(project, item) or runs_without_gradients(item))
+        for item in autocasts_in(project, module)
+    )
