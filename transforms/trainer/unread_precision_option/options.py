@@ -14,7 +14,8 @@ from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
-from .words import is_on_anyway, names_precision
+from ....codemod.trainers.reading.shown_flags import shown_values
+from .words import is_asked, is_on_anyway, names_precision
 
 MAX_MODULES = 60
 """Modules in which a name is looked for; programs of more are passed over."""
@@ -41,7 +42,7 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
     if not program or any(_hands_out(project, other) or is_on_anyway(project, other, other.tree) for other in program):
         return
     for option in wanted:
-        if not any(_reads(other, option) for other in program):
+        if not any(_reads(other, option) for other in program) and _is_asked_for(project, module, option):
             message = f"{option.flags[0]} has no effect: nothing in the program reads {option.name}"
             yield Draft.at(module, option.node, message)
 
@@ -59,6 +60,13 @@ def _is_wanted(option: Option) -> bool:
     return (
         is_named and is_plain and not is_silenced and not is_spread and names_precision(option.name, action is not None)
     )
+
+
+def _is_asked_for(project: Project, module: ModuleNames, option: Option) -> bool:
+    """Whether a run that the project gives asks for the precision: by default, or in a launch line."""
+    default = option.default.value if isinstance(option.default, ast.Constant) else None
+    by_default = default if option.switch is None else option.value_when_absent
+    return is_asked(by_default) or any(is_asked(value or True) for value in shown_values(project, module, option.name))
 
 
 def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:

@@ -10,7 +10,8 @@ from ....codemod.python.bindings import default_of
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import Binding, FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ....codemod.source.project import Project
-from .words import is_on_anyway, names_precision
+from ....codemod.trainers.reading.links import sources
+from .words import is_asked, is_on_anyway, names_precision
 
 WHOLE = ("locals", "vars", "eval", "exec", "super", "signature")
 """Functions that may read every parameter without its name."""
@@ -101,7 +102,8 @@ def _passing(project: Project, module: ModuleNames, function: FunctionNode, para
         return None
     for site in callers.sites:
         argument = site.target.arguments(site.call).get(parameter.arg)
-        if argument is not None and not (isinstance(argument, ast.Constant) and argument.value in (None, False, "no")):
+        stated = sources(project, site.module, argument) if argument is not None else ()
+        if argument is not None and (not stated or any(is_asked(source.value) for source in stated)):
             return site
     return None
 
