@@ -10,8 +10,7 @@ is tested, not its answer, and a GPU without bfloat16 computes in it. `x != "fp1
 ## Why
 
 `==` binds more tightly than `or`, so Python reads `(precision == "bf16") or "fp16"`, and a string that is not empty is
-true. `a or b` is the first of the two that is true. A function is true. So is the word "no", which accelerate's
-`mixed_precision` is where nothing else is asked for (`torch.bfloat16 if accelerator.mixed_precision else ...`).
+true. `a or b` is the first of the two that is true. A function is true.
 
 ## Fix
 
@@ -32,16 +31,13 @@ from typing import get_args
 
 from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.files import is_test
-from ...codemod.python.creations import creations_of
 from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
 from ...codemod.source.project import Project
-from ...codemod.torch.api import ACCELERATOR
 from ...codemod.torch.dtypes import Dtype, as_dtype
-from ...codemod.trainers.reading.links import sources
 from .gates import WORDS as GATE_WORDS
 from .gates import is_bf16_gate
 
-WORDS = ("bf16", "fp16", "float16", "bfloat16", "mixed_precision", *GATE_WORDS)
+WORDS = ("bf16", "fp16", "float16", "bfloat16", *GATE_WORDS)
 QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.cuda.is_available"})
 """Other functions whose uncalled name in a test decides about precision."""
 SWITCHES = frozenset({"bf16", "fp16", "enabled", "use_amp", "use_fp16", "use_bf16"})
@@ -154,20 +150,6 @@ def _uncalled(project: Project, module: ModuleNames) -> Iterator[Finding]:
             message = f"{ast.unparse(node)} is a function, which is always true: it is not called"
             fix = Fix.unsafe("call", "call it; what always ran now depends on the machine", module.append(node, "()"))
             yield rule.at(module, node, message, fixes=[fix])
-        elif "precision" in (last_name(node) or "") and _may_be_no(project, module, node):
-            yield rule.at(
-                module, node, f'{ast.unparse(node)} is a word, and "no" is true as well: the test always holds'
-            )
-
-
-def _may_be_no(project: Project, module: ModuleNames, node: ast.expr) -> bool:
-    """Whether a word that is tested for truth is "no" in a run: an Accelerator's own, unless it asks for another."""
-    if isinstance(node, ast.Attribute) and node.attr == "mixed_precision":
-        for made in creations_of(project, module, node.value):
-            if resolve(project, made.module, made.call.func) in ACCELERATOR:
-                asked = [item.value for item in made.call.keywords if item.arg in (node.attr, None)]
-                return not asked or any(source.value == "no" for source in sources(project, made.module, asked[0]))
-    return any(source.value == "no" for source in sources(project, module, node))
 
 
 def _tested_names(module: ModuleNames) -> Iterator[ast.Name | ast.Attribute]:
