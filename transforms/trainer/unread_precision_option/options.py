@@ -65,8 +65,10 @@ def _is_wanted(option: Option) -> bool:
 def _is_asked_for(project: Project, module: ModuleNames, option: Option) -> bool:
     """Whether a run that the project gives asks for the precision: by default, or in a launch line."""
     default = option.default.value if isinstance(option.default, ast.Constant) else None
-    by_default = default if option.switch is None else option.value_when_absent
-    return is_asked(by_default) or any(is_asked(value or True) for value in shown_values(project, module, option.name))
+    by_default = isinstance(default, str | int) and is_asked(default)
+    if by_default if option.switch is None else option.value_when_absent:
+        return True
+    return any(is_asked(value or True) for value in shown_values(project, module, option.name))
 
 
 def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:

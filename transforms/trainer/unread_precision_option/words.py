@@ -9,7 +9,7 @@ from ....codemod.purpose.decided import OFF
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import autocasts_in, is_float32_island, runs_without_gradients
-from ....codemod.torch.dtypes import FP32, as_dtype
+from ....codemod.torch.dtypes import FP32, Constant, as_dtype
 
 WORDS = (
     "fp16",
@@ -39,7 +39,7 @@ def names_precision(name: str, is_switch: bool) -> bool:
     return chosen or (is_switch and words <= SWITCHED)
 
 
-def is_asked(value: object) -> bool:
+def is_asked(value: Constant) -> bool:
     """Whether a value asks for 16 bits: neither off nor float32."""
     return bool(value) and str(value).lower() not in OFF and as_dtype(value) != FP32
 
