@@ -67,7 +67,7 @@ RIGHT = {
     ),
     "accelerate": script(backward="accelerator.backward(loss)"),
     "accelerate nearby": script(setup="from accelerate import Accelerator\n"),
-    "a scaler": script(setup="def make(scaler):\n    pass\n"),
+    "a scaler": script(setup="def make(scaler):\n    return scaler\n"),
     "own optimizer": script()
     .replace("torch.optim.SGD", "Scaling")
     .replace("import torch", "import torch\nclass Scaling:\n    pass"),

@@ -36,9 +36,6 @@ WRONG = {
     ),
     "arguments in a dictionary": HALF
     + 'said = {"bf16": True}\nTrainer(model=model, args=TrainingArguments("o", **said))',
-    "adapters": HALF + "model = get_peft_model(\n    model, LoraConfig()\n)\n" + TRAIN_BF16,
-    "adapters by the trainer": HALF
-    + 'SFTTrainer(model=model, peft_config=LoraConfig(), args=SFTConfig("o", bf16=True)).train()',
     "loaded by the trainer": (
         'config = SFTConfig("o", bf16=True, model_init_kwargs={"torch_dtype": torch.float16})\n'
         'SFTTrainer(model="m", args=config).train()'
@@ -84,6 +81,18 @@ RIGHT = {
     "same dtype": BRAIN + TRAIN_BF16,
     "float32": HALF.replace("float16", "float32") + TRAIN_BF16,
     "adapters under a scaler": HALF + "model = get_peft_model(model, LoraConfig())\n" + TRAIN_FP16,
+    "adapters under bfloat16": HALF + "model = get_peft_model(\n    model, LoraConfig()\n)\n" + TRAIN_BF16,
+    "adapters by the trainer": HALF
+    + 'SFTTrainer(model=model, peft_config=LoraConfig(), args=SFTConfig("o", bf16=True)).train()',
+    "bfloat16 under adapters that a scaler serves": BRAIN
+    + "model = get_peft_model(model, LoraConfig())\n"
+    + TRAIN_FP16,
+    "four bits": (
+        "from transformers import BitsAndBytesConfig\n"
+        "config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_compute_dtype=torch.float16)\n"
+        'model = AutoModelForCausalLM.from_pretrained("m", quantization_config=config)\n'
+        "model = get_peft_model(model, LoraConfig())\n" + TRAIN_BF16
+    ),
     "upcast": HALF + "for p in model.parameters():\n    p.data = p.data.to(torch.float32)\n" + TRAIN_FP16,
     "frozen": HALF + "model.requires_grad_(False)\n" + TRAIN_BF16,
     "deepspeed": HALF + 'Trainer(model=model, args=TrainingArguments("o", fp16=True, deepspeed="z.json"))',

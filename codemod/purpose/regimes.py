@@ -147,8 +147,10 @@ def _passed_for(project: Project, module: ModuleNames, test: ast.expr) -> Iterat
 def conditions_of(project: Project, scaler: Scaler) -> Iterator[tuple[ModuleNames, ast.expr, bool]]:
     """The tests that decide whether the scaler is made and switched on; not whether it has been made before."""
     for module, test, holds in _birth_conditions(project, scaler.module, scaler.call, scaler.enabled_node):
-        if not _asks_for_itself(scaler, test):
-            yield module, test, holds
+        together = holds and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+        for part in test.values if together and isinstance(test, ast.BoolOp) else [test]:
+            if not _asks_for_itself(scaler, part):
+                yield module, part, holds
     for module, call in scaler.inner[:1] if len(scaler.inner) == 1 else ():
         enabled = next((item.value for item in call.keywords if item.arg == "enabled"), None)
         passed = scaler.enabled_node is not None and isinstance(enabled, ast.Name) and enabled.id == scaler.switch

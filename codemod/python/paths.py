@@ -166,16 +166,28 @@ def _arm(parent: ast.AST, child: ast.AST) -> object:
 
 
 def loops(module: ModuleNames, node: ast.AST) -> tuple[LoopNode, ...]:
-    """The loops of its own function whose body repeats ``node``, innermost first."""
+    """The loops of its own function whose body repeats ``node``, innermost first; not ``for _ in range(1)``."""
     found: list[LoopNode] = []
     child = node
     for parent in module.ancestors(node):
         if isinstance(parent, ScopeNodes) and not isinstance(parent, ast.Lambda):
             break
-        if isinstance(parent, Loops) and child in parent.body:
+        if isinstance(parent, Loops) and child in parent.body and not _runs_once(module, parent):
             found.append(parent)
         child = parent
     return tuple(found)
+
+
+def _runs_once(module: ModuleNames, loop: LoopNode) -> bool:
+    """``for _ in range(1)``, with the number written there or in a constant."""
+    over = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(over, ast.Call) or ast.unparse(over.func) != "range" or len(over.args) != 1:
+        return False
+    count: ast.expr | None = over.args[0]
+    if isinstance(count, ast.Name):
+        bindings = module.scope_of(count).lookup(count.id)
+        count = bindings[0].value if len(bindings) == 1 else None
+    return isinstance(count, ast.Constant) and count.value == 1
 
 
 def tries(module: ModuleNames, node: ast.AST) -> Iterator[ast.Try]:

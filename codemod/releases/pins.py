@@ -8,7 +8,7 @@ count, then what a lock file or image fixes, then development requirements. Of s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -20,7 +20,7 @@ from ..source.project import Project
 from .manifests import CONDA_WORD, directory_of, is_manifest, pins_in
 from .requirements import Pin, Tier
 
-__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has"]
+__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "is_from_source"]
 
 CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 """Conda's names for a package, where they are not the ones of the Python index."""
@@ -89,6 +89,11 @@ def certainly_has(project: Project, package: str, release: str, near: str) -> bo
     return versions is not None and not versions.may_be_below(release)
 
 
+def is_from_source(project: Project, package: str) -> bool:
+    """Whether a manifest takes ``package`` from an address, a fork or a commit, of which no release is known."""
+    return any(pin.is_source and pin.name == canonicalize_name(package) for pin in project.fact(_written_pins))
+
+
 def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Place | None]:
     """The newest release of ``package`` that some manifest allows, where all of them have a bound, and its place."""
     pins = [pin for pin in project.fact(_all_pins) if pin.name == canonicalize_name(package)]
@@ -99,15 +104,18 @@ def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Plac
 
 
 def _all_pins(project: Project) -> tuple[Pin, ...]:
+    return tuple(pin for pin in project.fact(_written_pins) if len(pin.specifiers))
+
+
+def _written_pins(project: Project) -> tuple[Pin, ...]:
     named = [document for path in project.paths if is_manifest(path) and (document := project.document(path))]
     others = [item for item in project.documents(FileKind.YAML, (CONDA_WORD,)) if not is_manifest(item.path)]
-    found = [_renamed(pin) for document in (*named, *others) for pin in pins_in(document)]
-    return tuple(pin for pin in found if len(pin.specifiers))
+    return tuple(_renamed(pin) for document in (*named, *others) for pin in pins_in(document))
 
 
 def _renamed(pin: Pin) -> Pin:
     known = CONDA_NAMES.get(pin.name, pin.name)
-    return pin if known == pin.name else Pin(known, pin.specifiers, pin.tier, pin.place)
+    return pin if known == pin.name else replace(pin, name=known)
 
 
 def _is_above(directory: str, folder: str) -> bool:

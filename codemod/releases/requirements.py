@@ -44,6 +44,8 @@ class Pin:
     specifiers: SpecifierSet
     tier: Tier
     place: Place
+    is_source: bool = False
+    """Whether it names an address (``deepspeed @ git+https://...``): which release that is nobody says."""
 
 
 def _words(text: str) -> set[str]:
@@ -63,8 +65,8 @@ def tier_of_extra(name: str) -> Tier:
 # --- one requirement --------------------------------------------------------------------------------------------------
 
 
-def _parsed(text: str) -> tuple[str, SpecifierSet, bool] | None:
-    """(name, specifiers, whether only an extra asks for it) of a requirement; None when it is none."""
+def _parsed(text: str) -> tuple[Requirement, bool] | None:
+    """A requirement, and whether only an extra asks for it; None when it is none."""
     cleaned = text.split(" #")[0].split(" --")[0].split(" -f ")[0].strip().rstrip(",").rstrip()
     cleaned = _of_wheel(cleaned) or cleaned
     if not cleaned or cleaned[0] in "-#./" or len(cleaned) > _MAX_LENGTH:
@@ -75,7 +77,7 @@ def _parsed(text: str) -> tuple[str, SpecifierSet, bool] | None:
         except (InvalidRequirement, RecursionError):
             continue
         only_extra = found.marker is not None and "extra ==" in str(found.marker)
-        return canonicalize_name(found.name), found.specifier, only_extra
+        return found, only_extra
     return None
 
 
@@ -112,10 +114,12 @@ def pin_of(document: Document, text: str, tier: Tier, row: int | None = None) ->
     found = _parsed(text)
     if found is None:
         return
-    name, specifiers, only_extra = found
+    requirement, only_extra = found
+    name, specifiers = canonicalize_name(requirement.name), requirement.specifier
     tier = Tier.EXTRA if only_extra and tier is Tier.RUN_TIME else tier
     shown = f"{name} {specifiers}" if len(specifiers) else name
-    yield Pin(name, specifiers, tier, place_of(document, row or _row_of(document, text), shown))
+    place = place_of(document, row or _row_of(document, text), shown)
+    yield Pin(name, specifiers, tier, place, requirement.url is not None)
 
 
 def _row_of(document: Document, text: str) -> int:

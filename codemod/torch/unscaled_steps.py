@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..python.bindings import values_at
 from ..python.callers import callers_of
+from ..python.creations import creations_of
 from ..python.functions import class_of
 from ..python.names import FunctionNode, ModuleNames, attribute_chain
 from ..python.paths import exclusive, function_of, position
@@ -33,6 +33,7 @@ SCALING_WORDS = (
     "msamp",
 )
 """Parts of identifiers that say: somebody else may scale the loss."""
+CLASS = "GradScaler"
 OTHER_SCALERS = frozenset({"standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler"})
 """Scalers of data, not of gradients."""
 
@@ -55,6 +56,20 @@ def training_step(project: Project, region: Autocast) -> LossStep | None:
     block = module.statement_of(region.node)
     made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return _step_with(project, region, module, block, made) or _step_of_caller(project, region, function, made)
+
+
+def accelerated_step(project: Project, region: Autocast, accelerator: str) -> LossStep | None:
+    """The same where ``accelerator.backward(loss)`` is called, in the region or below it."""
+    module, function = region.module, function_of(region.module, region.node)
+    block = module.statement_of(region.node)
+    made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    backwards = module.calls_inside.get((function, "backward"), [])
+    for call in backwards[bisect_left(backwards, position(block), key=position) :]:
+        loss = call.args[0] if len(call.args) == 1 else None
+        if isinstance(loss, ast.Name) and loss.id in made and ast.unparse(call.func) == f"{accelerator}.backward":
+            steps = tuple(item for item in module.calls_inside.get((function, "step"), []) if _steps(item))
+            return LossStep(module, function, region, call, steps) if steps else None
+    return None
 
 
 def _step_with(
@@ -104,6 +119,8 @@ def _loss_name(call: ast.Call) -> str:
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     if isinstance(receiver, ast.BinOp) and isinstance(receiver.op, ast.Div):
         receiver = receiver.left
+    if isinstance(receiver, ast.Subscript) and isinstance(receiver.slice, ast.Constant):
+        receiver = receiver.value  # one of several losses
     return receiver.id if isinstance(receiver, ast.Name) else ""
 
 
@@ -139,10 +156,10 @@ def _steps(call: ast.Call) -> bool:
 def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether the optimizer is, or may be, an object of the project that scales by itself."""
     receiver = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-    made_here = [item for item in values_at(module, receiver) if isinstance(item, ast.Call)]
-    if not made_here:
+    made = creations_of(project, module, receiver)
+    if not made:
         return bool(scalers(project))
-    return any(class_of(project, module, item.func) is not None for item in made_here)
+    return any(class_of(project, item.module, item.call.func) is not None for item in made)
 
 
 def scales_somehow(project: Project, module: ModuleNames) -> bool:
@@ -150,9 +167,19 @@ def scales_somehow(project: Project, module: ModuleNames) -> bool:
     return project.memo(_names_scaling, module)
 
 
-def _names_scaling(_: Project, module: ModuleNames) -> bool:
-    named = module.identifiers - OTHER_SCALERS - _only_of_torch(module)
+def _names_scaling(project: Project, module: ModuleNames) -> bool:
+    named = module.identifiers - OTHER_SCALERS - _only_of_torch(module) - _only_bound(project, module)
     return any(word in name for name in named for word in SCALING_WORDS)
+
+
+def _only_bound(project: Project, module: ModuleNames) -> frozenset[str]:
+    """Variables and parameters that nothing reads, and ``GradScaler`` where all that it makes is unused."""
+    made = {scaler.call.func for scaler in scalers(project) if scaler.module is module and not scaler.is_used}
+    classes = [*module.name_loads.get(CLASS, ()), *module.attribute_loads.get(CLASS, ())]
+    bound = {item.arg for item in module.of_type(ast.arg)} | {item.id for item in module.of_type(ast.Name)}
+    unread = bound - module.name_loads.keys() - module.attribute_loads.keys()
+    idle = {CLASS} if all(item in made for item in classes) else set()
+    return frozenset(map(str.lower, unread | idle))
 
 
 def _only_of_torch(module: ModuleNames) -> frozenset[str]:

@@ -27,9 +27,10 @@ types that are not the one enabled are dropped, and `communication_data_type` ge
 
 ## Not flagged
 
-Loss-scale and unknown keys where a manifest allows only DeepSpeed before 0.17.1; files that no launch line names,
-beside a trainer's arguments; `"auto"` in both sections, which the Hugging Face Trainer fills in; loss-scale keys in the
-`fp16` section; sections of files that are no DeepSpeed configuration; `loss_scale` keys elsewhere.
+Loss-scale and unknown keys where a manifest allows only DeepSpeed before 0.17.1, or takes it from an address (a fork, a
+commit); files that no launch line names, beside a trainer's arguments; `"auto"` in both sections, which the Hugging
+Face Trainer fills in; loss-scale keys in the `fp16` section; sections of files that are no DeepSpeed configuration;
+`loss_scale` keys elsewhere.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from ...codemod.model import Edit, EditRefused, Finding, Fix, Place, Rule
 from ...codemod.proof.needs import RAISES, Need, SameResult
 from ...codemod.proof.proving import proved
 from ...codemod.python.names import ModuleNames, names_of
-from ...codemod.releases.pins import allowed
+from ...codemod.releases.pins import allowed, is_from_source
 from ...codemod.source.project import Project
 from ...codemod.trainers.reading.declarations import scopes_of
 from ...codemod.trainers.reading.deepspeed_objects import CONFIG_WORDS, is_deepspeed_config
@@ -67,13 +68,17 @@ FALSE, AUTO = "false", "auto"
 def check(project: Project) -> Iterator[Finding]:
     for scope in scopes_of(project):
         if scope.framework.id == "deepspeed":
-            versions = allowed(project, "deepspeed", scope.path)
-            for name, (what, contradiction) in STRAYS.items() if versions is None or versions.may_reach(STRICT) else ():
+            for name, (what, contradiction) in STRAYS.items() if _may_be_strict(project, scope) else ():
                 yield from _stray_keys(project, scope, name, what, contradiction)
             yield from _both_enabled(project, scope)
             yield from _against_trainer(project, scope)
     yield from findings_of(project, rule)
     yield from _section_reads(project)
+
+
+def _may_be_strict(project: Project, scope: Scope) -> bool:
+    versions = allowed(project, "deepspeed", scope.path)
+    return not is_from_source(project, "deepspeed") and (versions is None or versions.may_reach(STRICT))
 
 
 def _stray_keys(project: Project, scope: Scope, name: str, what: str, contradiction: str) -> Iterator[Finding]:

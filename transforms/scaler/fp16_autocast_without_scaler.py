@@ -21,19 +21,23 @@ Where float16 was asked for (`--to fp16-mixed`) the fix counts as safe: it is wh
 
 ## Not flagged
 
-Any sign of loss scaling in the file (a scaler, `loss_scale`, accelerate, Fabric, Lightning, DeepSpeed, apex);
-autocast whose dtype or switch is decided elsewhere by precision; bfloat16; regions on the CPU, under `no_grad` or
-switched off; regions whose loss is not the one that `backward` is called on.
+Any sign of loss scaling in the file (a scaler, `loss_scale`, Fabric, Lightning, DeepSpeed, apex; accelerate, unless its
+own `mixed_precision` is "no" and it runs the backward pass); files that cast to float16 or load a model in it, since a
+scaler cannot unscale float16 gradients; autocast whose dtype or switch is decided elsewhere by precision; bfloat16;
+regions on the CPU, under `no_grad` or switched off; regions whose loss is not the one that `backward` is called on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ...codemod.model import Finding, Rule
+from ...codemod.model import Finding, Fix, Place, Rule
 from ...codemod.purpose.regimes import speaks_of_precision
+from ...codemod.python.creations import Creation
+from ...codemod.python.names import ModuleNames
 from ...codemod.python.paths import function_of, guards
 from ...codemod.source.project import Project
+from ...codemod.torch.accelerators import accelerator_at
 from ...codemod.torch.autocast import (
     Autocast,
     dtype_scenarios,
@@ -43,16 +47,23 @@ from ...codemod.torch.autocast import (
 )
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.scaler_edits.add_scaler import fix
-from ...codemod.torch.unscaled_steps import LossStep, scales_somehow, training_step
+from ...codemod.torch.unscaled_steps import LossStep, accelerated_step, scales_somehow, training_step
+from ...codemod.torch.weights import cast_dtype
+from ...codemod.trainers.reading.links import sources
+from ...codemod.trainers.reading.loads import loads_in
 
 
 def check(project: Project) -> Iterator[Finding]:
     for region in training_autocasts(project):
         if region.form != "with" or not _computes_in_half(project, region) or runs_without_gradients(region):
             continue
+        if _holds_half_weights(project, region.module):
+            continue  # a GradScaler could not unscale their gradients
         step = training_step(project, region)
         if step is not None and not scales_somehow(project, region.module):
-            yield _finding(project, region, step)
+            added = fix(project, step) if function_of(region.module, region.node) is step.function else None
+            yield _finding(region, step, [added])
+        yield from _beside_accelerator(project, region)
 
 
 def _computes_in_half(project: Project, region: Autocast) -> bool:
@@ -68,21 +79,47 @@ def _computes_in_half(project: Project, region: Autocast) -> bool:
     return not any(speaks_of_precision(project, region.module, test) for test in tests)
 
 
-def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
+def _holds_half_weights(project: Project, module: ModuleNames) -> bool:
+    """Whether the file casts something to float16, or loads a model in it."""
+    calls = (call for name in ("half", "to") for call in module.calls_by_name.get(name, ()))
+    return any(cast_dtype(project, module, call) == FP16 for call in calls) or any(
+        FP16 in load.dtypes for load in loads_in(project, module)
+    )
+
+
+def _finding(region: Autocast, step: LossStep, fixes: Sequence[Fix | None], *more: Place) -> Finding:
     how = "float16" if region.dtype_node is not None else "float16 (autocast's default on CUDA)"
     evidence = [
         region.module.place(region.node, f"autocast computes in {how}"),
         step.module.place(step.backward, "the unscaled backward"),
         step.module.place(step.steps[0], "the optimizer steps here"),
+        *more,
     ]
-    added = fix(project, step) if function_of(region.module, region.node) is step.function else None
-    return rule.at(
-        region.module,
-        region.node,
-        "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero",
-        evidence,
-        [added],
-    )
+    message = "the training step computes in float16 without loss scaling: gradients below 6e-8 become zero"
+    return rule.at(region.module, region.node, message, evidence, fixes)
+
+
+# --- accelerate -------------------------------------------------------------------------------------------------------
+
+
+def _beside_accelerator(project: Project, region: Autocast) -> Iterator[Finding]:
+    """``accelerator.backward(loss)`` of an Accelerator whose own precision is "no": it has no scaler."""
+    module = region.module
+    accelerator = accelerator_at(project, module, region.node)
+    made_by = accelerator.made_by if accelerator is not None else ()
+    if accelerator is None or not made_by or not all(_is_full_precision(project, made) for made in made_by):
+        return
+    step = accelerated_step(project, region, accelerator.text)
+    if step is not None:
+        places = [made.module.place(made.call, "the Accelerator's own precision is 'no'") for made in made_by[:1]]
+        yield _finding(region, step, (), *places)
+
+
+def _is_full_precision(project: Project, made: Creation) -> bool:
+    """Whether an Accelerator is told "no", by all that the project states: the launcher does not count then."""
+    asked = [item.value for item in made.call.keywords if item.arg == "mixed_precision"]
+    known = sources(project, made.module, asked[0]) if asked else ()
+    return bool(known) and all(source.value == "no" for source in known)
 
 
 rule = Rule.of("PF102", check)

@@ -48,14 +48,14 @@ def as_trained(module: ModuleNames, node: ast.expr, dtype: Dtype, message: str) 
     return (Fix.unsafe("trainer-dtype", message, edit),) if edit is not None else ()
 
 
-def by_hardware(module: ModuleNames, node: ast.expr, asked: ast.expr, otherwise: Dtype) -> tuple[Fix, ...]:
-    """``trainer-dtype`` where the trainer asks the machine: the load asks it too, and takes ``otherwise`` without."""
+def by_hardware(module: ModuleNames, node: ast.expr, asked: ast.expr) -> tuple[Fix, ...]:
+    """``trainer-dtype`` where the trainer asks the machine: the load asks it too, and takes float32 without."""
     literal = literal_of(module, node)
     if not isinstance(literal, ast.Attribute) or not means_the_same(module, asked, place_of(module, node)):
         return ()
     torch = ast.unparse(literal.value)
-    text = f"{torch}.bfloat16 if {ast.unparse(asked)} else {torch}.{otherwise.name}"
-    message = f"bfloat16 where the machine has it, as the trainer computes in, else {otherwise.name}"
+    text = f"{torch}.bfloat16 if {ast.unparse(asked)} else {torch}.float32"
+    message = "bfloat16 where the machine has it, as the trainer computes in, else float32"
     return (Fix.unsafe("trainer-dtype", message, replaced(module, node, text)),)
 
 

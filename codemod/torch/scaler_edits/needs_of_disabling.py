@@ -90,6 +90,7 @@ def _is_unscaled(step: ScalerStep, clip: Clip) -> bool:
     if not scaled:
         return True
     around = guard_facts(module, call)
+    around |= frozenset.intersection(*(guard_facts(module, item) for item in scaled))
     return any(
         getattr(item.func, "attr", "") == "unscale_"
         and position(item) < position(call)

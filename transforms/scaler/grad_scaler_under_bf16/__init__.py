@@ -42,6 +42,7 @@ scaler holds an empty scaler state, which an enabled scaler refuses to load.
 ## Not flagged
 
 Runs that nothing chooses: an option, launch line or file that states another dtype, or that leaves the scaler off;
+bfloat16 where there is no GPU, where the scaler switches itself off;
 benchmarks and tests; scalers whose `enabled=` or surrounding `if` asks for float16; float16 autocast (`autocast()`
 without a dtype on CUDA is float16); quantized or float16 paths; a switch for the scaler alone
 (`cfg.use_grad_scaler`); bf16 and fp16 regions in one step; a scaler with which nothing scales, unscales, steps or
@@ -55,13 +56,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.decided import of_machine
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.given import is_given, may_be_on
 from ....codemod.purpose.regimes import Regime, regime_of
 from ....codemod.purpose.regions import bf16_givens
+from ....codemod.python.names import ModuleNames
 from ....codemod.python.seen import raised
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import BF16
+from ....codemod.torch.dtypes import BF16, Given
 from ....codemod.torch.scaler_edits import disable_scaler, drop_scaler
 from ....codemod.torch.scaler_edits.needs_of_disabling import scaled_clips
 from ....codemod.torch.scalers import Scaler, scalers
@@ -94,12 +97,17 @@ def _read(project: Project) -> Iterator[Finding]:
 
 
 def _is_chosen(project: Project, scaler: Scaler, regime: Regime) -> bool:
-    """Whether what the project states lets some run compute in bfloat16 with the scaler on."""
+    """Whether what the project states lets some run on a GPU compute in bfloat16 with the scaler on."""
     return may_be_on(project, scaler) and any(
-        scenario.value == BF16 and is_given(project, region.autocast.module, bf16_givens(project, region, scenario))
+        scenario.value == BF16 and _is_stated(project, region.autocast.module, bf16_givens(project, region, scenario))
         for region in regime.regions
         for scenario in region.scenarios
     )
+
+
+def _is_stated(project: Project, module: ModuleNames, asked: tuple[Given, ...]) -> bool:
+    """Without a GPU the scaler switches itself off, so bfloat16 that is for other devices alone does not count."""
+    return is_given(project, module, asked) and all(of_machine(project, module, item) is not False for item in asked)
 
 
 def _with_weights(project: Project, scaler: Scaler, regime: Regime) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Dtypes that are chosen and do not arrive: a choice forgets bfloat16, or the 4-bit weights compute in float16."""
+"""``torch.float16 if fp16 or bf16 else torch.float32``: a choice of the weights' dtype that forgets bfloat16."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from collections.abc import Iterator
 
 from ....codemod.model import Draft, Fix
 from ....codemod.purpose.files import is_test
-from ....codemod.python.bound import is_bound_at
-from ....codemod.python.creations import creations_of
-from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames, attribute_chain, names_of
 from ....codemod.python.paths import guard_facts
-from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.api import LOADERS
-from ....codemod.torch.dtype_values import constants_of
-from ....codemod.torch.dtypes import BF16, Dtype, as_dtype
-from ....codemod.trainers.reading.loads import Load, literal_of, load_at
 
 DTYPE_NAMES = ("dtype", "torch_dtype", "weight_dtype", "model_dtype", "load_dtype")
 """How the dtype of weights is called; ``compute_dtype`` is that of a calculation."""
@@ -28,16 +21,7 @@ def forgotten_dtypes(project: Project) -> Iterator[Draft]:
     for document in project.checked_documents(LOADERS, ("dtype",), ("16",)):
         if is_test(document.path):
             continue
-        module = names_of(project, document)
-        yield from _forgetful_choices(module)
-        for name in LOADERS:
-            for call in module.calls_by_name.get(name, []):
-                load = load_at(project, module, call)
-                if load is not None:
-                    yield from _compute_dtypes(project, load)
-
-
-# --- torch.float16 if fp16 or bf16 else torch.float32 -----------------------------------------------------------------
+        yield from _forgetful_choices(names_of(project, document))
 
 
 def _forgetful_choices(module: ModuleNames) -> Iterator[Draft]:
@@ -95,37 +79,3 @@ def _is_dtype_target(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Constant) and node.slice.value in ("torch_dtype", "dtype")
     return (attribute_chain(node) or [""])[-1] in DTYPE_NAMES
-
-
-# --- a dtype chosen at run time, and weights in four bits that compute in float16 -------------------------------------
-
-
-def _compute_dtypes(project: Project, load: Load) -> Iterator[Draft]:
-    chosen, config = load.node, load.given.values.get("quantization_config")
-    if config is None or not isinstance(chosen, ast.Name) or not load.module.mentions("train"):
-        return
-    made_by = creations_of(project, load.module, config)
-    if len(made_by) != 1 or made_by[0].module is not load.module:
-        return
-    compute = keywords_of(load.module, made_by[0].call).values.get("bnb_4bit_compute_dtype")
-    if compute is None or literal_of(load.module, compute) is not compute or not _is_half(load.module, compute):
-        return
-    found = _dtypes(project, load.module, chosen)
-    if BF16 not in found or len(found) < 2:
-        return
-    message = f"the 4-bit weights compute in float16 whatever {chosen.id} is, which can be bfloat16"
-    evidence = (load.module.place(chosen, f"the rest of the model is loaded in {chosen.id}"),)
-    yield Draft.at(load.module, compute, message, evidence, _forwarded(load.module, compute, chosen))
-
-
-def _forwarded(module: ModuleNames, compute: ast.expr, chosen: ast.Name) -> tuple[Fix, ...]:
-    same_scope = module.scope_of(chosen) is module.scope_of(compute)
-    if not means_the_same(module, chosen, compute) and not (same_scope and is_bound_at(module, chosen.id, compute)):
-        return ()
-    edit = module.replace(compute, chosen.id)
-    return (Fix.unsafe("computed-dtype", f"compute in {chosen.id} too", edit),)
-
-
-def _dtypes(project: Project, module: ModuleNames, node: ast.expr) -> set[Dtype]:
-    found = {as_dtype(value) for value in constants_of(project, module, node)}
-    return {item for item in found if isinstance(item, Dtype)}

@@ -10,14 +10,11 @@ from ....codemod.model import Draft, Fix, Place, Span
 from ....codemod.proof.needs import RAISES
 from ....codemod.proof.proving import proved
 from ....codemod.purpose.targets import compute_dtype
-from ....codemod.python.creations import creations_of
-from ....codemod.python.keywords import keywords_of
 from ....codemod.python.names import ModuleNames
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, FP32, Dtype
 from ....codemod.trainers.reading.launched_loads import launched_loads
-from ....codemod.trainers.reading.loads import Load, dtypes_of
-from ....codemod.trainers.reading.precision import Compute, Precision
+from ....codemod.trainers.reading.precision import Compute
 from ....codemod.trainers.reading.trained_loads import TrainedLoad, trained_loads
 from ..load_dtype_fixes import as_trained, by_hardware, let_unsloth_choose, place_of, retype
 
@@ -50,9 +47,7 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
         return None
     if load.unsloth:
         return _unsloth(project, run)
-    if load.quantized:
-        return _four_bit(project, run)
-    if load.node is None or run.recast or run.frozen or run.precision.partitioned:
+    if load.quantized or load.node is None or run.recast or run.frozen or run.precision.partitioned:
         return None
     half = {dtype for dtype in load.dtypes if dtype in (BF16, FP16)}
     if len(half) != 1:
@@ -60,8 +55,8 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
     weights = half.pop()
     if weights == WANTED.get(compute):
         return _half_weights(project, run, load.node) if weights == FP16 else None
-    if compute is Compute.HARDWARE and weights != FP16:
-        return None
+    if run.adapted or (compute is Compute.HARDWARE and weights != FP16):
+        return None  # what PEFT trains is float32, and the frozen base runs in autocast's dtype
     return _differs(run, load.node, weights)
 
 
@@ -71,9 +66,6 @@ def _of_run(project: Project, run: TrainedLoad) -> Draft | None:
 def _differs(run: TrainedLoad, node: ast.expr, weights: Dtype) -> Draft:
     module, precision = run.load.module, run.precision
     told = f"the model is loaded in {weights.name} and trained in {precision.compute.value}"
-    if run.adapted:
-        end = "every weight is rounded to both types, and what passes between layers becomes float32"
-        return _at(module, node, f"{told}: {end}", _evidence(run), _follow(run, node))
     if precision.compute is Compute.FP16:
         message = f"{told}: {SCALED} it, which on CUDA raises {BF16_SCALER_ERROR}"
         return _at(module, node, message, _evidence(run), _full_weights(run, node))
@@ -125,7 +117,7 @@ def _follow(run: TrainedLoad, node: ast.expr) -> tuple[Fix, ...]:
         return as_trained(run.load.module, node, wanted, f"load the weights in {wanted.name}, as they are trained")
     if precision.node is None or precision.module is not run.load.module:
         return ()
-    return by_hardware(run.load.module, node, precision.node, FP16 if run.adapted else FP32)
+    return by_hardware(run.load.module, node, precision.node)
 
 
 def _full_weights(run: TrainedLoad, node: ast.expr) -> tuple[Fix, ...]:
@@ -161,47 +153,3 @@ def _unsloth(project: Project, run: TrainedLoad) -> Draft | None:
     else:
         return None
     return _at(load.module, load.node, f"{told}: {REFUSES}", _evidence(run), fixes)
-
-
-# --- weights in four bits ---------------------------------------------------------------------------------------------
-
-
-def _four_bit(project: Project, run: TrainedLoad) -> Draft | None:
-    found = _compute_dtype(project, run.load)
-    if found is None:
-        return None
-    module, node = found
-    dtypes = dtypes_of(project, module, node)
-    compute = run.precision.compute
-    if len(dtypes) != 1 or not dtypes <= {BF16, FP16} or WANTED.get(compute) in dtypes:
-        return None
-    if compute is Compute.HARDWARE and dtypes != {FP16}:
-        return None
-    name = next(iter(dtypes)).name
-    message = (
-        f"the 4-bit weights compute in {name} and the trainer in {compute.value}: what passes through them is "
-        "rounded to both types"
-    )
-    return _at(module, node, message, _evidence(run), _four_bit_fix(module, node, run.precision))
-
-
-def _four_bit_fix(module: ModuleNames, node: ast.expr, precision: Precision) -> tuple[Fix, ...]:
-    wanted = WANTED.get(precision.compute)
-    if wanted is not None:
-        return as_trained(module, node, wanted, f"compute in {wanted.name}, as the trainer does")
-    if precision.node is None or precision.module is not module:
-        return ()
-    return by_hardware(module, node, precision.node, FP16)
-
-
-def _compute_dtype(project: Project, load: Load) -> tuple[ModuleNames, ast.expr] | None:
-    """``bnb_4bit_compute_dtype`` of the configuration that the load gets."""
-    node = load.given.values.get("quantization_config")
-    made_by = creations_of(project, load.module, node) if node is not None else ()
-    if len(made_by) != 1:
-        return None
-    module, given = made_by[0].module, keywords_of(made_by[0].module, made_by[0].call)
-    four = given.values.get("load_in_4bit")
-    compute = given.values.get("bnb_4bit_compute_dtype")
-    off = four is None or (isinstance(four, ast.Constant) and not four.value)
-    return (module, compute) if compute is not None and not off else None

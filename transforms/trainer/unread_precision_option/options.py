@@ -8,11 +8,14 @@ from difflib import SequenceMatcher
 
 from ....codemod.model import Draft
 from ....codemod.purpose.imports import importers_of, reached_from
+from ....codemod.python.bindings import only_value
+from ....codemod.python.callers import callers_of
 from ....codemod.python.functions import called_function, class_of
-from ....codemod.python.names import ModuleNames, attribute_chain
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain
 from ....codemod.python.options import SETTINGS, Option, options_in
 from ....codemod.source.project import Project
-from .words import names_precision
+from ....codemod.trainers.reading.shown_flags import shown_values
+from .words import is_asked, is_on_anyway, names_precision
 
 MAX_MODULES = 60
 """Modules in which a name is looked for; programs of more are passed over."""
@@ -36,10 +39,10 @@ def unread_options(project: Project, module: ModuleNames) -> Iterator[Draft]:
         return
     wanted = [option for group in options_in(project, module).values() for option in group if _is_wanted(option)]
     program = _program_of(project, module) if wanted else ()
-    if not program or any(_hands_out(project, other) for other in program):
+    if not program or any(_hands_out(project, other) or is_on_anyway(project, other, other.tree) for other in program):
         return
     for option in wanted:
-        if not any(_reads(other, option) for other in program):
+        if not any(_reads(other, option) for other in program) and _is_asked_for(project, module, option):
             message = f"{option.flags[0]} has no effect: nothing in the program reads {option.name}"
             yield Draft.at(module, option.node, message)
 
@@ -57,6 +60,15 @@ def _is_wanted(option: Option) -> bool:
     return (
         is_named and is_plain and not is_silenced and not is_spread and names_precision(option.name, action is not None)
     )
+
+
+def _is_asked_for(project: Project, module: ModuleNames, option: Option) -> bool:
+    """Whether a run that the project gives asks for the precision: by default, or in a launch line."""
+    default = option.default.value if isinstance(option.default, ast.Constant) else None
+    by_default = isinstance(default, str | int) and is_asked(default)
+    if by_default if option.switch is None else option.value_when_absent:
+        return True
+    return any(is_asked(value or True) for value in shown_values(project, module, option.name))
 
 
 def _program_of(project: Project, module: ModuleNames) -> Sequence[ModuleNames]:
@@ -125,7 +137,8 @@ def _hands_out(project: Project, module: ModuleNames) -> bool:
         return True
     for call in module.calls:
         passed = [*call.args, *(item.value for item in call.keywords)]
-        if any(_is_namespace(item) for item in passed) and not _is_seen(project, module, call):
+        whole = [item for item in passed if _is_namespace(item) and not _is_other(project, module, item)]
+        if whole and not _is_seen(project, module, call):
             return True
         if _reads_by_name(call):
             return True
@@ -157,6 +170,20 @@ def _is_namespace(node: ast.expr) -> bool:
     return chain[-1] == "__dict__" or not SETTINGS.isdisjoint(chain[-1].lower().split("_"))
 
 
+def _is_other(project: Project, module: ModuleNames, node: ast.expr) -> bool:
+    """Whether something that has such a name is certainly no namespace: ``training_args = TrainingArguments(...)``."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
+    if len(bindings) == 1 and bindings[0].kind == "parameter" and isinstance(bindings[0].scope.node, FunctionNode):
+        sites = callers_of(project, module, bindings[0].scope.node).sites
+        passed = [site.target.arguments(site.call).get(bindings[0].name) for site in sites]
+        return bool(passed) and not any(item is None or _is_namespace(item) for item in passed)
+    made = only_value(module, node)
+    if not isinstance(made, ast.Call) or not (module.qualified(made.func) or "").rpartition(".")[2][:1].isupper():
+        return False
+    given = [*made.args, *(item.value for item in made.keywords)]
+    return not any(map(_is_namespace, given)) and class_of(project, module, made.func) is None
+
+
 def _is_seen(project: Project, module: ModuleNames, call: ast.Call) -> bool:
     """Whether what a call does with a namespace is known: the project's own code, or only shown and saved."""
     chain = attribute_chain(call.func) or [""]
@@ -164,8 +191,8 @@ def _is_seen(project: Project, module: ModuleNames, call: ast.Call) -> bool:
         return False
     if chain[-1] in DISPLAYS or chain[0] in TRACKERS:
         return True
-    if chain[-1] in ("vars", "dict", "deepcopy", "copy", "asdict", *PARSING):
-        return True
+    if chain[-1] in ("vars", "dict", "deepcopy", "copy", "asdict", "getattr", *PARSING):
+        return True  # what getattr asks for has been looked at
     return called_function(project, module, call) is not None or class_of(project, module, call.func) is not None
 
 

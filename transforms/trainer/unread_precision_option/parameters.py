@@ -10,7 +10,8 @@ from ....codemod.python.bindings import default_of
 from ....codemod.python.callers import CallSite, callers_of
 from ....codemod.python.names import Binding, FunctionNode, ModuleNames, last_name, names_of, parameters_of
 from ....codemod.source.project import Project
-from .words import names_precision
+from ....codemod.trainers.reading.links import sources
+from .words import is_asked, is_on_anyway, names_precision
 
 WHOLE = ("locals", "vars", "eval", "exec", "super", "signature")
 """Functions that may read every parameter without its name."""
@@ -22,14 +23,14 @@ def unread_parameters(project: Project, module: ModuleNames) -> Iterator[Draft]:
     """``def train(model, use_amp=False)`` in which nothing says ``use_amp``."""
     functions: list[FunctionNode] = [*module.of_type(ast.FunctionDef), *module.of_type(ast.AsyncFunctionDef)]
     for function in functions:
-        for parameter in _unread(module, function):
+        for parameter in _unread(project, module, function):
             site = _passing(project, module, function, parameter)
             if site is not None:
                 message = f"{parameter.arg} has no effect: {function.name} never reads it"
                 yield Draft.at(module, parameter, message, [site.module.place(site.call, "a precision is passed here")])
 
 
-def _unread(module: ModuleNames, function: FunctionNode) -> list[ast.arg]:
+def _unread(project: Project, module: ModuleNames, function: FunctionNode) -> list[ast.arg]:
     scope = module.scopes[function]
     found = []
     for parameter in parameters_of(function):
@@ -39,7 +40,11 @@ def _unread(module: ModuleNames, function: FunctionNode) -> list[ast.arg]:
         is_about = may_be_about and names_precision(parameter.arg, _is_switch(bindings[0]))
         if is_about and not _is_named(function, parameter.arg):
             found.append(parameter)
-    return found if found and not _may_leave_alone(module, function) else []
+    return (
+        found
+        if found and not _may_leave_alone(module, function) and not is_on_anyway(project, module, function)
+        else []
+    )
 
 
 def _is_switch(binding: Binding) -> bool:
@@ -97,7 +102,8 @@ def _passing(project: Project, module: ModuleNames, function: FunctionNode, para
         return None
     for site in callers.sites:
         argument = site.target.arguments(site.call).get(parameter.arg)
-        if argument is not None and not (isinstance(argument, ast.Constant) and argument.value in (None, False, "no")):
+        stated = sources(project, site.module, argument) if argument is not None else ()
+        if argument is not None and (not stated or any(is_asked(source.value) for source in stated)):
             return site
     return None
 

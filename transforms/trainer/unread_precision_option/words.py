@@ -1,8 +1,15 @@
-"""Which names are those of a precision that can be chosen."""
+"""Which names are those of a precision that can be chosen, and whether a step has it without being asked."""
 
 from __future__ import annotations
 
+import ast
 from functools import cache
+
+from ....codemod.purpose.decided import OFF
+from ....codemod.python.names import ModuleNames
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import autocasts_in, is_float32_island, runs_without_gradients
+from ....codemod.torch.dtypes import FP32, Constant, as_dtype
 
 WORDS = (
     "fp16",
@@ -13,10 +20,9 @@ WORDS = (
     "mixed-precision",
     "half_precision",
     "half-precision",
-    "tf32",
 )
 """A file without any of these words declares no such thing."""
-CERTAIN = frozenset(("fp16", "bf16", "float16", "bfloat16", "autocast", "tf32"))
+CERTAIN = frozenset(("fp16", "bf16", "float16", "bfloat16", "autocast"))
 TOGETHER = (frozenset(("mixed", "precision")), frozenset(("half", "precision")), frozenset(("use", "amp")))
 SWITCHED = frozenset(("amp",))
 """Names that say a precision only where they switch something: ``amp`` can be an amplitude."""
@@ -31,3 +37,18 @@ def names_precision(name: str, is_switch: bool) -> bool:
         return False
     chosen = not words.isdisjoint(CERTAIN) or any(parts <= words for parts in TOGETHER)
     return chosen or (is_switch and words <= SWITCHED)
+
+
+def is_asked(value: Constant) -> bool:
+    """Whether a value asks for 16 bits: neither off nor float32."""
+    return bool(value) and str(value).lower() not in OFF and as_dtype(value) != FP32
+
+
+def is_on_anyway(project: Project, module: ModuleNames, scope: ast.AST) -> bool:
+    """Whether a step in ``scope`` always runs under autocast: an unread switch for that is left over, and harmless."""
+    return any(
+        item.enabled_node is None
+        and (scope is module.tree or scope in module.ancestors(item.node))
+        and not (is_float32_island(project, item) or runs_without_gradients(item))
+        for item in autocasts_in(project, module)
+    )
