@@ -27,6 +27,8 @@ TRUTH = ("true", "1", "yes", "on")
 UNSET = ("auto", "false")
 """Values of switches that ask for nothing."""
 DECIDED = ("wins", "overridden")
+IDLE_UNDER = "bf16-mixed"
+"""The regime under which a scaler may stay on."""
 
 
 def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
@@ -73,13 +75,24 @@ def _last(key: str) -> str:
     return key.rpartition(".")[2].lstrip("-")
 
 
+def idle_scalers(after: Project, target: Target) -> Iterator[Place]:
+    """Scalers that stay on around steps in bfloat16 and the float32 weights of a mixed run: they cost only time."""
+    if target.regime == IDLE_UNDER:
+        yield from (place for place, is_on in _around_bf16(after) if is_on)
+
+
 def _scalers(after: Project, pair: Pair) -> Iterator[Place]:
     """Scalers around steps in bfloat16 whose switch is not known to be off; of one that is on, a rule tells."""
+    return (place for place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
+
+
+def _around_bf16(after: Project) -> Iterator[tuple[Place, bool | None]]:
     for scaler in scalers(after):
-        if scaler.module.document.path in pair.paths and scaler.is_used and not scaler.switched_off:
+        if scaler.is_used and not scaler.switched_off:
             regime = regime_of(after, scaler)
-            if regime.verdict == "always-bf16" and regime.active is None:
-                yield scaler.module.place(scaler.call, "this GradScaler may stay on, which bfloat16 does not need")
+            if regime.verdict == "always-bf16":
+                said = "this GradScaler may stay on, which bfloat16 does not need"
+                yield scaler.module.place(scaler.call, said), regime.active
 
 
 def dtype_of(item: Declaration) -> Constant:

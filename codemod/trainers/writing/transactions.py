@@ -16,6 +16,7 @@ from ...purpose.runs import starts_of
 from ...purpose.words import Purpose
 from ...python.names import names_of
 from ...source.project import Project
+from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
 from ..reading.runs import runs_of
 from .moves import Move
@@ -160,7 +161,8 @@ class _Programs:
 
     def _of_path(self, path: str) -> frozenset[object]:
         if path not in self._known:
-            self._known[path] = frozenset((*self._runs.get(path, ()), *self._starts(path), *self._instructed(path)))
+            others = (*self._starts(path), *self._instructed(path), *self._executing(path))
+            self._known[path] = frozenset((*self._runs.get(path, ()), *others))
         return self._known[path]
 
     def _instructed(self, path: str) -> Iterator[object]:
@@ -174,6 +176,16 @@ class _Programs:
                     words = line.split()
                     modules = (self._project.python_path(name) for flag, name in pairwise(words) if flag == "-m")
                     yield from (("start", name) for name in (*_scripts_named(self._paths, words), *modules) if name)
+
+    def _executing(self, path: str) -> Iterator[object]:
+        """The programs that execute files among their own variables: ``exec(open(name).read())``."""
+        scopes = [item for item in scopes_of(self._project) if item.path == path and item.is_of_module]
+        names = {setting.name for scope in scopes for setting in scope.settings if setting.key.means}
+        for document in self._project.python_documents(("exec(",)) if names else ():
+            module = names_of(self._project, document)
+            at_top = (module.scope_of(call) is module.module_scope for call in module.calls_by_name.get("exec", ()))
+            if document.path != path and any(at_top) and names <= module.module_scope.bindings.keys():
+                yield "start", document.path
 
     def _starts(self, path: str) -> Iterator[object]:
         """The programs that no launch line names: every file in which one that uses this file can begin."""
