@@ -43,7 +43,7 @@ from ...codemod.torch.autocast import (
 )
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.scaler_edits.add_scaler import fix
-from ...codemod.torch.unscaled_steps import LossStep, scales_somehow, training_step
+from ...codemod.torch.unscaled_steps import ASKS_FOR_SCALING, LossStep, scales_somehow, training_step
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -75,7 +75,8 @@ def _finding(project: Project, region: Autocast, step: LossStep) -> Finding:
         step.module.place(step.backward, "the unscaled backward"),
         step.module.place(step.steps[0], "the optimizer steps here"),
     ]
-    added = fix(project, step) if function_of(region.module, region.node) is step.function else None
+    near = function_of(region.module, region.node) is step.function
+    added = fix(project, step) if near or project.target in ASKS_FOR_SCALING else None
     return rule.at(
         region.module,
         region.node,
