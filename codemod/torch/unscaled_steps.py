@@ -173,7 +173,8 @@ def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> 
     made_here = [item for item in values_at(module, receiver) if isinstance(item, ast.Call)]
     if not made_here:
         return bool(scalers(project))
-    return any(class_of(project, module, item.func) is not None for item in made_here)
+    own = [found[0] for item in made_here if (found := class_of(project, module, item.func)) is not None]
+    return any(scales_somehow(project, item) for item in own) if project.target in ASKS_FOR_SCALING else bool(own)
 
 
 def scales_somehow(project: Project, module: ModuleNames) -> bool:

@@ -7,9 +7,10 @@ import ast
 from ...model import Fix
 from ...proof.needs import Known
 from ...proof.proving import proved
+from ...python.bindings import values_at
 from ...python.bound import is_bound_at
 from ...python.callers import callers_of
-from ...python.functions import called_function
+from ...python.functions import called_function, class_of
 from ...python.names import FunctionNode, ModuleNames
 from ...python.paths import LoopNode, calls_of, function_of, guard_facts, loops, position
 from ...releases.pins import allowed
@@ -47,9 +48,9 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
         return None
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-    made = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
+    birth = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
     edits = [
-        module.insert(start, made),
+        module.insert(start, birth),
         module.replace(loss, f"{NAME}.scale(", loss, ")"),
         module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
         module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
@@ -62,10 +63,11 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     wanted = Known(asked, "steps are scaled and skipped from now on")
     reader = _reader_between(project, step)
     plain = Known(reader is None, f"{reader} reads gradients before the step, which are scaled then")
-    lasting = Known(
-        loop is not None, "the scaler is made where the module is imported, and all that trains there uses it"
-    )
-    return proved(project, "scaler", message, edits, wanted, plain, lasting)
+    lasting = Known(loop is not None, "the scaler is made with the module, for all that trains there")
+    made = [item.func for item in values_at(module, receiver) if isinstance(item, ast.Call)]
+    known = not any(class_of(project, module, item) is not None for item in made)
+    needs = (wanted, plain, lasting, Known(known, "the optimizer is the project's own"))
+    return proved(project, "scaler", message, edits, *needs)
 
 
 def _reader_between(project: Project, step: LossStep) -> str | None:

@@ -91,6 +91,9 @@ def _chosen(item: Autocast) -> Iterator[Declaration]:
     holder, document = item.module.parents.get(item.reference), item.module.document
     dtype, said = DEFAULT_DTYPE.get(item.device or "cuda"), ""
     if isinstance(holder, ast.IfExp) and holder.test is not item.reference:
+        other = holder.orelse if holder.body is item.reference else holder.body
+        if (item.module.qualified(other) or "").endswith(".autocast"):
+            return  # two spellings of one: what is entered by the name says what it computes in
         said = f"{'if' if holder.body is item.reference else 'if not'} {text_of(holder.test)}"
     elif not (isinstance(holder, ast.Call) and item.reference in holder.args):
         return
