@@ -26,6 +26,8 @@ SECTION = "16.enabled"
 TRUTH = ("true", "1", "yes", "on")
 UNSET = ("auto", "false")
 """Values of switches that ask for nothing."""
+SAVED = frozenset(("save", "saved", "export", "checkpoint", "storage"))
+"""Words of settings for what is written to disk, which a run does not compute in."""
 DECIDED = ("wins", "overridden")
 IDLE_UNDER = "bf16-mixed"
 """The regime under which a scaler may stay on."""
@@ -64,6 +66,8 @@ def _counts(project: Project, entry: RunEntry, moved: Collection[str], arrived: 
     """Whether a value reaches the run: of a file that it reads, or the very setting that has moved."""
     item = entry.declaration
     if entry.status in DECIDED or item.role not in GIVEN or item.condition or purpose_of(item.path).is_left_alone:
+        return False
+    if not SAVED.isdisjoint(words_of(_last(item.key))):
         return False
     if item.framework == TEXT and (item.path, _last(item.key)) in arrived:
         return False

@@ -129,11 +129,15 @@ def _knob_moves(
     project: Project, region: TrainingRegion, knob: Knob, source: Source, wanted: Dtype, kernel: Place | None
 ) -> Iterator[Move]:
     meant = knob.meaning(source.value)
-    if meant is None or meant == wanted or (isinstance(source.value, bool) and source.kind in DEFAULTS):
+    is_open = source.value in knob.undecided
+    if (meant is None and not is_open) or meant == wanted:
+        return
+    if isinstance(source.value, bool) and source.kind in DEFAULTS:
         return
     value = knob.literal(wanted, source.value)
     says = source.text or f"{source.value}"
-    message = f"{source.key} is {says}: the training step computes in {meant.name}; the target is {project.target}"
+    picked = meant.name if meant is not None else "a dtype that something else decides"
+    message = f"{source.key} is {says}: the training step computes in {picked}; the target is {project.target}"
     message += only_with(switches_of(project, region.autocast)) if wanted != FP32 else ""
     evidence = (_place(region, f"{knob.text} picks the dtype of this region"),)
     if kernel is not None:
@@ -146,7 +150,8 @@ def _knob_moves(
         yield Move(source.path, source.span, message, evidence=evidence)
         return
     effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
-    yield Move(source.path, source.span, message, effect, (edit,), evidence)
+    unproved = "" if meant is not None else "something else decides as well today"
+    yield Move(source.path, source.span, message, effect, (edit,), evidence, unproved)
 
 
 def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kernel: Place | None) -> Iterator[Move]:
