@@ -60,7 +60,7 @@ def _passes_half(text: str) -> bool:
 
 
 def _own_extensions(project: Project) -> frozenset[str]:
-    """The full names of the CUDA extensions that the project's own setup scripts build, and nothing says they know bf16."""
+    """Full names of the CUDA extensions that the project's own setup scripts build, and nothing says know bfloat16."""
     found: set[str] = set()
     for document in project.python_documents(BUILDS):
         if _knows_bfloat16(project, document.path):
