@@ -13,8 +13,9 @@ from itertools import pairwise
 from ...model import Applicability, Fix, Place
 from ...purpose.files import purpose_of
 from ...purpose.runs import starts_of
+from ...purpose.training import training_modules
 from ...purpose.words import Purpose
-from ...python.names import names_of
+from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
@@ -178,14 +179,14 @@ class _Programs:
                     yield from (("start", name) for name in (*_scripts_named(self._paths, words), *modules) if name)
 
     def _executing(self, path: str) -> Iterator[object]:
-        """The programs that execute files among their own variables: ``exec(open(name).read())``."""
+        """The programs that execute a file of variables among their own: ``exec(open(name).read())``."""
         scopes = [item for item in scopes_of(self._project) if item.path == path and item.is_of_module]
         names = {setting.name for scope in scopes for setting in scope.settings if setting.key.means}
-        for document in self._project.python_documents(("exec(",)) if names else ():
-            module = names_of(self._project, document)
-            at_top = (module.scope_of(call) is module.module_scope for call in module.calls_by_name.get("exec", ()))
-            if document.path != path and any(at_top) and names <= module.module_scope.bindings.keys():
-                yield "start", document.path
+        documents = self._project.python_documents(("exec(",)) if names else ()
+        executing = [module for module in (names_of(self._project, item) for item in documents) if _executes(module)]
+        if all(module.path != path for module in (*executing, *training_modules(self._project))):
+            bound = (module for module in executing if names <= module.module_scope.bindings.keys())
+            yield from (("start", module.path) for module in bound)
 
     def _starts(self, path: str) -> Iterator[object]:
         """The programs that no launch line names: every file in which one that uses this file can begin."""
@@ -193,6 +194,10 @@ class _Programs:
         if document is not None:
             starts = starts_of(self._project, names_of(self._project, document))
             yield from (("start", module.document.path) for module in starts[:MAX_STARTS])
+
+
+def _executes(module: ModuleNames) -> bool:
+    return any(module.scope_of(call) is module.module_scope for call in module.calls_by_name.get("exec", ()))
 
 
 def _runs_by_path(project: Project) -> Mapping[str, list[object]]:
