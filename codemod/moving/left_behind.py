@@ -53,7 +53,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     for item in dict.fromkeys(stays):
         yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
     if compute_dtype(target.regime) == BF16:
-        yield from _scalers(after, pair)
+        yield from doubtful_scalers(after, pair) if target.regime != IDLE_UNDER else ()
 
 
 def other_halves(target: Target) -> frozenset[Dtype]:
@@ -82,10 +82,10 @@ def _last(key: str) -> str:
 def idle_scalers(after: Project, target: Target) -> Iterator[Place]:
     """Scalers that stay on around steps in bfloat16 and the float32 weights of a mixed run: they cost only time."""
     if target.regime == IDLE_UNDER:
-        yield from (place for place, is_on in _around_bf16(after) if is_on)
+        yield from (place for place, is_on in _around_bf16(after) if is_on is not False)
 
 
-def _scalers(after: Project, pair: Pair) -> Iterator[Place]:
+def doubtful_scalers(after: Project, pair: Pair) -> Iterator[Place]:
     """Scalers around steps in bfloat16 whose switch is not known to be off; of one that is on, a rule tells."""
     return (place for place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
 
