@@ -75,11 +75,11 @@ def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: 
             found.append(CallSite(module, call, target))
     references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
     for node in references:
-        call = next((above for above in islice(module.ancestors(node), 2) if isinstance(above, ast.Call)), None)
-        target = started_function(project, module, call, node) if call is not None and node not in called else None
-        if call is not None and target is not None:
+        start = next((above for above in islice(module.ancestors(node), 2) if isinstance(above, ast.Call)), None)
+        target = started_function(project, module, start, node) if start is not None and node not in called else None
+        if start is not None and target is not None:
             called.add(node)
-            found += [CallSite(module, call, target)] if target.node is function else []
+            found += [CallSite(module, start, target)] if target.node is function else []
     return found, complete and all(node in called for node in references)
 
 
