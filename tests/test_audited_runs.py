@@ -365,6 +365,45 @@ def test_a_switch_that_is_off_beside_one_that_a_trainer_fills_in_is_open(tmp_pat
     assert (ledger.runs, [run.regime for run in ledger.elsewhere]) == ((), ["unknown"])
 
 
+PASSED_ON = """
+import enum
+
+import torch
+
+
+class Kind(enum.Enum):
+    FP16 = 1
+    BF16 = 2
+
+
+def layer(dtype=None, device=None):
+    factory = {"dtype": dtype, "device": device}
+    return torch.nn.Linear(4, 4, **factory)
+
+
+def empty_like(x):
+    options = {"dtype": x.dtype}
+    return torch.empty(2, **options)
+
+
+def load(args, vae, precision):
+    weight_dtype = torch.float16 if args.mixed_precision == "fp16" else torch.float32
+    torch.set_default_dtype(weight_dtype)
+    vae.to("cuda", dtype=weight_dtype)
+    options = {"torch_dtype": args.dtype}
+    return make(**options)
+"""
+
+
+def test_what_only_passes_a_dtype_on_is_no_declaration_and_a_cast_decided_elsewhere_is_one(tmp_path: Path) -> None:
+    ledger = read(tmp_path, {"train.py": PASSED_ON})
+    entries = [entry.declaration for run in (*ledger.runs, *ledger.elsewhere) for entry in run.entries]
+    told = {(item.role, item.key, item.value) for item in entries}
+    assert {("cast", "vae.to()", "weight_dtype"), ("cast", "set_default_dtype()", "weight_dtype")} <= told
+    assert ("entry", "torch_dtype", "args.dtype") in told
+    assert not {item.key.lower() for item in entries} & {"dtype", "fp16", "bf16"}
+
+
 def test_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     open_tree(tmp_path, {"train.py": SWITCHED})
     assert "runs fp32; fp16-mixed with amp" in precfix(capfd, monkeypatch, "audit", tmp_path).out

@@ -18,7 +18,7 @@ from ..torch.dtypes import DTYPE_WORDS, FP16, HALVES, Dtype
 from ..trainers.reading.region_switches import ENABLED
 from ..trainers.reading.stated_apex import FLOAT16_ALONE
 from ..trainers.writing.transactions import STAYS
-from .left_behind import dtype_of, named_by, other_halves
+from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
 from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, verdicts
@@ -187,6 +187,8 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
         return row
     modules = modules_of_run(project, run)
     still = still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED)
+    if row.state is MoveState.MOVED and target.regime == IDLE_UNDER:
+        still = (*still, *doubtful_scalers(after, each.pair))
     known = {(place.path, place.span.row) for place in row.why} | {(item.path, item.span.row) for item in each.left}
     return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
 

@@ -26,7 +26,11 @@ SECTION = "16.enabled"
 TRUTH = ("true", "1", "yes", "on")
 UNSET = ("auto", "false")
 """Values of switches that ask for nothing."""
+SAVED = frozenset(("save", "saved", "export", "checkpoint", "storage"))
+"""Words of settings for what is written to disk, which a run does not compute in."""
 DECIDED = ("wins", "overridden")
+IDLE_UNDER = "bf16-mixed"
+"""The regime under which a scaler may stay on."""
 
 
 def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
@@ -49,7 +53,7 @@ def left_behind(after: Project, pair: Pair, target: Target) -> Iterator[Place]:
     for item in dict.fromkeys(stays):
         yield Place(item.path, item.span, f"{item.key} stays {item.value}: move it by hand")
     if compute_dtype(target.regime) == BF16:
-        yield from _scalers(after, pair)
+        yield from doubtful_scalers(after, pair) if target.regime != IDLE_UNDER else ()
 
 
 def other_halves(target: Target) -> frozenset[Dtype]:
@@ -63,6 +67,8 @@ def _counts(project: Project, entry: RunEntry, moved: Collection[str], arrived: 
     item = entry.declaration
     if entry.status in DECIDED or item.role not in GIVEN or item.condition or purpose_of(item.path).is_left_alone:
         return False
+    if not SAVED.isdisjoint(words_of(_last(item.key))):
+        return False
     if item.framework == TEXT and (item.path, _last(item.key)) in arrived:
         return False
     is_of_file = not item.path.endswith(CODE) or is_built_config(project, item.path)
@@ -73,13 +79,24 @@ def _last(key: str) -> str:
     return key.rpartition(".")[2].lstrip("-")
 
 
-def _scalers(after: Project, pair: Pair) -> Iterator[Place]:
+def idle_scalers(after: Project, target: Target) -> Iterator[Place]:
+    """Scalers that stay on around steps in bfloat16 and the float32 weights of a mixed run: they cost only time."""
+    if target.regime == IDLE_UNDER:
+        yield from (place for place, is_on in _around_bf16(after) if is_on is not False)
+
+
+def doubtful_scalers(after: Project, pair: Pair) -> Iterator[Place]:
     """Scalers around steps in bfloat16 whose switch is not known to be off; of one that is on, a rule tells."""
+    return (place for place, is_on in _around_bf16(after) if is_on is None and place.path in pair.paths)
+
+
+def _around_bf16(after: Project) -> Iterator[tuple[Place, bool | None]]:
     for scaler in scalers(after):
-        if scaler.module.document.path in pair.paths and scaler.is_used and not scaler.switched_off:
+        if scaler.is_used and not scaler.switched_off:
             regime = regime_of(after, scaler)
-            if regime.verdict == "always-bf16" and regime.active is None:
-                yield scaler.module.place(scaler.call, "this GradScaler may stay on, which bfloat16 does not need")
+            if regime.verdict == "always-bf16":
+                said = "this GradScaler may stay on, which bfloat16 does not need"
+                yield scaler.module.place(scaler.call, said), regime.active
 
 
 def dtype_of(item: Declaration) -> Constant:

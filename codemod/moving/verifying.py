@@ -15,12 +15,14 @@ from ..trainers.framework import FAMILIES
 from ..trainers.reading.auditing import ledger_of
 from ..trainers.reading.code_declarations import TORCH
 from ..trainers.reading.region_switches import ENABLED
+from ..trainers.reading.run_code import is_used
+from ..trainers.reading.run_files import is_built_config
 from ..trainers.reading.run_members import Run
 from ..trainers.reading.runs import all_runs_of
 from ..trainers.writing.moves import computes_on_cpu
 from ..trainers.writing.transactions import STAYS
 from .float16_weights import float16_weights
-from .left_behind import CODE, left_behind
+from .left_behind import CODE, idle_scalers, left_behind
 from .pairs import UNKNOWN, Pair, pairs_of
 from .still_says import still_saying
 
@@ -60,6 +62,8 @@ def verdicts(
     new = Counter(_likeness(item) for item in _contradictions(after, report.remaining, report, rules))
     new -= Counter(_likeness(item) for item in _contradictions(project, report.findings, report, rules))
     raised = [item for item in _contradictions(after, report.remaining, report, rules) if new[_likeness(item)] > 0]
+    idle = {(place.path, place.span) for place in idle_scalers(after, report.target)} if raised else ()
+    raised = [item for item in raised if item.fixes or (item.path, item.span) not in idle]
     stated = ledger_of(project)
     runs = pairs_of(stated, ledger_of(after) if after is not project else stated)
     return [_judged(project, after, pair, report, raised, options) for pair in runs]
@@ -78,9 +82,11 @@ def changed(project: Project, report: Report) -> Project:
 def _judged(
     project: Project, after: Project, pair: Pair, report: Report, raised: Sequence[Finding], options: Options
 ) -> Verdict:
-    applied = tuple(fix for finding, fix in report.applied if finding.code == MOVE and _moves(pair, finding, fix))
+    applied = tuple(
+        fix for finding, fix in report.applied if finding.code == MOVE and _moves(project, pair, finding, fix)
+    )
     others = tuple(fix for finding, fix in report.applied if finding.code != MOVE and _touches(pair, fix))
-    left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(pair, item))
+    left = tuple(item for item in report.remaining if item.code == MOVE and _concerns(project, pair, item))
     apart = _is_apart(project, pair.before)
     behind = tuple(left_behind(after, pair, report.target)) if applied and not apart else ()
     failures: tuple[Place, ...] = ()
@@ -122,18 +128,21 @@ def _touches(pair: Pair, fix: Fix) -> bool:
     return not pair.paths.isdisjoint(edit.path for edit in fix.edits)
 
 
-def _moves(pair: Pair, finding: Finding, fix: Fix) -> bool:
+def _moves(project: Project, pair: Pair, finding: Finding, fix: Fix) -> bool:
     """Whether a fix changes the run: where the finding is, or in another file that the run reads."""
     touched = {edit.path for edit in fix.edits}
     here = not touched.isdisjoint((finding.path, pair.before.path))
     others = touched - {finding.path, pair.before.path}
-    return (here and _concerns(pair, finding)) or not others.isdisjoint(pair.paths)
+    return (here and _concerns(project, pair, finding)) or not others.isdisjoint(pair.paths)
 
 
-def _concerns(pair: Pair, finding: Finding) -> bool:
+def _concerns(project: Project, pair: Pair, finding: Finding) -> bool:
     """Whether a finding is about the run, or about a file that the run reads a setting from: its evidence says so."""
     if finding.path == pair.before.path:
         return pair.holds(finding)
+    modules = () if is_built_config(project, finding.path) else modules_of_run(project, pair.before)
+    if finding.path in modules and not is_used(project, modules[0], finding.path, finding.span.row):
+        return False
     return pair.holds(finding) or any(
         pair.says(place.path, place.span.row) for place in finding.evidence if place.message != STAYS
     )

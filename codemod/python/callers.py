@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from itertools import islice
 
 from ..source.project import Project
 from .functions import FunctionTarget, called_function
 from .limits import MAX_CALL_SITES, MAX_CALLER_FILES, MAX_FILES_SEARCHED
 from .names import FunctionNode, ModuleNames, names_of
+from .started import started_function
 
 COMMON = ("forward", "get", "call", "step", "update")
 """Names of methods that too many classes have."""
@@ -18,7 +20,7 @@ WORDS = ("autocast", "scaler", "bfloat16", "float16", "bf16", "fp16", "precision
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallSite:
-    """A call that reaches the function, and the module it stands in."""
+    """A call that reaches the function, or starts it (``mp.spawn``), and the module it stands in."""
 
     module: ModuleNames
     call: ast.Call
@@ -72,6 +74,12 @@ def _sites(project: Project, module: ModuleNames, function: FunctionNode, name: 
         elif target.node is function:
             found.append(CallSite(module, call, target))
     references: list[ast.AST] = [*module.name_loads.get(name, []), *module.attribute_loads.get(name, [])]
+    for node in references:
+        start = next((above for above in islice(module.ancestors(node), 2) if isinstance(above, ast.Call)), None)
+        target = started_function(project, module, start, node) if start is not None and node not in called else None
+        if start is not None and target is not None:
+            called.add(node)
+            found += [CallSite(module, start, target)] if target.node is function else []
     return found, complete and all(node in called for node in references)
 
 

@@ -45,14 +45,19 @@ class FunctionTarget:
 
 def called_function(project: Project, module: ModuleNames, call: ast.Call) -> FunctionTarget | None:
     """The project function that ``call`` reaches: a function, ``self.method``, or a class's ``__init__``."""
-    chain = attribute_chain(call.func)
+    return named_function(project, module, call.func, module.scope_of(call))
+
+
+def named_function(project: Project, module: ModuleNames, func: ast.expr, scope: Scope) -> FunctionTarget | None:
+    """The project function that an expression names in ``scope``."""
+    chain = attribute_chain(func)
     if chain is None:
         return None
-    if module.parents.get(call.func) is not call:  # made up by who asks: it stands nowhere
-        return _called(project, module, call, chain)
-    known, key = project.fact(_Named).functions, (module.scope_of(call), ".".join(chain))
+    if module.parents.get(func) is None:  # made up by who asks: it stands nowhere
+        return _named(project, module, func, scope, chain)
+    known, key = project.fact(_Named).functions, (scope, ".".join(chain))
     if key not in known:
-        known[key] = _called(project, module, call, chain)
+        known[key] = _named(project, module, func, scope, chain)
     return known[key]
 
 
@@ -64,8 +69,9 @@ class _Named:
         self.classes: dict[tuple[Scope, str], tuple[ModuleNames, Scope] | None] = {}
 
 
-def _called(project: Project, module: ModuleNames, call: ast.Call, chain: list[str]) -> FunctionTarget | None:
-    func, scope = call.func, module.scope_of(call)
+def _named(
+    project: Project, module: ModuleNames, func: ast.expr, scope: Scope, chain: list[str]
+) -> FunctionTarget | None:
     if chain[0] in ("self", "cls") and len(chain) == 2 and scope.enclosing_class is not None:
         return method_of(project, module, scope.enclosing_class, chain[1])
     if len(chain) == 1:

@@ -242,7 +242,8 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
     """``amp_dtype: str = "bf16"`` in a class body, also as ``field(default="bf16")``; such a class may be a parser."""
     for name, stores in module.attribute_stores.items():
         for receiver, value, statement in stores:
-            if receiver is not None or value is None or isinstance(module.scope_of(statement).node, ast.Module):
+            owner = module.scope_of(statement).node
+            if receiver is not None or value is None or isinstance(owner, ast.Module) or _is_enumeration(owner):
                 continue
             default: ast.expr | None = value
             if isinstance(value, ast.Call) and (attribute_chain(value.func) or [""])[-1] in FIELD_CALLS:
@@ -260,6 +261,12 @@ def _fields(module: ModuleNames) -> Iterator[Option]:
             flags = (f"--{name}", f"--{name.replace('_', '-')}")
             is_truth = _text_of(statement.annotation) == "bool"
             yield Option(module, statement, "field", name, flags, is_truth=is_truth)
+
+
+def _is_enumeration(owner: ast.AST) -> bool:
+    """Whether the names in a class body are its members, not settings."""
+    bases = owner.bases if isinstance(owner, ast.ClassDef) else []
+    return any((attribute_chain(base) or [""])[-1].endswith(("Enum", "Flag")) for base in bases)
 
 
 def _is_in_class(module: ModuleNames, statement: ast.stmt) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..python.callers import callers_of
@@ -38,6 +38,12 @@ OTHER_SCALERS = frozenset({"standardscaler", "minmaxscaler", "robustscaler", "ma
 """Scalers of data, not of gradients."""
 
 
+ASKS_FOR_SCALING = ("fp16-mixed", "portable")
+"""Targets whose training steps need a scaler."""
+CUTS = ("detach", "item", "tolist", "numpy")
+"""Methods behind which no gradient flows back."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LossStep:
     """A float16 region, the backward of its loss, and the optimizer's steps in the same function."""
@@ -51,10 +57,15 @@ class LossStep:
 
 def training_step(project: Project, region: Autocast) -> LossStep | None:
     """The ``backward`` of a loss made in the region, and the ``step`` after it: in the region's own function, or in one
-    that this one returns the loss to."""
+    that this one returns the loss to.
+
+    Where float16 is asked for, also of a loss that is made behind the region of what it makes.
+    """
     module, function = region.module, function_of(region.module, region.node)
     block = module.statement_of(region.node)
     made = {node.id for node in ast.walk(block) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    if project.target in ASKS_FOR_SCALING:
+        made |= _made_behind(module, function, block, made)
     return _step_with(project, region, module, block, made) or _step_of_caller(project, region, function, made)
 
 
@@ -70,6 +81,26 @@ def accelerated_step(project: Project, region: Autocast, accelerator: str) -> Lo
             steps = tuple(item for item in module.calls_inside.get((function, "step"), []) if _steps(item))
             return LossStep(module, function, region, call, steps) if steps else None
     return None
+
+
+def _made_behind(module: ModuleNames, function: ast.AST, block: ast.stmt, made: Collection[str]) -> set[str]:
+    """The variables that later statements of the function make of these: ``loss = criterion(logits, labels)``."""
+    found = set(made)
+    for node in module.of_type(ast.Assign):
+        later = function_of(module, node) is function and position(node) > position(block)
+        if later and not exclusive(module, node, block) and not found.isdisjoint(_loaded(node.value)):
+            found |= {item.id for target in node.targets for item in ast.walk(target) if isinstance(item, ast.Name)}
+    return found
+
+
+def _loaded(node: ast.AST) -> Iterator[str]:
+    """The variables that gradients flow back to."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
+        return
+    if isinstance(node, ast.Name):
+        yield node.id
+    for child in ast.iter_child_nodes(node):
+        yield from _loaded(child)
 
 
 def _step_with(
@@ -159,7 +190,8 @@ def _is_own_optimizer(project: Project, module: ModuleNames, call: ast.Call) -> 
     made = creations_of(project, module, receiver)
     if not made:
         return bool(scalers(project))
-    return any(class_of(project, item.module, item.call.func) is not None for item in made)
+    own = [found[0] for item in made if (found := class_of(project, item.module, item.call.func)) is not None]
+    return any(scales_somehow(project, item) for item in own) if project.target in ASKS_FOR_SCALING else bool(own)
 
 
 def scales_somehow(project: Project, module: ModuleNames) -> bool:

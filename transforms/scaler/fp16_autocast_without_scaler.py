@@ -17,7 +17,10 @@ representable; it is part of every float16 recipe and is needed by no bfloat16 o
 not start anew) a `torch.amp.GradScaler("cuda")` is made before the outermost loop, the loss is scaled, the step goes
 through the scaler, and gradients are unscaled before a clip. Small gradients survive then, so training changes; steps
 with inf or NaN gradients are skipped. Everything else is reported; `dtype=torch.bfloat16` is the other way out.
-Where float16 was asked for (`--to fp16-mixed`) the fix counts as safe: it is what was asked for.
+Where float16 was asked for (`--to fp16-mixed`) the fix counts as safe: it is what was asked for. Then it is also
+written where the loss is made behind the region of what that returns (`loss = criterion(logits, labels)`), in code that
+runs once, and [unsafe] above a function that runs once an epoch, beside an optimizer of the project's own, or where a
+function of the project reads gradients before the step.
 
 ## Not flagged
 
@@ -47,7 +50,13 @@ from ...codemod.torch.autocast import (
 )
 from ...codemod.torch.dtypes import FP16
 from ...codemod.torch.scaler_edits.add_scaler import fix
-from ...codemod.torch.unscaled_steps import LossStep, accelerated_step, scales_somehow, training_step
+from ...codemod.torch.unscaled_steps import (
+    ASKS_FOR_SCALING,
+    LossStep,
+    accelerated_step,
+    scales_somehow,
+    training_step,
+)
 from ...codemod.torch.weights import cast_dtype
 from ...codemod.trainers.reading.links import sources
 from ...codemod.trainers.reading.loads import loads_in
@@ -61,7 +70,8 @@ def check(project: Project) -> Iterator[Finding]:
             continue  # a GradScaler could not unscale their gradients
         step = training_step(project, region)
         if step is not None and not scales_somehow(project, region.module):
-            added = fix(project, step) if function_of(region.module, region.node) is step.function else None
+            near = function_of(region.module, region.node) is step.function
+            added = fix(project, step) if near or project.target in ASKS_FOR_SCALING else None
             yield _finding(region, step, [added])
         yield from _beside_accelerator(project, region)
 

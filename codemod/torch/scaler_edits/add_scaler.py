@@ -7,9 +7,12 @@ import ast
 from ...model import Fix
 from ...proof.needs import Known
 from ...proof.proving import proved
+from ...python.bindings import values_at
 from ...python.bound import is_bound_at
-from ...python.names import ModuleNames
-from ...python.paths import LoopNode, calls_of, guard_facts, loops, position
+from ...python.callers import callers_of
+from ...python.functions import called_function, class_of
+from ...python.names import FunctionNode, ModuleNames
+from ...python.paths import LoopNode, calls_of, function_of, guard_facts, loops, position
 from ...releases.pins import allowed
 from ...source.project import Project
 from ..clipping import clips_of
@@ -20,6 +23,7 @@ AMP_SINCE = "2.3"
 """The release of PyTorch that has ``torch.amp.GradScaler``."""
 NAME = "scaler"
 DEVICE = '"cuda"'
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix | None:
@@ -28,24 +32,25 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
     ``condition``: source text that is true at module level where the step computes in float16; None: it always does.
     """
     asked = project.target in ("fp16-mixed", "portable")
-    loop = _outermost_loop(step)
-    if loop is None or not _is_plain(step, asked):
+    loop = _outermost_loop(project, step)
+    start = loop or _definition_of(step)
+    if start is None or (loop is None and not asked) or not _is_plain(step, asked):
         return None
     module, optimizer = step.module, step.steps[0]
     clips = [clip.call for clip in clips_of(project, module, step.function)]
     if any(not _is_right_before(step, clip) for clip in clips):
         return None
-    arguments = _arguments(step, loop, condition)
+    arguments = _arguments(step, start, condition)
     if arguments is None:
         return None
-    torch = torch_for(module, loop)
+    torch = torch_for(module, start)
     if torch is None:
         return None
     receiver = optimizer.func.value if isinstance(optimizer.func, ast.Attribute) else optimizer.func
     loss = step.backward.func.value if isinstance(step.backward.func, ast.Attribute) else step.backward.func
-    made = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
+    birth = f"{NAME} = {_class_of_scaler(project, module, torch[0], arguments, asked)}"
     edits = [
-        module.insert(loop, made),
+        module.insert(start, birth),
         module.replace(loss, f"{NAME}.scale(", loss, ")"),
         module.replace(optimizer, f"{NAME}.step(", receiver, ")"),
         module.insert(module.statement_of(optimizer), f"{NAME}.update()", "after"),
@@ -56,17 +61,50 @@ def fix(project: Project, step: LossStep, condition: str | None = None) -> Fix |
         edits.append(module.insert(module.statement_of(clips[0]), unscale))
     message = "scale the loss with a GradScaler: small gradients survive, steps with inf or NaN gradients are skipped"
     wanted = Known(asked, "steps are scaled and skipped from now on")
-    return proved(project, "scaler", message, edits, wanted)
+    reader = _reader_between(project, step)
+    plain = Known(reader is None, f"{reader} reads gradients before the step, which are scaled then")
+    lasting = Known(loop is not None, "the scaler is made with the module, for all that trains there")
+    made = [item.func for item in values_at(module, receiver) if isinstance(item, ast.Call)]
+    known = not any(class_of(project, module, item) is not None for item in made)
+    needs = (wanted, plain, lasting, Known(known, "the optimizer is the project's own"))
+    return proved(project, "scaler", message, edits, *needs)
 
 
-def _outermost_loop(step: LossStep) -> LoopNode | None:
-    """The loop to make the scaler before: of at least two, or of a script, so that it is not made anew each epoch."""
+def _reader_between(project: Project, step: LossStep) -> str | None:
+    """The function of the project that is called between backward and step and looks at gradients."""
+    module = step.module
+    for call in calls_of(module, step.function):
+        if position(step.backward) < position(call) < position(step.steps[0]):
+            target = called_function(project, module, call)
+            if target is not None and any(getattr(node, "attr", "") == "grad" for node in ast.walk(target.node)):
+                return f"{target.node.name} ({target.module.path}:{target.node.lineno})"
+    return None
+
+
+def _outermost_loop(project: Project, step: LossStep) -> LoopNode | None:
+    """The loop to make the scaler before: of at least two, or of code that runs once, so that it lasts all epochs."""
     around = loops(step.module, step.backward)
     outer = loops(step.module, step.steps[0])
     if not around or not outer or around[-1] is not outer[-1]:
         return None
-    enough = min(len(around), len(outer)) >= 2 or isinstance(step.function, ast.Module)
+    enough = min(len(around), len(outer)) >= 2 or _runs_once(project, step)
     return around[-1] if enough else None
+
+
+def _definition_of(step: LossStep) -> ast.stmt | None:
+    """The definition at the top of the file that the step stands in, of a function that runs again and again."""
+    above = [step.backward, *step.module.ancestors(step.backward)]
+    return next((item for item in above if isinstance(item, DEFINITIONS) and item in step.module.tree.body), None)
+
+
+def _runs_once(project: Project, step: LossStep) -> bool:
+    """Whether the step stands in a script, or in a function that scripts call, not in a loop."""
+    if not isinstance(step.function, FunctionNode):
+        return isinstance(step.function, ast.Module)
+    callers = callers_of(project, step.module, step.function)
+    scopes = [(site.module, site.call) for site in callers.sites if not loops(site.module, site.call)]
+    at_top = all(module.scope_of(call) is module.module_scope for module, call in scopes)
+    return callers.complete and at_top and len(scopes) == len(callers.sites)
 
 
 def _is_plain(step: LossStep, asked: bool) -> bool:
@@ -92,14 +130,17 @@ def _is_right_before(step: LossStep, clip: ast.Call) -> bool:
     return between and same and guard_facts(module, following) <= guard_facts(module, clip)
 
 
-def _arguments(step: LossStep, loop: LoopNode, condition: str | None) -> str | None:
-    enabled = step.region.enabled_node
+def _arguments(step: LossStep, start: ast.stmt, condition: str | None) -> str | None:
+    region = step.region
+    enabled = region.enabled_node
+    if enabled is not None and function_of(region.module, region.node) is not step.function:
+        return None
     if enabled is None or (isinstance(enabled, ast.Constant) and enabled.value is True):
         return f"{DEVICE}, enabled={condition}" if condition is not None else DEVICE
     for node in ast.walk(enabled):
         if isinstance(node, ast.Call):
             return None
-        if isinstance(node, ast.Name) and not is_bound_at(step.module, node.id, loop):
+        if isinstance(node, ast.Name) and not is_bound_at(step.module, node.id, start):
             return None
     switch = ast.unparse(enabled)
     if condition is not None:

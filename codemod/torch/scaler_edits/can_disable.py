@@ -6,8 +6,9 @@ import ast
 
 from ...python.arguments import bind
 from ...python.functions import class_of
+from ...python.paths import function_of
 from ...source.project import Project
-from ..scalers import APIS, Scaler, Use
+from ..scalers import APIS, Scaler, Use, scalers
 
 ENABLED_ONLY = ("get_growth_factor", "get_backoff_factor", "get_growth_interval")
 """Methods that read what a disabled scaler does not have (PyTorch 2.13: an AttributeError)."""
@@ -17,7 +18,10 @@ ALWAYS_THERE = ("_enabled", "_device")
 
 def can_disable(project: Project, scaler: Scaler) -> bool:
     """Whether the call can be given ``enabled`` and nothing reads the inner state that only an enabled scaler has."""
-    if not scaler.switch or scaler.arguments is None or _reads_inner_state(scaler):
+    if not scaler.switch or scaler.arguments is None or not survives_disabling(scaler):
+        return False
+    holders = (item for item in scalers(project) if any(call is scaler.call for _, call in item.inner))
+    if not all(map(survives_disabling, holders)):
         return False
     return scaler.kind != "subclass" or _subclass_can_be_disabled(project, scaler)
 
@@ -35,8 +39,15 @@ def _reads_inner_state(scaler: Scaler) -> bool:
 
 
 def _is_indexed(use: Use) -> bool:
-    """``scaler.state_dict()["scale"]``: the state of a disabled scaler is empty."""
-    return use.call is not None and isinstance(use.module.parents.get(use.call), ast.Subscript)
+    """``scaler.state_dict()["scale"]``, also through a variable: the state of a disabled scaler is empty."""
+    module, call = use.module, use.call
+    above = module.parents.get(call) if call is not None else None
+    if call is None or not isinstance(above, ast.Assign):
+        return isinstance(above, ast.Subscript)
+    names = (item.id for item in above.targets if isinstance(item, ast.Name))
+    loads = (node for name in names for node in module.name_loads.get(name, ()))
+    near = (node for node in loads if function_of(module, node) is function_of(module, call))
+    return any(isinstance(module.parents.get(node), ast.Subscript) for node in near)
 
 
 def _wrapper_needs_enabled(scaler: Scaler) -> bool:

@@ -17,7 +17,7 @@ from ...torch.autocast import DEFAULT_DTYPE, Autocast, autocasts, dtype_scenario
 from ...torch.dtypes import BF16, FP16, FP32, TORCH_DTYPES, UNKNOWN, Dtype
 from ...torch.machine_tests import picked_by_machine
 from ...torch.scalers import scalers
-from .followed import BY_MACHINE, followed_declarations
+from .followed import BY_MACHINE, casts_of_models, followed_declarations
 from .region_switches import condition_of
 from .stated_apex import stated_apex, stated_hooks
 from .stated_casts import stated_casts
@@ -27,6 +27,8 @@ from .stated_words import text_of
 
 TORCH = "torch"
 WORDS = ("bfloat16", "float16", "bf16", "fp16", "half", "float32", "precision", "dtype", "float", "amp")
+SETTER = "set_default_dtype"
+"""What makes weights of a dtype wherever none is named."""
 MIXED = {BF16: "bf16-mixed", FP16: "fp16-mixed", FP32: "fp32"}
 
 
@@ -35,7 +37,7 @@ def code_declarations(project: Project) -> tuple[Declaration, ...]:
     followed = followed_declarations(project)
     known = {(item.path, item.span.row) for item in followed}
     spans = {(item.path, item.span) for item in followed}
-    found = [*_regions(project), *_scalers(project), *followed]
+    found = [*_regions(project), *_scalers(project), *_cast_elsewhere(project), *followed]
     for document in project.python_documents(WORDS):
         module = names_of(project, document)
         told = [*_loads(module), *_options(project, module), *stated_apex(module), *stated_commands(module)]
@@ -91,12 +93,27 @@ def _chosen(item: Autocast) -> Iterator[Declaration]:
     holder, document = item.module.parents.get(item.reference), item.module.document
     dtype, said = DEFAULT_DTYPE.get(item.device or "cuda"), ""
     if isinstance(holder, ast.IfExp) and holder.test is not item.reference:
+        other = holder.orelse if holder.body is item.reference else holder.body
+        if (item.module.qualified(other) or "").endswith(".autocast"):
+            return  # two spellings of one: what is entered by the name says what it computes in
         said = f"{'if' if holder.body is item.reference else 'if not'} {text_of(holder.test)}"
     elif not (isinstance(holder, ast.Call) and item.reference in holder.args):
         return
     if dtype is not None:
         value, span = f"{dtype.name} (the default)", document.span(item.reference)
         yield Declaration(document.path, span, TORCH, "autocast", "compute", value, MIXED[dtype], said)
+
+
+def _cast_elsewhere(project: Project) -> Iterator[Declaration]:
+    """``vae.to(device, dtype=weight_dtype)``, ``torch.set_default_dtype(dtype)``: what a setting decides elsewhere."""
+    for call, cast in casts_of_models(project):
+        yield _stated(cast.module, cast.node, f"{text_of(call.func)}()", "cast")
+    for document in project.python_documents((SETTER,)):
+        module = names_of(project, document)
+        for call in module.calls_by_name.get(SETTER, ()):
+            if len(call.args) == 1 and (module.qualified(call.func) or "").startswith("torch."):
+                role = "cast" if isinstance(call.args[0], ast.Name | ast.Subscript) else "weights"
+                yield _stated(module, call.args[0], f"{SETTER}()", role)
 
 
 def _scalers(project: Project) -> Iterator[Declaration]:

@@ -120,14 +120,16 @@ def _declared(acting: Acting, knob: Knob, sources: Iterable[Source]) -> Iterator
     alone = [source for source in found if source.kind == "constant"] if len(found) == 1 else []
     for source in (*(source for source in found if source.kind in SPOKEN), *alone):
         meant = knob.meaning(source.value)
-        if not isinstance(meant, Dtype) or (source.is_tested and not is_by_machine(source.text)):
+        if not (isinstance(meant, Dtype) or source.value in knob.undecided) or (
+            source.is_tested and not is_by_machine(source.text)
+        ):
             continue
         decides = not source.is_guessed and not (knob.rivals and source.value is False)
-        regime = (MIXED if acting.role == "compute" else TRUE).get(meant, "") if decides else ""
+        regime = (MIXED if acting.role == "compute" else TRUE).get(meant, "") if meant and decides else ""
         value = source.text or str(source.value).lower()
         role = acting.role if source.kind in (*GIVEN, "constant") else "option"
         place = (source.path, source.span, "torch", source.key)
-        condition = BY_MACHINE if source.is_tested else ""
+        condition = BY_MACHINE if source.is_tested or source.value in knob.by_machine else ""
         yield Declaration(*place, role, shortened(value), regime, condition, _way(acting, knob, source))
 
 

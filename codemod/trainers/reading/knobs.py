@@ -17,6 +17,7 @@ from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Gap
 from ...source.project import Project
 from ...torch.dtypes import BF16, FP16, FP32, Constant, Dtype, Given, Scenario, as_dtype
+from ...torch.machine_tests import tells_of_bf16
 from .links import sources
 from .rival_switches import beside_rivals
 from .source import Source
@@ -40,6 +41,10 @@ class Knob:
     meanings: tuple[tuple[Constant, Dtype], ...]
     rivals: tuple[tuple[ModuleNames, ast.expr], ...] = ()
     """Other switches of which one that is on decides before this one, or with it."""
+    by_machine: frozenset[Constant] = frozenset()
+    """The values that pick float16 where the machine has no bfloat16."""
+    undecided: frozenset[Constant] = frozenset()
+    """The values with which something else decides between dtypes: ``auto``."""
 
     @property
     def text(self) -> str:
@@ -48,6 +53,7 @@ class Knob:
     def literal(self, dtype: Dtype, like: Constant = None) -> Constant | None:
         """The value that picks ``dtype``, spelled as ``like`` is where the code knows it; None: it knows none."""
         known = [value for value, meant in self.meanings if meant == dtype and as_dtype(value) in (None, value, dtype)]
+        known.sort(key=lambda value: as_dtype(value) != dtype)  # a name of it, before ``auto``
         alike = [value for value in known if _spelling(value) == _spelling(like)]
         return next(iter([*alike, *known]), None)
 
@@ -80,16 +86,24 @@ def knobs_of(
 ) -> tuple[Knob, ...]:
     """The settings that decide between the values of ``scenarios``; ``dtype_node`` may name an attribute of torch."""
     found: dict[str, _Growing] = {}
-    for scenario in scenarios:
-        if isinstance(scenario.value, Dtype):
-            for given in scenario.given:
-                _note(project, module, found, given, scenario.value)
+    for scenario in sorted(scenarios, key=_is_fallback):
+        for given in scenario.given:
+            _note(project, module, found, given, scenario)
     for holder, key in trace(project, module, dtype_node, TORCH_KEYS) if dtype_node is not None else ():
         names: dict[Constant, Dtype] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
         found[ast.unparse(key)] = _Growing(holder, key, names)
-    knobs = [Knob(item.module, item.node, tuple(item.settled())) for item in found.values()]
+    knobs = [
+        Knob(item.module, item.node, tuple(item.settled()), (), frozenset(item.fallen_back), item.undecided)
+        for item in found.values()
+    ]
     speaking = [knob for knob in knobs if knob.meanings and _speaks(knob)]
     return tuple(replace(knob, rivals=tuple(_rivals(knob, speaking))) for knob in speaking)
+
+
+def _is_fallback(scenario: Scenario) -> bool:
+    """Whether a value is float16 because the machine has no bfloat16."""
+    asked = (given for given in scenario.given if tells_of_bf16(given.text))
+    return scenario.value == FP16 and any(given.equal is not (True in given.values) for given in asked)
 
 
 def _rivals(knob: Knob, others: Iterable[Knob]) -> Iterator[tuple[ModuleNames, ast.expr]]:
@@ -114,8 +128,14 @@ class _Growing:
     meanings: dict[Constant, Dtype]
     shared: set[Constant] = field(default_factory=set)
     """Values with which another setting decides as well."""
+    fallen_back: set[Constant] = field(default_factory=set)
+    """Values that pick another dtype where the machine has no bfloat16."""
     others: set[Dtype] = field(default_factory=set)
     """What every value picks that no test names."""
+
+    @property
+    def undecided(self) -> frozenset[Constant]:
+        return frozenset(value for value in self.shared if isinstance(value, str))
 
     def settled(self) -> Iterator[tuple[Constant, Dtype]]:
         yield from ((value, dtype) for value, dtype in self.meanings.items() if value not in self.shared)
@@ -137,18 +157,22 @@ def _sides(test: ast.Compare) -> tuple[ast.expr, ...]:
     return (test.left, *test.comparators)
 
 
-def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, dtype: Dtype) -> None:
+def _note(project: Project, module: ModuleNames, found: dict[str, _Growing], given: Given, scenario: Scenario) -> None:
+    dtype = scenario.value
     if not isinstance(given.node, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return
     owner = _module_of(project, module, given.scope)
     if owner is None:
         return
     growing = found.setdefault(given.text, _Growing(owner, given.node, {}))
+    if not isinstance(dtype, Dtype):  # one that this is not about: float8
+        growing.shared.update(_values(given))
+        return
     if not given.equal and any(isinstance(value, str) for value in given.values):
         growing.others.add(dtype)
     for value in _values(given):
         if growing.meanings.setdefault(value, dtype) != dtype:
-            growing.shared.add(value)
+            (growing.fallen_back if _is_fallback(scenario) else growing.shared).add(value)
 
 
 def _values(given: Given) -> Iterator[Constant]:

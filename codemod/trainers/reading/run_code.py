@@ -5,9 +5,11 @@ An import brings a whole module along; a run does not declare what stands in fun
 
 from __future__ import annotations
 
+from ...purpose.proved_reach import is_reached
 from ...python.names import names_of
 from ...python.reach import MAX_PARTS, reached
 from ...source.project import Project
+from .scopes import CodeOrigin, Scope
 
 
 def is_used(project: Project, script: str, path: str, row: int) -> bool:
@@ -16,6 +18,14 @@ def is_used(project: Project, script: str, path: str, row: int) -> bool:
         return True
     spans = project.memo(_used_rows, script)
     return spans is None or any(first <= row <= last for first, last in spans.get(path, ()))
+
+
+def is_switched_off(project: Project, scope: Scope) -> bool:
+    """Whether a dictionary is built where no run comes: ``if args.deepspeed: write_config()``, and nothing sets it."""
+    origin = scope.origin if scope.kind == "mapping" else None
+    if not isinstance(origin, CodeOrigin) or origin.node is None:
+        return False
+    return not is_reached(project, origin.module, origin.node)
 
 
 def _used_rows(project: Project, script: str) -> dict[str, list[tuple[int, int]]] | None:

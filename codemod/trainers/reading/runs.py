@@ -26,7 +26,7 @@ from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
 from .programs_started import built_by_name, candidates, modules_of, uses_step_of
-from .run_code import is_used
+from .run_code import is_switched_off, is_used
 from .run_files import (
     RunFile,
     built_configs,
@@ -39,7 +39,7 @@ from .run_files import (
     shown_line,
 )
 from .run_members import Member, Run
-from .scopes import CodeOrigin, Scope, Setting, TextOrigin
+from .scopes import Scope, Setting, TextOrigin
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
@@ -225,7 +225,8 @@ class _Resolver:
             path = module.document.path
             how = link if path == script else f"imported by {script}"
             for scope in self._by_path.get(path, []):
-                if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
+                used = scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row)
+                if used and (path == script or not is_switched_off(self._project, scope)):
                     yield self._called(scope, how, launch)
             words = launch.words if launch is not None else ()
             if self._states_in_files:
@@ -249,7 +250,7 @@ class _Resolver:
         for member in self._file_members(file.path, file.link):
             yield replace(member, depth=file.depth)
         for scope in self._by_path.get(file.path, []):
-            if scope.kind == "mapping" and isinstance(scope.origin, CodeOrigin) and scope.origin.node is None:
+            if scope.is_of_module:
                 yield Member(scope, OF_FILES, file.link, file.depth)
 
     def _configured(self, script: str | None, words: Sequence[str], files: Iterable[str]) -> tuple[ModuleNames, ...]:

@@ -114,6 +114,11 @@ class Scope:
         return node if isinstance(node, ast.Call) else None
 
     @property
+    def is_of_module(self) -> bool:
+        """Whether it is the variables of a Python file."""
+        return isinstance(self.origin, CodeOrigin) and self.origin.node is None
+
+    @property
     def place(self) -> Place:
         return Place(self.path, self.span, self.title)
 

@@ -11,7 +11,9 @@ import ast
 from collections.abc import Iterator
 
 from ...outcome import Declaration
+from ...purpose.files import words_of
 from ...python.names import ModuleNames, attribute_chain, resolve
+from ...python.options import SETTINGS
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS
 from ...torch.dtypes import TENSOR_TYPES
@@ -195,7 +197,7 @@ def _entries(module: ModuleNames, node: ast.Dict) -> Iterator[Declaration]:
             continue  # ``{"fp16": torch.float16}`` is a table to look words up in
         if says_half(module, item, switch=is_switch(name)):
             yield _told(module, item, name, "entry", stated_by(module, item, switch=is_switch(name)) or "")
-        elif _is_splatted(module, node) and not isinstance(item, ast.Constant):
+        elif _is_splatted(module, node) and not isinstance(item, ast.Constant) and not _is_passed_on(module, item):
             yield _told(module, item, name, "entry", text_of(item))
 
 
@@ -204,6 +206,14 @@ def _section(module: ModuleNames, name: str, node: ast.Dict) -> Iterator[Declara
     for key, item in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and key.value == ENABLED and not isinstance(item, ast.Constant):
             yield _told(module, item, f"{name}.{ENABLED}", "entry", text_of(item))
+
+
+def _is_passed_on(module: ModuleNames, node: ast.expr) -> bool:
+    """Whether a value is a parameter, or the dtype of another value: ``{"dtype": dtype}``, ``{"dtype": x.dtype}``."""
+    if isinstance(node, ast.Name):
+        return any(isinstance(item.node, ast.arg) for item in module.scope_of(node).lookup(node.id))
+    chain = attribute_chain(node) or []
+    return chain[-1:] == ["dtype"] and SETTINGS.isdisjoint(words_of(" ".join(chain)))
 
 
 def _is_splatted(module: ModuleNames, node: ast.expr) -> bool:

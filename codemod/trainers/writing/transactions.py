@@ -13,9 +13,11 @@ from itertools import pairwise
 from ...model import Applicability, Fix, Place
 from ...purpose.files import purpose_of
 from ...purpose.runs import starts_of
+from ...purpose.training import training_modules
 from ...purpose.words import Purpose
-from ...python.names import names_of
+from ...python.names import ModuleNames, names_of
 from ...source.project import Project
+from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
 from ..reading.runs import runs_of
 from .moves import Move
@@ -160,7 +162,8 @@ class _Programs:
 
     def _of_path(self, path: str) -> frozenset[object]:
         if path not in self._known:
-            self._known[path] = frozenset((*self._runs.get(path, ()), *self._starts(path), *self._instructed(path)))
+            others = (*self._starts(path), *self._instructed(path), *self._executing(path))
+            self._known[path] = frozenset((*self._runs.get(path, ()), *others))
         return self._known[path]
 
     def _instructed(self, path: str) -> Iterator[object]:
@@ -175,12 +178,26 @@ class _Programs:
                     modules = (self._project.python_path(name) for flag, name in pairwise(words) if flag == "-m")
                     yield from (("start", name) for name in (*_scripts_named(self._paths, words), *modules) if name)
 
+    def _executing(self, path: str) -> Iterator[object]:
+        """The programs that execute a file of variables among their own: ``exec(open(name).read())``."""
+        scopes = [item for item in scopes_of(self._project) if item.path == path and item.is_of_module]
+        names = {setting.name for scope in scopes for setting in scope.settings if setting.key.means}
+        documents = self._project.python_documents(("exec(",)) if names else ()
+        executing = [module for module in (names_of(self._project, item) for item in documents) if _executes(module)]
+        if all(module.path != path for module in (*executing, *training_modules(self._project))):
+            bound = (module for module in executing if names <= module.module_scope.bindings.keys())
+            yield from (("start", module.path) for module in bound)
+
     def _starts(self, path: str) -> Iterator[object]:
         """The programs that no launch line names: every file in which one that uses this file can begin."""
         document = self._project.document(path) if path.endswith(".py") else None
         if document is not None:
             starts = starts_of(self._project, names_of(self._project, document))
             yield from (("start", module.document.path) for module in starts[:MAX_STARTS])
+
+
+def _executes(module: ModuleNames) -> bool:
+    return any(module.scope_of(call) is module.module_scope for call in module.calls_by_name.get("exec", ()))
 
 
 def _runs_by_path(project: Project) -> Mapping[str, list[object]]:

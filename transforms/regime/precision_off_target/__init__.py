@@ -23,7 +23,8 @@ line names the file, no code loads it, no parser defines the option, and it is n
 Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
 Or mixed precision is declared off (`mixed_precision: no`, `bf16: false`, an option whose default is that), and nothing
-says that the run wants 16 bits. Where some runs have it on and others off, only the former move.
+says that the run wants 16 bits. Where some runs have it on and others off, only the former move. A constant with which
+code keeps its regions off (`USE_AMP = False`) is switched on with them.
 
 A move is a transaction per run. All that decides what a run computes in is planned first; where one of it can only be
 reported, the others are reported with it ("decides the same run and has to be changed by hand"), and where one is
@@ -32,7 +33,8 @@ script reads that file and stays. What is moved is the switch, never its branche
 (`torch.bfloat16 if args.bf16 else ...`; where the code knows only `x == "fp16"`, it needs a branch, or another
 test of `x`, for the other word first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
 switch is written out beside one that an option decides. To float16 nothing moves whose loss nothing is seen to scale;
-weights that are trained become float32 [unsafe: twice the memory], and others float16 [safe where their freezing, or
+weights that are trained become float32 [unsafe: twice the memory], also where the setting of the regions picks their
+dtype (`torch.set_default_dtype(dtype)`), and others float16 [safe where their freezing, or
 adapters, prove it].
 After the edits `migrate --to` reads the ledger again from the new texts and takes back what did not arrive at exactly
 the target, what other rules took away from it, and a run of which weights, tensors or a scaler would stay as they were.

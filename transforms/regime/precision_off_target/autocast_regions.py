@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ....codemod.model import Edit, EditRefused, Place
+from ....codemod.model import Edit, EditRefused, Place, Span
 from ....codemod.purpose.steps import function_scope
 from ....codemod.purpose.targets import EFFECTS, compute_dtype
 from ....codemod.python.conditions import conditions_in
@@ -42,6 +42,8 @@ def moves(project: Project) -> Iterator[Move]:
         return
     for region in training_regions(project):
         yield from _to_float32(project, region) if wanted == FP32 else _to_half(project, region, wanted)
+    if wanted != FP32:
+        yield from _switched_on(project)
     for item in fixed_in_model_code(project):
         values = {scenario.value for scenario in dtype_scenarios(project, item)}
         if not values.isdisjoint(HALVES) and wanted not in values:
@@ -64,6 +66,22 @@ def _to_half(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterato
     for move in _half_moves(project, region, wanted):
         move = replace(move, unproved=OFF_TODAY) if is_off and move.edits else move
         yield move.only_reported(UNSCALED) if unscaled and move.edits else move
+
+
+def _switched_on(project: Project) -> Iterator[Move]:
+    """The constants with which code alone keeps regions off: without them nothing computes in 16 bits."""
+    off: dict[tuple[str, Span], tuple[TrainingRegion, Switch, Source]] = {}
+    for region in training_regions(project):
+        for switch in switches_of(project, region.autocast) if is_fixed_off(project, region.autocast) else ():
+            off |= {(source.path, source.span): (region, switch, source) for source in switch.sources}
+    for region, switch, source in off.values():
+        if source.value is False:
+            message = f"{source.key} switches mixed precision off; the target is {project.target}"
+            evidence = (_place(region, f"{switch.text} is the switch of this region"),)
+            edits = (source.respelled(True),)
+            move = Move(source.path, source.span, message, "switch it on", edits, evidence, OFF_TODAY)
+            unscaled = compute_dtype(project.target) == FP16 and is_left_unscaled(project, region)
+            yield move.only_reported(UNSCALED) if unscaled else move
 
 
 def _half_moves(project: Project, region: TrainingRegion, wanted: Dtype) -> Iterator[Move]:
@@ -111,11 +129,15 @@ def _knob_moves(
     project: Project, region: TrainingRegion, knob: Knob, source: Source, wanted: Dtype, kernel: Place | None
 ) -> Iterator[Move]:
     meant = knob.meaning(source.value)
-    if meant is None or meant == wanted or (isinstance(source.value, bool) and source.kind in DEFAULTS):
+    is_open = source.value in knob.undecided
+    if (meant is None and not is_open) or meant == wanted:
+        return
+    if isinstance(source.value, bool) and source.kind in DEFAULTS:
         return
     value = knob.literal(wanted, source.value)
     says = source.text or f"{source.value}"
-    message = f"{source.key} is {says}: the training step computes in {meant.name}; the target is {project.target}"
+    picked = meant.name if meant is not None else "a dtype that something else decides"
+    message = f"{source.key} is {says}: the training step computes in {picked}; the target is {project.target}"
     message += only_with(switches_of(project, region.autocast)) if wanted != FP32 else ""
     evidence = (_place(region, f"{knob.text} picks the dtype of this region"),)
     if kernel is not None:
@@ -128,7 +150,8 @@ def _knob_moves(
         yield Move(source.path, source.span, message, evidence=evidence)
         return
     effect = f"{value!r} is what the project's own code uses for {wanted.name}; {EFFECTS[project.target or '']}"
-    yield Move(source.path, source.span, message, effect, (edit,), evidence)
+    unproved = "" if meant is not None else "something else decides as well today"
+    yield Move(source.path, source.span, message, effect, (edit,), evidence, unproved)
 
 
 def _region_moves(project: Project, region: TrainingRegion, wanted: Dtype, kernel: Place | None) -> Iterator[Move]:

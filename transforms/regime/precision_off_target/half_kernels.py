@@ -42,10 +42,11 @@ def _imported_here(project: Project, module: ModuleNames) -> Place | None:
     for scope in module.scopes.values():
         for bindings in scope.bindings.values():
             for binding in bindings:
-                package = (binding.qualified or "").partition(".")[0] if binding.kind == "import" else ""
-                why = HALF_ONLY.get(package)
-                if why is None and package in own and wraps:
-                    why = f"{package} is compiled in this project; kernels of this kind are mostly built for float16"
+                imported = binding.qualified or "" if binding.kind == "import" else ""
+                why = HALF_ONLY.get(imported.partition(".")[0])
+                built = next((name for name in own if f"{imported}.".startswith(f"{name}.")), None)
+                if why is None and built is not None and wraps:
+                    why = f"{built} is compiled in this project; kernels of this kind are mostly built for float16"
                 if why is not None and isinstance(binding.node, ast.stmt):
                     return module.place(binding.node, why)
     return None
@@ -59,7 +60,7 @@ def _passes_half(text: str) -> bool:
 
 
 def _own_extensions(project: Project) -> frozenset[str]:
-    """The names of the CUDA extensions that the project's own setup scripts build, and nothing says they know bf16."""
+    """Full names of the CUDA extensions that the project's own setup scripts build, and nothing says know bfloat16."""
     found: set[str] = set()
     for document in project.python_documents(BUILDS):
         if _knows_bfloat16(project, document.path):
@@ -67,7 +68,7 @@ def _own_extensions(project: Project) -> frozenset[str]:
         module = names_of(project, document)
         for call in (*module.calls_by_name.get("CUDAExtension", []), *_listed_extensions(module)):
             named = [*call.args[:1], *(item.value for item in call.keywords if item.arg == "name")]
-            found.update(str(item.value).partition(".")[0] for item in named if isinstance(item, ast.Constant))
+            found.update(str(item.value) for item in named if isinstance(item, ast.Constant))
     return frozenset(found)
 
 

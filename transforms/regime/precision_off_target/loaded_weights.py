@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ....codemod.model import Edit, EditRefused, Place
+from ....codemod.model import Edit, EditRefused, Place, Span
 from ....codemod.proof.needs import Need
 from ....codemod.purpose.files import purpose_of
 from ....codemod.purpose.targets import compute_dtype
@@ -27,7 +27,7 @@ from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel
 from .spelling import replaced, respelled_cast
-from .training_autocasts import fixed_in_model_code
+from .training_autocasts import fixed_in_model_code, training_regions
 from .weights_trained import looks_frozen, only_adapters
 
 QUANTIZED = ("BitsAndBytesConfig",)
@@ -169,12 +169,26 @@ def _is_wrong(value: Constant, wanted: Dtype) -> bool:
 def _respelled(
     project: Project, argument: DtypeArgument, wanted: Dtype, source: Source, value: Constant
 ) -> Iterator[Move]:
+    if _kept_in(project, argument, wanted) != wanted and (source.path, source.span) in project.fact(_given_to_regions):
+        edits = replaced(argument.module, argument.node, FP32)
+        yield _move(project, argument, wanted, argument.module.path, _place(argument), source.value, edits)
+        return
     place = source.place(f"{source.key or argument.name} is {source.text or source.value}")
     try:
-        edits: tuple[Edit, ...] = (source.respelled(value),) if value is not None else ()
+        edits = (source.respelled(value),) if value is not None else ()
     except EditRefused:
         edits = ()
     yield _move(project, argument, wanted, source.path, place, source.value, edits)
+
+
+def _given_to_regions(project: Project) -> frozenset[tuple[str, Span]]:
+    """Where the dtypes of the training regions are given: what moves there for the regions moves weights with it."""
+    found: list[Source] = []
+    for region in training_regions(project):
+        node = region.autocast.dtype_node
+        found += sources(project, region.module, node) if node is not None else ()
+        found += (source for knob in region.knobs for source in knob.sources(project))
+    return frozenset((source.path, source.span) for source in found)
 
 
 def _place(argument: DtypeArgument) -> Place:

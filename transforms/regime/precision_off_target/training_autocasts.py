@@ -24,6 +24,7 @@ from ....codemod.torch.autocast import (
 from ....codemod.torch.dtypes import FP16, Constant, Dtype, Scenario, as_dtype
 from ....codemod.torch.scalers import scalers
 from ....codemod.trainers.reading.knobs import Knob, knobs_of
+from ....codemod.trainers.reading.run_code import is_used
 
 FORMS = ("with", "decorator", "value", "partial")
 ARGUMENTS = {None, "device_type", "dtype", "enabled", "cache_enabled"}
@@ -74,8 +75,17 @@ def _entered(project: Project, trained: set[ModuleNames]) -> Iterator[Autocast]:
             # An explicit dtype inside another region is chosen for what stands in it.
             if item.dtype_node is None or not any(True for _ in regions_around(project, item.module, item.node)):
                 yield item
-        elif item.dtype_node is None and _is_model_code(project, item):
+        elif (item.dtype_node is None and _is_model_code(project, item)) or _is_called_by(project, item, trained):
             yield item
+
+
+def _is_called_by(project: Project, item: Autocast, trained: set[ModuleNames]) -> bool:
+    """Whether the region is in a function for evaluation in another file, which a training file uses in between."""
+    scope = function_scope(item.module, item.node)
+    if scope.parent is not item.module.module_scope or item.module not in reached_modules(project):
+        return False
+    path, row = item.module.path, item.node.lineno
+    return _evaluates(item) and any(is_used(project, module.path, path, row) for module in trained)
 
 
 def fixed_in_model_code(project: Project) -> Iterator[Autocast]:
