@@ -38,6 +38,7 @@ TWO_RUNS = {
     "two.sh": f"python two.py {FLAGS}",
     "requirements.txt": "torch>=2.4\ntransformers>=4.40\n",
 }
+REQUIRED = {"requirements.txt": "torch>=2.4\ntransformers>=4.40\naccelerate>=1.0\n"}
 TARGET = Target("bf16-mixed", "a test")
 
 
@@ -664,3 +665,85 @@ def test_the_float16_of_openmmlab_before_mmengine_is_told(tmp_path: Path) -> Non
     ]
     _, runs = moved(tmp_path, planted(lambda edit: edit), {"apis/training.py": code}, "fp16-mixed")
     assert not runs
+
+
+# --- values that a test picks -----------------------------------------------------------------------------------------
+
+SHARDED = """
+    import functools
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecision
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+
+    class Distiller(Trainer):
+        def shard(self, model):
+            dtype = None
+            if self.args.fp16:
+                dtype = torch.float16
+            elif self.args.bf16:
+                dtype = torch.bfloat16
+            policy = MixedPrecision(param_dtype=dtype, reduce_dtype=dtype, buffer_dtype=dtype)
+            return FSDP(model, mixed_precision=policy)
+
+
+    (args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+    trainer = Distiller(AutoModelForCausalLM.from_pretrained("m"), args)
+    trainer.shard(AutoModelForCausalLM.from_pretrained("teacher"))
+    trainer.train()
+"""
+BY_DEVICE = """
+    import torch
+    from accelerate import Accelerator
+
+    if torch.cuda.is_available():
+        mixed_precision = "bf16"
+    else:
+        mixed_precision = "no"
+    accelerator = Accelerator(mixed_precision=mixed_precision)
+    model = accelerator.prepare(torch.nn.Linear(2, 2))
+    for batch in ():
+        accelerator.backward(model(batch).sum())
+"""
+
+
+@pytest.mark.parametrize("regime", ["fp16-mixed", "bf16-mixed"])
+def test_branches_of_a_trainers_switch_stay(tmp_path: Path, regime: str) -> None:
+    files = {"train.py": SHARDED, "go.sh": f"torchrun train.py {FLAGS.replace('fp16', 'bf16')}", **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), files, regime)
+    assert paths_changed(report) == ({"go.sh"} if regime == "fp16-mixed" else set())
+    assert runs["go.sh"].after == regime
+
+
+@pytest.mark.parametrize("regime", ["fp16-mixed", "bf16-mixed"])
+def test_what_a_machine_without_a_gpu_computes_in_stays(tmp_path: Path, regime: str) -> None:
+    report, runs = moved(tmp_path, all_rules(), {"train.py": BY_DEVICE, **REQUIRED}, regime, unsafe=True)
+    written = [change.after.decode() for change in report.changes]
+    assert all('mixed_precision = "no"' in text and '"fp16"' in text for text in written)
+    assert bool(written) is (regime == "fp16-mixed")
+    assert runs["train.py"].after == regime
+
+
+def test_the_value_before_a_test_is_its_other_branch(tmp_path: Path) -> None:
+    code = """
+        import argparse
+        import pytorch_lightning as pl
+        import torch
+
+        class Net(pl.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--mixed_precision", action="store_true")
+        args = parser.parse_args()
+        precision = 32
+        if args.mixed_precision:
+            precision = 16
+        pl.Trainer(precision=precision).fit(Net())
+    """
+    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "pytorch-lightning>=2.2\n"}, unsafe=True)
+    (change,) = report.changes
+    text = change.after.decode()
+    assert "precision = 32\n" in text
+    assert 'precision = "bf16-mixed"' in text
