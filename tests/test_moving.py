@@ -742,8 +742,84 @@ def test_the_value_before_a_test_is_its_other_branch(tmp_path: Path) -> None:
             precision = 16
         pl.Trainer(precision=precision).fit(Net())
     """
-    report, _ = moved(tmp_path, all_rules(), {"train.py": code, "requirements.txt": "pytorch-lightning>=2.2\n"}, unsafe=True)
+    report, _ = moved(
+        tmp_path, all_rules(), {"train.py": code, "requirements.txt": "pytorch-lightning>=2.2\n"}, unsafe=True
+    )
     (change,) = report.changes
     text = change.after.decode()
     assert "precision = 32\n" in text
     assert 'precision = "bf16-mixed"' in text
+
+
+# --- what is not known of a run ---------------------------------------------------------------------------------------
+
+RECIPE = "model_name_or_path: m\nbf16: true\noutput_dir: out\nlearning_rate: 1.0e-5\nper_device_train_batch_size: 1\n"
+BY_RECIPE = """
+    import sys
+    from dataclasses import dataclass
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    @dataclass
+    class ModelArguments:
+        model_name_or_path: str = "m"
+        torch_dtype: str | None = None
+
+    parser = HfArgumentParser((ModelArguments, TrainingArguments))
+    model, args = parser.parse_yaml_file(sys.argv[1])
+    Trainer(AutoModelForCausalLM.from_pretrained(model.model_name_or_path, torch_dtype=model.torch_dtype), args).train()
+"""
+LAUNCHER = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 8\n"
+LAUNCHED = "accelerate launch --config_file conf/launcher.yaml train.py"
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("recipes/a.yaml", True), ("recipes/${task}.yaml", False)])
+def test_a_recipe_that_a_variable_names_holds_the_rest_of_its_run_back(
+    tmp_path: Path, name: str, is_known: bool
+) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "conf/launcher.yaml": LAUNCHER,
+        "recipes/a.yaml": RECIPE,
+        "recipes/b.yaml": RECIPE,
+        "go.sh": f"for task in a b; do\n  {LAUNCHED} {name}\ndone\n",
+        **REQUIRED,
+    }
+    safe, _ = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert ("conf/launcher.yaml" in paths_changed(safe)) is is_known
+    unsafe, runs = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert {"conf/launcher.yaml", "recipes/a.yaml"} <= paths_changed(unsafe)
+    assert runs["go.sh"].after == "fp16-mixed"
+
+
+@pytest.mark.parametrize("regime", ["fp16-mixed", "bf16-mixed"])
+def test_from_pure_to_mixed_takes_memory_and_leave(tmp_path: Path, regime: str) -> None:
+    code = """
+        import lightning
+
+        class Net(lightning.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+        lightning.Trainer(precision="bf16-true").fit(Net())
+    """
+    files = {"train.py": code, "requirements.txt": "lightning>=2.2\n"}
+    safe, runs = moved(tmp_path / "safe", all_rules(), files, regime)
+    assert not safe.changes
+    assert any("twice the memory" in place.message for place in runs["train.py"].why)
+    unsafe, runs = moved(tmp_path / "unsafe", all_rules(), files, regime, unsafe=True)
+    assert paths_changed(unsafe) == {"train.py"}
+    assert runs["train.py"].after == regime
+
+
+def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "recipes/a.yaml": f"torch_dtype: bfloat16\n{RECIPE}",
+        "go.sh": "python train.py recipes/a.yaml\n",
+        **REQUIRED,
+    }
+    safe, _ = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert not safe.changes
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    (change,) = unsafe.changes
+    assert b"torch_dtype: float32" in change.after and b"fp16: true" in change.after

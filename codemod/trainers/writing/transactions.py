@@ -39,7 +39,7 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
         if reader is not None:
             yield from (_shared(move, reader) for move in group if not move.doubt)
             continue
-        obstacle = _obstacle(group)
+        obstacle = _obstacle(group) or _left_beside(group, found)
         if obstacle is not None:
             yield from (_held(move, obstacle) for move in group if not move.doubt)
             continue
@@ -85,6 +85,12 @@ def _obstacle(group: Sequence[Move]) -> Move | None:
         if not (move.edits or move.aside or move.doubt or arrives):
             return move
     return None
+
+
+def _left_beside(group: Sequence[Move], found: Sequence[Move]) -> Move | None:
+    """What nothing is seen to read in a configuration file that the group would change: it belongs to the same run."""
+    changed = {edit.path for move in group for edit in move.edits if not edit.path.endswith((".py", ".ipynb"))}
+    return next((move for move in found if move.aside and not move.edits and move.path in changed), None)
 
 
 def _meet(one: Place, other: Place) -> bool:
