@@ -380,3 +380,81 @@ def test_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch:
 def test_half_is_a_dtype_or_a_part(name: str, is_about: bool) -> None:
     assert speaks(name) is is_about
     assert is_switch(name) is (is_about and name != "half_precision")
+
+
+# --- what belongs to a run --------------------------------------------------------------------------------------------
+
+TRAINER = """
+import lightning
+import torch
+
+
+class Net(lightning.LightningModule):
+    def training_step(self, batch, index):
+        return batch.sum()
+
+
+def main():
+    lightning.Trainer(precision="16-mixed").fit(Net())
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_program_that_another_one_uses_is_a_run_of_its_own(tmp_path: Path) -> None:
+    files = {"train.py": TRAINER, "tune.py": f"from train import main\n\nfor _ in range(3):\n    main()\n\n\n{ASKED}"}
+    assert said(read(tmp_path, files).runs) == {"train.py": "fp16-mixed", "tune.py": "fp16-mixed"}
+    files |= {"go.sh": "python tune.py\n"}
+    assert said(read(tmp_path / "launched", files).runs) == {"python tune.py": "fp16-mixed"}
+
+
+def test_a_file_that_an_imported_module_names_is_read_where_the_name_is_used(tmp_path: Path) -> None:
+    files = {
+        "ds.json": '{"fp16": {"enabled": true}, "train_batch_size": 8, "zero_optimization": {"stage": 2}}\n',
+        "shared.py": 'DEFAULT = "ds.json"\n\n\ndef seed():\n    return 3\n',
+        "with_it.py": TRAINER.replace("import torch", "from shared import DEFAULT").replace(
+            'precision="16-mixed"', 'precision="16-mixed", strategy=DEFAULT'
+        ),
+        "without.py": TRAINER.replace("import torch", "from shared import seed").replace(
+            "main()\n\n\nif", "seed()\n\n\nif"
+        ),
+    }
+    found = {
+        run.title: {entry.declaration.path for entry in run.entries}
+        for run in read(tmp_path, files).runs
+        if run.title.endswith(".py")
+    }
+    assert "ds.json" in found["with_it.py"]
+    assert "ds.json" not in found["without.py"]
+
+
+def test_a_recipe_belongs_to_the_runs_whose_line_names_it(tmp_path: Path) -> None:
+    load = """
+        import sys
+
+        import torch
+        import yaml
+        from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+        from shared import dtype_of
+
+        with open(sys.argv[1]) as stream:
+            config = yaml.safe_load(stream)
+        model = AutoModelForCausalLM.from_pretrained("m", torch_dtype=dtype_of(config))
+        Trainer(model, TrainingArguments("out", bf16=True)).train()
+    """
+    files = {
+        "shared.py": 'import torch\n\n\ndef dtype_of(config):\n    return getattr(torch, config["torch_dtype"])\n',
+        "first.py": load,
+        "second.py": load,
+        "a.yaml": "model: m\ntorch_dtype: bfloat16\n",
+        "b.yaml": "model: m\ntorch_dtype: float32\n",
+        "go.sh": "python first.py a.yaml\npython second.py b.yaml\n",
+    }
+    found = {
+        run.title: {entry.declaration.path for entry in run.entries if entry.declaration.path.endswith("yaml")}
+        for run in read(tmp_path, files).runs
+    }
+    assert found == {"python first.py a.yaml": {"a.yaml"}, "python second.py b.yaml": {"b.yaml"}}

@@ -25,7 +25,7 @@ from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_matching, script_of
-from .programs_started import built_by_name, candidates, modules_of, uses_step_of
+from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
 from .run_code import is_used
 from .run_files import (
     RunFile,
@@ -89,7 +89,7 @@ class _Resolver:
             self._by_path.setdefault(scope.path, []).append(scope)
         self._used: set[Scope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
-        self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str]]]] = {}
+        self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str], int]]] = {}
         self._passed: set[str] = set()
         self._entered: set[str] = set()
 
@@ -106,10 +106,11 @@ class _Resolver:
                 documents = self._project.python_documents_at([file.path for file in files])
                 modules = [names_of(self._project, document) for document in documents]
                 yield self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
-        yield from self._programs()
+        launched = sorted(self._entered)
+        yield from self._programs(launched)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
-            if left and left[0].kind in ("call", "mapping"):
+            if (left and left[0].kind in ("call", "mapping")) or self._is_own_program(path, scopes, launched):
                 yield self._script(path)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
@@ -117,10 +118,16 @@ class _Resolver:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
                 yield self._run(path, Place(path, left[0].span, path), members)
 
-    def _programs(self) -> Iterator[Run]:
+    def _is_own_program(self, path: str, scopes: Sequence[Scope], launched: Iterable[str]) -> bool:
+        """Whether a file can be started that calls a trainer, though a program which nothing launches uses it, too."""
+        calls = any(scope.kind == "call" for scope in scopes) and path not in self._entered
+        if not calls or path not in candidates(self._project) or not is_program(self._project, path):
+            return False
+        return not any(module.document.path == path for script in launched for module in self._modules(script))
+
+    def _programs(self, started: Sequence[str]) -> Iterator[Run]:
         """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
         trained = training_modules(self._project)
-        started = sorted(self._entered)
         for path in candidates(self._project) if trained else ():
             if path in self._by_path or any(self._runs(script, path) for script in started):
                 continue
@@ -180,7 +187,9 @@ class _Resolver:
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
         named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
-        found = [item for word in named for item in (self._found(path, word), *files_matching(self._project, path, word))]
+        found = [
+            item for word in named for item in (self._found(path, word), *files_matching(self._project, path, word))
+        ]
         return [item for item in dict.fromkeys(found) if item is not None and item != path]
 
     def _found(self, near: str, word: str) -> str | None:
@@ -230,8 +239,8 @@ class _Resolver:
             words = launch.words if launch is not None else ()
             if self._states_in_files:
                 yield from self._built_on(composed_files(self._project, module, words))
-            for file, options in self._named_in(module):
-                if launch is None or not launch.gives(options):
+            for file, options, row in self._named_in(module):
+                if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
                     yield from self._file_members(file, f"named in {path}")
 
     def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
@@ -275,21 +284,21 @@ class _Resolver:
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         return modules_of(self._project, script)
 
-    def _named_in(self, module: ModuleNames) -> list[tuple[str, frozenset[str]]]:
-        """The configuration files that a module names, with the options whose default a name is."""
+    def _named_in(self, module: ModuleNames) -> list[tuple[str, frozenset[str], int]]:
+        """The configuration files that a module names, with the options whose default a name is, and the row."""
         if not self._states_in_files:
             return []
         if module not in self._known_names:
             self._known_names[module] = self._search_names(module)
         return self._known_names[module]
 
-    def _search_names(self, module: ModuleNames) -> list[tuple[str, frozenset[str]]]:
-        found: dict[tuple[str, frozenset[str]], None] = {}
+    def _search_names(self, module: ModuleNames) -> list[tuple[str, frozenset[str], int]]:
+        found: dict[tuple[str, frozenset[str], int], None] = {}
         for node in module.nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS):
                 path = self._found(module.document.path, node.value)
                 if path is not None and path in self._by_path:
-                    found[path, options_of(module, node)] = None
+                    found[path, options_of(module, node), module.document.span(node).row] = None
         return list(found)
 
     # --- scripts that nothing launches --------------------------------------------------------------------------------
