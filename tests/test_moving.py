@@ -822,4 +822,5 @@ def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> N
     assert not safe.changes
     unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
     (change,) = unsafe.changes
-    assert b"torch_dtype: float32" in change.after and b"fp16: true" in change.after
+    assert b"torch_dtype: float32" in change.after
+    assert b"fp16: true" in change.after

@@ -58,6 +58,12 @@ def file_named(project: Project, near: str, word: str) -> str | None:
     return endings[0] if len(endings) == 1 and is_plain else None
 
 
+def files_named(project: Project, near: str, word: str) -> tuple[str, ...]:
+    """The same, and every configuration file that a word with variables in it can name: ``cpt_${task}.yaml``."""
+    found = file_named(project, near, word)
+    return (found,) if found is not None else files_matching(project, near, word)
+
+
 def files_matching(project: Project, near: str, word: str) -> tuple[str, ...]:
     """The project's configuration files that a word with variables in it can name: ``recipes/cpt_${task}.yaml``."""
     base, _, inner = word.partition("/")

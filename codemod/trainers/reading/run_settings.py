@@ -9,7 +9,7 @@ from ...outcome import Declaration
 from ...source.project import Project
 from .configs import opened
 from .loaded_files import is_passed_only, loaders_of
-from .program_files import file_named, files_matching, words_of_script
+from .program_files import files_named, words_of_script
 from .region_switches import ENABLED
 from .run_members import Run
 
@@ -133,5 +133,4 @@ def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bo
 def _names(project: Project, run: Run, path: str) -> bool:
     """Whether the run's command line names the file."""
     named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
-    near = run.place.path
-    return any(file_named(project, near, word) == path or path in files_matching(project, near, word) for word in named)
+    return any(path in files_named(project, run.place.path, word) for word in named)

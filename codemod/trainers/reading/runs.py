@@ -24,7 +24,7 @@ from .declarations import scopes_of
 from .handed import Handed, handed_to
 from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
-from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_matching, script_of
+from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
 from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
 from .run_code import is_used
 from .run_files import (
@@ -187,10 +187,8 @@ class _Resolver:
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
         named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
-        found = [
-            item for word in named for item in (self._found(path, word), *files_matching(self._project, path, word))
-        ]
-        return [item for item in dict.fromkeys(found) if item is not None and item != path]
+        found = dict.fromkeys(item for word in named for item in files_named(self._project, path, word))
+        return [item for item in found if item != path]
 
     def _found(self, near: str, word: str) -> str | None:
         """The project's file that a word on a command line (or in a file) names."""
