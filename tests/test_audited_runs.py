@@ -458,3 +458,55 @@ def test_a_recipe_belongs_to_the_runs_whose_line_names_it(tmp_path: Path) -> Non
         for run in read(tmp_path, files).runs
     }
     assert found == {"python first.py a.yaml": {"a.yaml"}, "python second.py b.yaml": {"b.yaml"}}
+
+
+BY_DICTIONARY = """
+import argparse
+
+import lightning
+import torch
+
+
+class Net(lightning.LightningModule):
+    def training_step(self, batch, index):
+        return batch.sum()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision", action="store_true")
+parser.add_argument("--devices", type=int)
+args = parser.parse_args()
+precision = 32
+if args.mixed_precision:
+    precision = "16-mixed"
+config = {"max_epochs": 3, "precision": precision}
+if args.devices:
+    config["devices"] = args.devices
+    config.update(enable_progress_bar=False)
+lightning.Trainer(**config).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "by_flag"),
+    [
+        (("", ""), "fp16-mixed"),
+        (('config["devices"]', 'config["precision"]'), "unknown"),
+        (('update(enable_progress_bar=False)', "update(vars(args))"), "unknown"),
+    ],
+)
+def test_a_dictionary_passed_on_keeps_what_is_not_stored_again(
+    change: tuple[str, str], by_flag: str, tmp_path: Path
+) -> None:
+    files = {"train.py": BY_DICTIONARY.replace(*change), "go.sh": "python train.py --mixed_precision\n"}
+    assert said(read(tmp_path, files).runs).get("python train.py --mixed_precision", "unknown") == by_flag
+
+
+def test_a_switch_that_is_left_out_picks_nothing(tmp_path: Path) -> None:
+    files = {"train.py": BY_DICTIONARY, "go.sh": "python train.py --mixed_precision\npython train.py\n"}
+    runs = said(read(tmp_path / "launched", files).runs)
+    assert runs == {"python train.py --mixed_precision": "fp16-mixed", "python train.py": "fp32"}
+    turned = BY_DICTIONARY.replace("mixed_precision", "plain").replace("= 32", "= None")
+    turned = turned.replace('"16-mixed"', "32").replace("= None", '= "16-mixed"')
+    files = {"train.py": turned, "go.sh": "python train.py\n"}
+    assert said(read(tmp_path / "turned", files).runs) == {"python train.py": "fp16-mixed"}

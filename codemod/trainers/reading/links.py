@@ -222,15 +222,16 @@ def _picking(step: Bound) -> str:
     """
     others = [binding for binding in step.rivals if binding is not step.binding]
     tests = _tests_around(step, step.binding)
-    tests = tests or [test for binding in others for test in _tests_around(step, binding)]
+    tests = tests or [f"not ({test})" for binding in others for test in _tests_around(step, binding)]
     return " and ".join(dict.fromkeys(tests)) if others else ""
 
 
 def _tests_around(step: Bound, binding: Binding) -> list[str]:
     if not isinstance(binding.node, ast.stmt | ast.expr) or binding.kind != "assign":
         return []
-    tests = [guard.test for guard in guards(step.module, binding.node) if guard.leaving is None]
-    return [ast.unparse(test) for test in tests if not any(_is_named(node, binding.name) for node in ast.walk(test))]
+    around = [guard for guard in guards(step.module, binding.node) if guard.leaving is None]
+    own = [guard for guard in around if not any(_is_named(node, binding.name) for node in ast.walk(guard.test))]
+    return [ast.unparse(guard.test) if guard.holds else f"not ({ast.unparse(guard.test)})" for guard in own]
 
 
 def _is_named(node: ast.AST, name: str) -> bool:

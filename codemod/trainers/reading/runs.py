@@ -21,7 +21,7 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .handed import Handed, handed_to
+from .handed import Handed, handed_to, picked_in
 from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
@@ -121,9 +121,8 @@ class _Resolver:
     def _is_own_program(self, path: str, scopes: Sequence[Scope], launched: Iterable[str]) -> bool:
         """Whether a file can be started that calls a trainer, though a program which nothing launches uses it, too."""
         calls = any(scope.kind == "call" for scope in scopes) and path not in self._entered
-        if not calls or path not in candidates(self._project) or not is_program(self._project, path):
-            return False
-        return not any(module.document.path == path for script in launched for module in self._modules(script))
+        is_own = calls and path in candidates(self._project) and is_program(self._project, path)
+        return is_own and all(module.document.path != path for name in launched for module in self._modules(name))
 
     def _programs(self, started: Sequence[str]) -> Iterator[Run]:
         """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
@@ -141,8 +140,8 @@ class _Resolver:
         return script == path or any(uses_step_of(self._project, script, module) for module in modules)
 
     def _builds_step(self, path: str, trained: Container[ModuleNames]) -> bool:
-        is_meant = not purpose_of(path).is_left_alone
-        return is_meant and any(module in trained for module in self._configured(path, (), ()))
+        known = () if purpose_of(path).is_left_alone else self._configured(path, (), ())
+        return any(module in trained for module in known)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
@@ -213,7 +212,8 @@ class _Resolver:
     def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
         """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
         near = launch.path if launch is not None else ""
-        found = _without_likenesses(handed_to(self._project, scope))
+        seen = _without_likenesses(handed_to(self._project, scope))
+        found = picked_in(self._project, scope, seen, launch and launch.gives)
         handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
         if launch is None:
             return tuple(handed)
@@ -234,8 +234,8 @@ class _Resolver:
             for scope in self._by_path.get(path, []):
                 if scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row):
                     yield self._called(scope, how, launch)
-            words = launch.words if launch is not None else ()
             if self._states_in_files:
+                words = launch.words if launch is not None else ()
                 yield from self._built_on(composed_files(self._project, module, words))
             for file, options, row in self._named_in(module):
                 if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
