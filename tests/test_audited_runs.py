@@ -492,7 +492,7 @@ lightning.Trainer(**config).fit(Net())
     [
         (("", ""), "fp16-mixed"),
         (('config["devices"]', 'config["precision"]'), "unknown"),
-        (('update(enable_progress_bar=False)', "update(vars(args))"), "unknown"),
+        (("update(enable_progress_bar=False)", "update(vars(args))"), "unknown"),
     ],
 )
 def test_a_dictionary_passed_on_keeps_what_is_not_stored_again(

@@ -824,3 +824,38 @@ def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> N
     (change,) = unsafe.changes
     assert b"torch_dtype: float32" in change.after
     assert b"fp16: true" in change.after
+
+
+def test_a_program_is_not_held_to_what_it_only_imports(tmp_path: Path) -> None:
+    made = """
+        import lightning
+
+
+        class Net(lightning.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+
+        def seed():
+            return 3
+
+
+        def build():
+            return lightning.Trainer(precision="16-mixed")
+    """
+    alone = """
+        import lightning
+        from made import Net, seed
+
+        seed()
+        lightning.Trainer(precision="32-true").fit(Net())
+    """
+    files = {
+        "made.py": made,
+        "first.py": "from made import Net, build\n\nif __name__ == '__main__':\n    build().fit(Net())\n",
+        "alone.py": alone,
+        "requirements.txt": "lightning>=2.2\n",
+    }
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert paths_changed(report) == {"made.py"}
+    assert (runs["first.py"].state, runs["alone.py"].state) == (MoveState.MOVED, MoveState.LEFT)

@@ -21,7 +21,7 @@ from ..trainers.writing.transactions import STAYS
 from .left_behind import dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
-from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, verdicts
+from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -172,7 +172,7 @@ def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]], o
         return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, MoveState.PARTLY, each.behind)
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
-        left = [Place(item.path, item.span, _said(item, options)) for item in sorted(each.left, key=_is_held)]
+        left = [Place(item.path, item.span, said(item, options)) for item in sorted(each.left, key=_is_held)]
         why = tuple(dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]))
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
 
@@ -186,21 +186,16 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     modules = modules_of_run(project, run)
-    still = still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED)
-    known = {(place.path, place.span.row) for place in row.why} | {(item.path, item.span.row) for item in each.left}
-    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
+    still = still_saying(after, each.pair, target, modules, is_left=row.is_left)
+    told = {(place.path, place.span.row) for place in row.why}
+    told |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
+    told |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
+    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in told))
 
 
 def _start(run: RunReport) -> Place:
     said = OFF if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
     return Place(run.path, Span(run.row, 1, run.row, 1), said)
-
-
-def _said(finding: Finding, options: Options) -> str:
-    """What is found, and why its fix is not made."""
-    _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
-    is_asked = options.unsafe_fixes or not reason
-    return finding.message if is_asked else f"{finding.message}; needs --unsafe-fixes, as {reason}"
 
 
 def _is_held(finding: Finding) -> bool:

@@ -51,14 +51,13 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
 
 
 def picked_in(
-    project: Project, scope: Scope, handed: Sequence[Handed], gives: Callable[[frozenset[str]], bool] | None
+    project: Project, scope: Scope, handed: Sequence[Handed], gives: Callable[[frozenset[str]], bool]
 ) -> list[Handed]:
     """Without 16-bit values that only a switch picks which a launch leaves out, where another value then counts.
 
-    ``gives`` tells whether the launch gives an option of these names; None: there is no launch line.
+    ``gives`` tells whether the launch gives an option of these names.
     """
-    given = gives or frozenset[str]().issuperset
-    left = [item for item in handed if all(given(_names(option)) for option in _needed(project, scope, item))]
+    left = [item for item in handed if all(gives(_names(option)) for option in _needed(project, scope, item))]
     kept = {item.setting for item in left}
     return [item for item in handed if item in left or item.setting not in kept]
 

@@ -212,8 +212,8 @@ class _Resolver:
     def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
         """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
         near = launch.path if launch is not None else ""
-        seen = _without_likenesses(handed_to(self._project, scope))
-        found = picked_in(self._project, scope, seen, launch and launch.gives)
+        found = _without_likenesses(handed_to(self._project, scope))
+        found = picked_in(self._project, scope, found, launch.gives) if launch is not None else found
         handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
         if launch is None:
             return tuple(handed)

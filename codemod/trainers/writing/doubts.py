@@ -31,8 +31,10 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
     if script is not None and next(iter(project.python_documents_at([script])), None) is None:
         return f"{script}, which the line starts, cannot be read"
-    for name in _files_not_here(project, scope):
-        return f"{name}, which {_who(scope)} names, is not seen here and may state another precision"
+    for name in _missing(project, scope, scope.command) if scope.command is not None else ():
+        return f"{name}, which the line names, is not seen here and may state another precision"
+    for name in _named_by_variables(project, scope):
+        return f"which file {name} is decides a variable, and each of them states a precision"
     if target.endswith("-mixed") and _widens_weights(project, scope, plan):
         return TWICE
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
@@ -41,10 +43,6 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
 
 def _what(scope: Scope) -> str:
     return "these flags" if scope.kind == "command" else "this file"
-
-
-def _who(scope: Scope) -> str:
-    return "the line" if scope.command is not None else "a line that reads this"
 
 
 def _widens_weights(project: Project, scope: Scope, plan: Plan) -> bool:
@@ -58,16 +56,15 @@ def _widens_weights(project: Project, scope: Scope, plan: Plan) -> bool:
     )
 
 
-def _files_not_here(project: Project, scope: Scope) -> Iterator[str]:
-    """The files of the runs' command lines that the project does not hold, or that a variable names."""
-    if scope.command is not None:
-        yield from _missing(project, scope, scope.command)
+def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
+    """The files that variables name on command lines of the runs that read a place."""
     for run in runs_of(project):
         if run.command is not None and any(member.scope is scope for member in run.members):
             yield from _named_by_variable(project, run.place.path, run.command)
 
 
 def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
+    """The DeepSpeed files of a command line that the project does not hold."""
     for word, after in pairwise((*command.words, "")):
         flag, equals, value = word.partition("=")
         value = value if equals else after
