@@ -510,3 +510,29 @@ def test_a_switch_that_is_left_out_picks_nothing(tmp_path: Path) -> None:
     turned = turned.replace('"16-mixed"', "32").replace("= None", '= "16-mixed"')
     files = {"train.py": turned, "go.sh": "python train.py\n"}
     assert said(read(tmp_path / "turned", files).runs) == {"python train.py": "fp16-mixed"}
+
+
+def test_a_file_that_another_program_reads_is_no_guess_for_this_one(tmp_path: Path) -> None:
+    files = {
+        "chat/train.py": "from transformers import HfArgumentParser, TrainingArguments\n\n"
+        'HfArgumentParser((TrainingArguments,)).parse_yaml_file("config.yaml")\n',
+        "chat/config.yaml": "bf16: true\nlearning_rate: 1.0e-5\nbatch_size: 1\noutput_dir: out\n",
+        "tune.py": """
+            import argparse
+            from transformers import Trainer, TrainingArguments
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--bf16", type=bool)
+            parser.add_argument("--learning_rate", type=float)
+            parser.add_argument("--batch_size", type=int)
+            parser.add_argument("--output_dir")
+            args = parser.parse_args()
+            made = TrainingArguments(args.output_dir, bf16=args.bf16, learning_rate=args.learning_rate,
+                                     per_device_train_batch_size=args.batch_size)
+            Trainer(None, made).train()
+        """,
+    }
+    ledger = read(tmp_path, files)
+    tuned = [entry for run in (*ledger.runs, *ledger.elsewhere) if run.path == "tune.py" for entry in run.entries]
+    assert tuned
+    assert all(entry.declaration.path == "tune.py" for entry in tuned)

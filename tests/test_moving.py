@@ -859,3 +859,55 @@ def test_a_program_is_not_held_to_what_it_only_imports(tmp_path: Path) -> None:
     report, runs = moved(tmp_path, all_rules(), files)
     assert paths_changed(report) == {"made.py"}
     assert (runs["first.py"].state, runs["alone.py"].state) == (MoveState.MOVED, MoveState.LEFT)
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_safe"),
+    [("--bits 4", False), ("--bits 16", True), ("--load_in_4bit True", False), ("--load_in_4bit=False", True)],
+)
+def test_flags_of_quantized_weights_take_leave(tmp_path: Path, flags: str, is_safe: bool) -> None:
+    code = """
+        from dataclasses import dataclass
+        from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+        @dataclass
+        class Arguments(TrainingArguments):
+            bits: int = 16
+            load_in_4bit: bool = False
+
+        (args,) = HfArgumentParser((Arguments,)).parse_args_into_dataclasses()
+        model = AutoModelForCausalLM.from_pretrained("m", load_in_4bit=args.bits == 4 or args.load_in_4bit)
+        Trainer(model, args).train()
+    """
+    files = {"train.py": code, "go.sh": f"python train.py {FLAGS.strip()} {flags}\n", **REQUIRED}
+    safe, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert paths_changed(safe) == ({"go.sh"} if is_safe else set())
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    assert paths_changed(unsafe) == {"go.sh"}
+
+
+def test_a_recipe_beside_one_that_is_read_moves_with_leave(tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "recipes/a.yaml": RECIPE,
+        "recipes/b.yaml": RECIPE,
+        "other/c.yaml": RECIPE,
+        "README.md": "    python train.py recipes/a.yaml\n",
+        **REQUIRED,
+    }
+    safe, _ = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert paths_changed(safe) <= {"recipes/a.yaml"}
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert paths_changed(unsafe) == {"recipes/a.yaml", "recipes/b.yaml"}
+
+
+def test_a_file_that_a_variable_names_without_a_twin_says_so(tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "conf/launcher.yaml": LAUNCHER,
+        "recipes/a.yaml": RECIPE,
+        "go.sh": f"{LAUNCHED} recipes/${{task}}.yaml\n",
+        **REQUIRED,
+    }
+    _, runs = moved(tmp_path, all_rules(), files, "fp16-mixed")
+    assert any("which file recipes/${task}.yaml is" in place.message for place in runs["go.sh"].why)

@@ -20,6 +20,11 @@ from .steps import Plan
 
 DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
 """Flags that name a DeepSpeed file."""
+BITS = ("bits", "quantization_bit", "quant_bits")
+"""Flags that say how many bits a weight has."""
+NARROW = ("2", "3", "4", "8")
+QUANTIZING = ("load_in_4bit", "load_in_8bit", "use_4bit", "use_8bit", "q_lora", "use_qlora")
+"""Flags that ask for quantized weights."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
 TWICE = "weights that are 16 bits wide today become float32, which takes twice the memory"
 
@@ -35,6 +40,9 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which the line names, is not seen here and may state another precision"
     for name in _named_by_variables(project, scope):
         return f"which file {name} is decides a variable, and each of them states a precision"
+    quantised = next(_quantising(scope.command), "") if scope.command is not None else ""
+    if quantised:
+        return f"{quantised} computes with quantized weights"
     if target.endswith("-mixed") and _widens_weights(project, scope, plan):
         return TWICE
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
@@ -54,6 +62,16 @@ def _widens_weights(project: Project, scope: Scope, plan: Plan) -> bool:
         for step in set_there
         if step.setting is not None
     )
+
+
+def _quantising(command: CommandLine) -> Iterator[str]:
+    """The flags that quantize the weights: ``--bits 4``, ``--load_in_4bit``."""
+    for word, after in pairwise((*command.words, "")):
+        flag, equals, value = word.partition("=")
+        name, given = plain_flag(flag), (value if equals else after).lower()
+        is_on = given in NARROW if name in BITS else given not in ("false", "no", "0")
+        if flag.startswith("-") and is_on and (name in BITS or name in QUANTIZING):
+            yield flag
 
 
 def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
