@@ -911,3 +911,19 @@ def test_a_file_that_a_variable_names_without_a_twin_says_so(tmp_path: Path) -> 
     }
     _, runs = moved(tmp_path, all_rules(), files, "fp16-mixed")
     assert any("which file recipes/${task}.yaml is" in place.message for place in runs["go.sh"].why)
+
+
+def test_a_line_that_is_withdrawn_leaves_the_others_of_its_script(tmp_path: Path) -> None:
+    lines = f"python one.py {FLAGS}python two.py {FLAGS}"
+    files = {path: text for path, text in TWO_RUNS.items() if not path.endswith(".sh")} | {"go.sh": lines}
+
+    def spoiled(edit: Edit) -> Edit:
+        operation = edit.operation
+        is_first = edit.path == "go.sh" and isinstance(operation, ReplaceText) and operation.start < len(lines) // 2
+        return replace(edit, operation=replace(operation, text="--tf32")) if is_first else edit
+
+    report, _ = moved(tmp_path, planted(spoiled), files)
+    assert paths_changed(report) == {"go.sh", "two.py"}
+    (text,) = (change.after.decode() for change in report.changes if change.path == "go.sh")
+    assert text == f"python one.py {FLAGS}python two.py {FLAGS.replace('fp16', 'bf16')}"
+    assert [each.state for each in report.moves] == [MoveState.WITHDRAWN, MoveState.MOVED]
