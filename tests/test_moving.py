@@ -927,3 +927,26 @@ def test_a_line_that_is_withdrawn_leaves_the_others_of_its_script(tmp_path: Path
     (text,) = (change.after.decode() for change in report.changes if change.path == "go.sh")
     assert text == f"python one.py {FLAGS}python two.py {FLAGS.replace('fp16', 'bf16')}"
     assert [each.state for each in report.moves] == [MoveState.WITHDRAWN, MoveState.MOVED]
+
+
+def test_weights_that_deepspeed_trains_move_with_its_section(tmp_path: Path) -> None:
+    code = """
+        import deepspeed
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained("m")
+        model = model.half().cuda()
+        config = {"train_micro_batch_size_per_gpu": 4, "fp16": {"enabled": True}, "zero_optimization": {"stage": 1}}
+        engine, optimizer, _, _ = deepspeed.initialize(config=config, model=model, model_parameters=model.parameters())
+        for batch in ():
+            engine.backward(engine(batch).mean())
+            engine.step()
+    """
+    files = {"train.py": code, "requirements.txt": "torch>=2.4\ndeepspeed>=0.14\n"}
+    safe, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert not safe.changes
+    unsafe, runs = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    (change,) = unsafe.changes
+    assert b"model.bfloat16().cuda()" in change.after
+    assert b'"bf16": {"enabled": True}' in change.after
+    assert runs["train.py"].state is MoveState.MOVED
