@@ -950,3 +950,32 @@ def test_weights_that_deepspeed_trains_move_with_its_section(tmp_path: Path) -> 
     assert b"model.bfloat16().cuda()" in change.after
     assert b'"bf16": {"enabled": True}' in change.after
     assert runs["train.py"].state is MoveState.MOVED
+
+
+PARSED = """
+    import sys
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    parser = HfArgumentParser((TrainingArguments,))
+    (args,) = parser.parse_yaml_file(sys.argv[1])
+    Trainer(AutoModelForCausalLM.from_pretrained("m"), args).train()
+"""
+SECTION = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}, "train_batch_size": "auto"}\n'
+
+
+def test_a_program_reads_what_instructions_start_it_with(tmp_path: Path) -> None:
+    files = {
+        "chat/train.py": PARSED,
+        "chat/config.yaml": f"deepspeed: ds.json\n{RECIPE}",
+        "chat/ds.json": SECTION,
+        "chat/README.md": "    NCCL_DEBUG=info torchrun --nproc_per_node=8 train.py config.yaml --deepspeed=ds.json\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path / "one", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert paths_changed(report) == {"chat/config.yaml", "chat/ds.json"}
+    assert (runs["chat/train.py"].before, runs["chat/train.py"].after) == ("bf16-mixed", "fp16-mixed")
+    files |= {"chat/other.yaml": RECIPE.replace("bf16", "fp16")}
+    files |= {"chat/README.md": files["chat/README.md"] + "    torchrun train.py other.yaml\n"}
+    _, runs = moved(tmp_path / "two", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert runs["chat/config.yaml"].after == "fp16-mixed"
+    assert runs["chat/train.py"].after == "unknown"

@@ -50,6 +50,15 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
     return tuple(found)
 
 
+def without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
+    """Without files that only look like what the code reads, where another one is read, or several look so."""
+    of_files = [item for item in handed if item.source.kind == "entry"]
+    guessed: dict[Setting, int] = {}
+    for item in of_files:
+        guessed[item.setting] = guessed.get(item.setting, 0) + 1
+    return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
+
+
 def picked_in(
     project: Project, scope: Scope, handed: Sequence[Handed], gives: Callable[[frozenset[str]], bool]
 ) -> list[Handed]:

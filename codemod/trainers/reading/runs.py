@@ -21,7 +21,8 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .handed import Handed, handed_to, picked_in
+from .handed import Handed, handed_to, picked_in, without_likenesses
+from .instructions import instructed_files
 from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
 from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
@@ -39,7 +40,7 @@ from .run_files import (
     shown_line,
 )
 from .run_members import Member, Run
-from .scopes import CodeOrigin, Scope, Setting, TextOrigin
+from .scopes import CodeOrigin, Scope, TextOrigin
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
@@ -212,7 +213,7 @@ class _Resolver:
     def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
         """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
         near = launch.path if launch is not None else ""
-        found = _without_likenesses(handed_to(self._project, scope))
+        found = without_likenesses(handed_to(self._project, scope))
         found = picked_in(self._project, scope, found, launch.gives) if launch is not None else found
         handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
         if launch is None:
@@ -302,12 +303,20 @@ class _Resolver:
     # --- scripts that nothing launches --------------------------------------------------------------------------------
 
     def _script(self, path: str) -> Run:
-        members = list(self._script_members(path, "in the script"))
+        members = [*self._script_members(path, "in the script"), *self._instructed(path)]
         configured = self._configured(path, (), ())
         members += self._members_of(configured, None)
         span = next((scope.span for scope in self._by_path.get(path, ())), Span(1, 1, 1, 1))
         modules = (*self._modules(path), *configured)
         return self._run(path, Place(path, span, path), members, None, modules, configured)
+
+    def _instructed(self, path: str) -> Iterator[Member]:
+        """The files that instructions start a program with; of several for one trainer a run reads one."""
+        named = sorted({file for script, file in instructed_files(self._project) if script == path})
+        found = [member for file in named for member in self._file_members(file, f"named in instructions for {path}")]
+        for member in found:
+            if len({other.scope.path for other in found if other.scope.framework is member.scope.framework}) == 1:
+                yield member
 
     def _run(
         self,
@@ -329,15 +338,6 @@ class _Resolver:
         self._entered |= {*paths[:1]}
         named = frozenset(module.document.path for module in configured)
         return Run(title, place, tuple(ordered), command, paths, named)
-
-
-def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
-    """Without files that only look like what the code reads, where another one is read, or several look so."""
-    of_files = [item for item in handed if item.source.kind == "entry"]
-    guessed: dict[Setting, int] = {}
-    for item in of_files:
-        guessed[item.setting] = guessed.get(item.setting, 0) + 1
-    return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
 
 
 def _rank(scope: Scope) -> int:
