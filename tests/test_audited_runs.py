@@ -491,6 +491,7 @@ lightning.Trainer(**config).fit(Net())
     ("change", "by_flag"),
     [
         (("", ""), "fp16-mixed"),
+        (('config["devices"]', 'config["strategy"]'), "fp16-mixed"),
         (('config["devices"]', 'config["precision"]'), "unknown"),
         (("update(enable_progress_bar=False)", "update(vars(args))"), "unknown"),
     ],

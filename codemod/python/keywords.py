@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
 from dataclasses import dataclass
 
 from .names import ModuleNames
@@ -43,14 +42,16 @@ def entries_of(module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | Non
     return first if isinstance(node, ast.Name) and first is not None and _stored(module, node) == set() else None
 
 
-def lasting_entries(module: ModuleNames, node: ast.expr, keys: Container[str]) -> dict[str, ast.expr] | None:
-    """The same of a variable to which more is added under other names than ``keys``."""
+def lasting_entries(module: ModuleNames, node: ast.expr) -> tuple[dict[str, ast.expr], set[str]] | None:
+    """The same of a variable to which more is added, without what is stored again; and the names that are stored."""
     known = entries_of(module, node)
-    first = _written(module, node) if known is None else None
+    if known is not None:
+        return known, set()
+    first = _written(module, node)
     stored = _stored(module, node) if isinstance(node, ast.Name) and first is not None else None
-    if first is None or stored is None or any(key in keys for key in stored):
-        return known
-    return {key: value for key, value in first.items() if key not in stored}
+    if first is None or stored is None:
+        return None
+    return {key: value for key, value in first.items() if key not in stored}, stored
 
 
 def _written(module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:

@@ -140,12 +140,11 @@ def _owner(qualified: str | None, makers: Sequence[tuple[Framework, str]]) -> Fr
 
 def _scope(module: ModuleNames, framework: Framework, call: ast.Call, is_open: bool = False) -> Scope:
     document = module.document
-    own = frozenset(name for key in framework.keys for name in key.arguments)
-    passed = [lasting_entries(module, keyword.value, own) for keyword in call.keywords if keyword.arg is None]
-    items = (
-        *items_of(call),
-        *(_passed(module, name, value) for each in passed for name, value in (each or {}).items()),
-    )
+    own = {name for key in framework.keys for name in key.arguments}
+    passed = [lasting_entries(module, keyword.value) for keyword in call.keywords if keyword.arg is None]
+    known = [each for each in passed if each is not None]
+    items = (*items_of(call), *(_passed(module, *entry) for entries, _ in known for entry in entries.items()))
+    is_open = is_open or any(not own.isdisjoint(stored) for _, stored in known)
     settings = []
     for index, item in enumerate(items):
         key = next((key for key in framework.keys if item.path in key.arguments), None)

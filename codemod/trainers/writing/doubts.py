@@ -40,9 +40,9 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
         return f"{name}, which the line names, is not seen here and may state another precision"
     for name in _named_by_variables(project, scope):
         return f"which file {name} is decides a variable, and each of them states a precision"
-    quantised = next(_quantising(scope.command), "") if scope.command is not None else ""
-    if quantised:
-        return f"{quantised} computes with quantized weights"
+    quantized = next(_quantizing(scope.command), "") if scope.command is not None else ""
+    if quantized:
+        return f"{quantized} computes with quantized weights"
     if target.endswith("-mixed") and _widens_weights(project, scope, plan):
         return TWICE
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
@@ -64,7 +64,7 @@ def _widens_weights(project: Project, scope: Scope, plan: Plan) -> bool:
     )
 
 
-def _quantising(command: CommandLine) -> Iterator[str]:
+def _quantizing(command: CommandLine) -> Iterator[str]:
     """The flags that quantize the weights: ``--bits 4``, ``--load_in_4bit``."""
     for word, after in pairwise((*command.words, "")):
         flag, equals, value = word.partition("=")
