@@ -29,11 +29,13 @@ def moves(project: Project) -> Iterator[Move]:
                 yield from _cast_weights(project, module, made, WORD[project.target])
             elif project.target == "bf16-true":
                 yield from _float32_weights(project, module, made)
-        for made in module.calls_by_name.get("initialize", ()) if project.target in WORD else ():
-            yield from _engine_weights(project, module, made, WORD[project.target])
+        dtype = WORD.get(project.target or "")
+        for made in module.calls_by_name.get("initialize", ()):
+            if dtype is not None:
+                yield from _engine_weights(module, made, dtype)
 
 
-def _engine_weights(project: Project, module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
+def _engine_weights(module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
     """``model.half()`` of a model that DeepSpeed trains, which keeps weights of 16 bits beside its own in float32."""
     given = [item.value for item in made.keywords if item.arg == "model"] or made.args[1:2]
     if (module.qualified(made.func) or "") != "deepspeed.initialize" or not given:
@@ -41,8 +43,9 @@ def _engine_weights(project: Project, module: ModuleNames, made: ast.Call, dtype
     wanted, name = FP16 if dtype == BF16 else BF16, ast.unparse(given[0])
     casts = [call for cast in WEIGHT_CASTS for call in module.calls_by_name.get(cast, ()) if not call.args]
     for call in casts:
-        is_own = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == name
-        if is_own and WEIGHT_CASTS[call.func.attr] == dtype and function_of(module, call) is function_of(module, made):
+        if not isinstance(call.func, ast.Attribute) or WEIGHT_CASTS[call.func.attr] != dtype:
+            continue
+        if ast.unparse(call.func.value) == name and function_of(module, call) is function_of(module, made):
             message = f"{name} is cast to {dtype.name} for an engine that computes in {wanted.name} then"
             edits = (respelled_cast(module, call, wanted),)
             place = module.place(made, "DeepSpeed gets the model here")
