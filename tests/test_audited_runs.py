@@ -493,6 +493,7 @@ lightning.Trainer(**config).fit(Net())
         (("", ""), "fp16-mixed"),
         (('config["devices"]', 'config["strategy"]'), "fp16-mixed"),
         (('config["devices"]', 'config["precision"]'), "unknown"),
+        (("update(enable_progress_bar=False)", 'update({"benchmark": True})'), "fp16-mixed"),
         (("update(enable_progress_bar=False)", "update(vars(args))"), "unknown"),
     ],
 )

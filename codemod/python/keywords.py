@@ -69,7 +69,7 @@ def _stored(module: ModuleNames, at: ast.Name) -> set[str] | None:
         if module.scope_of(load).lookup(at.id) is not module.scope_of(at).lookup(at.id):
             continue
         if isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear"):
-            names = _names_given(module.parents[parent]) if parent.attr == "update" else None
+            names = _names_given(module, module.parents[parent]) if parent.attr == "update" else None
             if names is None:
                 return None
             found |= names
@@ -81,9 +81,12 @@ def _stored(module: ModuleNames, at: ast.Name) -> set[str] | None:
     return found
 
 
-def _names_given(call: ast.AST) -> set[str] | None:
-    """The keywords of a call that is given nothing else."""
-    if not isinstance(call, ast.Call) or call.args:
+def _names_given(module: ModuleNames, call: ast.AST) -> set[str] | None:
+    """The names that a call is given values for; None where not all are known."""
+    if not isinstance(call, ast.Call):
         return None
+    known = [entries_of(module, argument) for argument in call.args]
     names = {item.arg for item in call.keywords if item.arg is not None}
-    return names if len(names) == len(call.keywords) else None
+    if None in known or len(names) != len(call.keywords):
+        return None
+    return names.union(*(each for each in known if each is not None))
