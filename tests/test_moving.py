@@ -979,3 +979,12 @@ def test_a_program_reads_what_instructions_start_it_with(tmp_path: Path) -> None
     _, runs = moved(tmp_path / "two", all_rules(), files, "fp16-mixed", unsafe=True)
     assert runs["chat/config.yaml"].after == "fp16-mixed"
     assert runs["chat/train.py"].after == "unknown"
+
+
+def test_what_a_test_of_the_hardware_picks_moves_with_leave(tmp_path: Path) -> None:
+    able = "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 7"
+    code = BY_DEVICE.replace("torch.cuda.is_available()", able).replace("bf16", "fp16")
+    safe, _ = moved(tmp_path / "safe", planted(lambda edit: edit), {"train.py": code, **REQUIRED})
+    assert not safe.changes
+    unsafe, _ = moved(tmp_path / "unsafe", planted(lambda edit: edit), {"train.py": code, **REQUIRED}, unsafe=True)
+    assert paths_changed(unsafe) == {"train.py"}

@@ -25,6 +25,8 @@ BITS = ("bits", "quantization_bit", "quant_bits")
 NARROW = ("2", "3", "4", "8")
 QUANTIZING = ("load_in_4bit", "load_in_8bit", "use_4bit", "use_8bit", "q_lora", "use_qlora")
 """Flags that ask for quantized weights."""
+OF_HARDWARE = ("capability", "supported")
+"""Words of tests that ask what a machine can do."""
 OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
 TWICE = "weights that are 16 bits wide today become float32, which takes twice the memory"
 
@@ -43,6 +45,8 @@ def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str
     quantized = next(_quantizing(scope.command), "") if scope.command is not None else ""
     if quantized:
         return f"{quantized} computes with quantized weights"
+    if any(word in item.source.picked_by for item in handed_to(project, scope) for word in OF_HARDWARE):
+        return "a test of the hardware picks the value, and another precision may need other hardware"
     if target.endswith("-mixed") and _widens_weights(project, scope, plan):
         return TWICE
     off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
