@@ -281,6 +281,7 @@ NOT_PYTHON = {
     "codemod/releases/manifests.py": "requirements in instructions",
     "codemod/trainers/framework_file.py": "the conditions of the tables",
     "codemod/trainers/reading/launch_flags.py": "shell variables in values",
+    "codemod/trainers/reading/program_files.py": "shell variables in names of files",
     "codemod/trainers/reading/programs_started.py": "commands in manifests",
     "codemod/trainers/reading/recognition.py": "patterns of the tables, against keys and command lines",
     "codemod/trainers/reading/run_settings.py": "variables of shell scripts",

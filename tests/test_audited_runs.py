@@ -419,3 +419,161 @@ def test_formats(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch:
 def test_half_is_a_dtype_or_a_part(name: str, is_about: bool) -> None:
     assert speaks(name) is is_about
     assert is_switch(name) is (is_about and name != "half_precision")
+
+
+# --- what belongs to a run --------------------------------------------------------------------------------------------
+
+TRAINER = """
+import lightning
+import torch
+
+
+class Net(lightning.LightningModule):
+    def training_step(self, batch, index):
+        return batch.sum()
+
+
+def main():
+    lightning.Trainer(precision="16-mixed").fit(Net())
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_program_that_another_one_uses_is_a_run_of_its_own(tmp_path: Path) -> None:
+    files = {"train.py": TRAINER, "tune.py": f"from train import main\n\nfor _ in range(3):\n    main()\n\n\n{ASKED}"}
+    assert said(read(tmp_path, files).runs) == {"train.py": "fp16-mixed", "tune.py": "fp16-mixed"}
+    files |= {"go.sh": "python tune.py\n"}
+    assert said(read(tmp_path / "launched", files).runs) == {"python tune.py": "fp16-mixed"}
+
+
+def test_a_file_that_an_imported_module_names_is_read_where_the_name_is_used(tmp_path: Path) -> None:
+    files = {
+        "ds.json": '{"fp16": {"enabled": true}, "train_batch_size": 8, "zero_optimization": {"stage": 2}}\n',
+        "shared.py": 'DEFAULT = "ds.json"\n\n\ndef seed():\n    return 3\n',
+        "with_it.py": TRAINER.replace("import torch", "from shared import DEFAULT").replace(
+            'precision="16-mixed"', 'precision="16-mixed", strategy=DEFAULT'
+        ),
+        "without.py": TRAINER.replace("import torch", "from shared import seed").replace(
+            "main()\n\n\nif", "seed()\n\n\nif"
+        ),
+    }
+    found = {
+        run.title: {entry.declaration.path for entry in run.entries}
+        for run in read(tmp_path, files).runs
+        if run.title.endswith(".py")
+    }
+    assert "ds.json" in found["with_it.py"]
+    assert "ds.json" not in found["without.py"]
+
+
+def test_a_recipe_belongs_to_the_runs_whose_line_names_it(tmp_path: Path) -> None:
+    load = """
+        import sys
+
+        import torch
+        import yaml
+        from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+        from shared import dtype_of
+
+        with open(sys.argv[1]) as stream:
+            config = yaml.safe_load(stream)
+        model = AutoModelForCausalLM.from_pretrained("m", torch_dtype=dtype_of(config))
+        Trainer(model, TrainingArguments("out", bf16=True)).train()
+    """
+    files = {
+        "shared.py": 'import torch\n\n\ndef dtype_of(config):\n    return getattr(torch, config["torch_dtype"])\n',
+        "first.py": load,
+        "second.py": load,
+        "a.yaml": "model: m\ntorch_dtype: bfloat16\n",
+        "b.yaml": "model: m\ntorch_dtype: float32\n",
+        "go.sh": "python first.py a.yaml\npython second.py b.yaml\n",
+    }
+    found = {
+        run.title: {entry.declaration.path for entry in run.entries if entry.declaration.path.endswith("yaml")}
+        for run in read(tmp_path, files).runs
+    }
+    assert found == {"python first.py a.yaml": {"a.yaml"}, "python second.py b.yaml": {"b.yaml"}}
+
+
+BY_DICTIONARY = """
+import argparse
+
+import lightning
+import torch
+
+
+class Net(lightning.LightningModule):
+    def training_step(self, batch, index):
+        return batch.sum()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision", action="store_true")
+parser.add_argument("--devices", type=int)
+args = parser.parse_args()
+precision = 32
+if args.mixed_precision:
+    precision = "16-mixed"
+config = {"max_epochs": 3, "precision": precision}
+if args.devices:
+    config["devices"] = args.devices
+    config.update(enable_progress_bar=False)
+lightning.Trainer(**config).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "by_flag"),
+    [
+        (("", ""), "fp16-mixed"),
+        (('config["devices"]', 'config["strategy"]'), "fp16-mixed"),
+        (('config["devices"]', 'config["precision"]'), "unknown"),
+        (("update(enable_progress_bar=False)", 'update({"benchmark": True})'), "fp16-mixed"),
+        (("update(enable_progress_bar=False)", "update(vars(args))"), "unknown"),
+    ],
+)
+def test_a_dictionary_passed_on_keeps_what_is_not_stored_again(
+    change: tuple[str, str], by_flag: str, tmp_path: Path
+) -> None:
+    files = {"train.py": BY_DICTIONARY.replace(*change), "go.sh": "python train.py --mixed_precision\n"}
+    assert said(read(tmp_path, files).runs).get("python train.py --mixed_precision", "unknown") == by_flag
+
+
+def test_a_switch_that_is_left_out_picks_nothing(tmp_path: Path) -> None:
+    files = {"train.py": BY_DICTIONARY, "go.sh": "python train.py --mixed_precision\npython train.py\n"}
+    runs = said(read(tmp_path / "launched", files).runs)
+    assert runs == {"python train.py --mixed_precision": "fp16-mixed", "python train.py": "fp32"}
+    turned = BY_DICTIONARY.replace("mixed_precision", "plain").replace("= 32", "= None")
+    turned = turned.replace('"16-mixed"', "32").replace("= None", '= "16-mixed"')
+    files = {"train.py": turned, "go.sh": "python train.py\n"}
+    assert said(read(tmp_path / "turned", files).runs) == {"python train.py": "fp16-mixed"}
+
+
+def test_a_file_that_another_program_reads_is_no_guess_for_this_one(tmp_path: Path) -> None:
+    files = {
+        "chat/train.py": "from transformers import HfArgumentParser, TrainingArguments\n\n"
+        'HfArgumentParser((TrainingArguments,)).parse_yaml_file("config.yaml")\n',
+        "chat/config.yaml": "bf16: true\nlearning_rate: 1.0e-5\nbatch_size: 1\noutput_dir: out\n",
+        "tune.py": """
+            import argparse
+            from transformers import Trainer, TrainingArguments
+
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--bf16", type=bool)
+            parser.add_argument("--learning_rate", type=float)
+            parser.add_argument("--batch_size", type=int)
+            parser.add_argument("--output_dir")
+            args = parser.parse_args()
+            made = TrainingArguments(args.output_dir, bf16=args.bf16, learning_rate=args.learning_rate,
+                                     per_device_train_batch_size=args.batch_size)
+            Trainer(None, made).train()
+        """,
+    }
+    ledger = read(tmp_path, files)
+    tuned = [entry for run in (*ledger.runs, *ledger.elsewhere) if run.path == "tune.py" for entry in run.entries]
+    assert tuned
+    assert all(entry.declaration.path == "tune.py" for entry in tuned)

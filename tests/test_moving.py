@@ -38,6 +38,7 @@ TWO_RUNS = {
     "two.sh": f"python two.py {FLAGS}",
     "requirements.txt": "torch>=2.4\ntransformers>=4.40\n",
 }
+REQUIRED = {"requirements.txt": "torch>=2.4\ntransformers>=4.40\naccelerate>=1.0\n"}
 TARGET = Target("bf16-mixed", "a test")
 
 
@@ -664,3 +665,326 @@ def test_the_float16_of_openmmlab_before_mmengine_is_told(tmp_path: Path) -> Non
     ]
     _, runs = moved(tmp_path, planted(lambda edit: edit), {"apis/training.py": code}, "fp16-mixed")
     assert not runs
+
+
+# --- values that a test picks -----------------------------------------------------------------------------------------
+
+SHARDED = """
+    import functools
+    import torch
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecision
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+
+    class Distiller(Trainer):
+        def shard(self, model):
+            dtype = None
+            if self.args.fp16:
+                dtype = torch.float16
+            elif self.args.bf16:
+                dtype = torch.bfloat16
+            policy = MixedPrecision(param_dtype=dtype, reduce_dtype=dtype, buffer_dtype=dtype)
+            return FSDP(model, mixed_precision=policy)
+
+
+    (args,) = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+    trainer = Distiller(AutoModelForCausalLM.from_pretrained("m"), args)
+    trainer.shard(AutoModelForCausalLM.from_pretrained("teacher"))
+    trainer.train()
+"""
+BY_DEVICE = """
+    import torch
+    from accelerate import Accelerator
+
+    if torch.cuda.is_available():
+        mixed_precision = "bf16"
+    else:
+        mixed_precision = "no"
+    accelerator = Accelerator(mixed_precision=mixed_precision)
+    model = accelerator.prepare(torch.nn.Linear(2, 2))
+    for batch in ():
+        accelerator.backward(model(batch).sum())
+"""
+
+
+@pytest.mark.parametrize("regime", ["fp16-mixed", "bf16-mixed"])
+def test_branches_of_a_trainers_switch_stay(tmp_path: Path, regime: str) -> None:
+    files = {"train.py": SHARDED, "go.sh": f"torchrun train.py {FLAGS.replace('fp16', 'bf16')}", **REQUIRED}
+    report, runs = moved(tmp_path, all_rules(), files, regime)
+    assert paths_changed(report) == ({"go.sh"} if regime == "fp16-mixed" else set())
+    assert runs["go.sh"].after == regime
+
+
+@pytest.mark.parametrize("regime", ["fp16-mixed", "bf16-mixed"])
+def test_what_a_machine_without_a_gpu_computes_in_stays(tmp_path: Path, regime: str) -> None:
+    report, runs = moved(tmp_path, all_rules(), {"train.py": BY_DEVICE, **REQUIRED}, regime, unsafe=True)
+    written = [change.after.decode() for change in report.changes]
+    assert all('mixed_precision = "no"' in text and '"fp16"' in text for text in written)
+    assert bool(written) is (regime == "fp16-mixed")
+    assert runs["train.py"].after == regime
+
+
+def test_the_value_before_a_test_is_its_other_branch(tmp_path: Path) -> None:
+    code = """
+        import argparse
+        import pytorch_lightning as pl
+        import torch
+
+        class Net(pl.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--mixed_precision", action="store_true")
+        args = parser.parse_args()
+        precision = 32
+        if args.mixed_precision:
+            precision = 16
+        pl.Trainer(precision=precision).fit(Net())
+    """
+    report, _ = moved(
+        tmp_path, all_rules(), {"train.py": code, "requirements.txt": "pytorch-lightning>=2.2\n"}, unsafe=True
+    )
+    (change,) = report.changes
+    text = change.after.decode()
+    assert "precision = 32\n" in text
+    assert 'precision = "bf16-mixed"' in text
+
+
+# --- what is not known of a run ---------------------------------------------------------------------------------------
+
+RECIPE = "model_name_or_path: m\nbf16: true\noutput_dir: out\nlearning_rate: 1.0e-5\nper_device_train_batch_size: 1\n"
+BY_RECIPE = """
+    import sys
+    from dataclasses import dataclass
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    @dataclass
+    class ModelArguments:
+        model_name_or_path: str = "m"
+        torch_dtype: str | None = None
+
+    parser = HfArgumentParser((ModelArguments, TrainingArguments))
+    model, args = parser.parse_yaml_file(sys.argv[1])
+    Trainer(AutoModelForCausalLM.from_pretrained(model.model_name_or_path, torch_dtype=model.torch_dtype), args).train()
+"""
+LAUNCHER = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 8\n"
+LAUNCHED = "accelerate launch --config_file conf/launcher.yaml train.py"
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("recipes/a.yaml", True), ("recipes/${task}.yaml", False)])
+def test_a_recipe_that_a_variable_names_holds_the_rest_of_its_run_back(
+    tmp_path: Path, name: str, is_known: bool
+) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "conf/launcher.yaml": LAUNCHER,
+        "recipes/a.yaml": RECIPE,
+        "recipes/b.yaml": RECIPE,
+        "go.sh": f"for task in a b; do\n  {LAUNCHED} {name}\ndone\n",
+        **REQUIRED,
+    }
+    safe, _ = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert ("conf/launcher.yaml" in paths_changed(safe)) is is_known
+    unsafe, runs = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert {"conf/launcher.yaml", "recipes/a.yaml"} <= paths_changed(unsafe)
+    assert runs["go.sh"].after == "fp16-mixed"
+
+
+@pytest.mark.parametrize("regime", ["fp16-mixed", "bf16-mixed"])
+def test_from_pure_to_mixed_takes_memory_and_leave(tmp_path: Path, regime: str) -> None:
+    code = """
+        import lightning
+
+        class Net(lightning.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+        lightning.Trainer(precision="bf16-true").fit(Net())
+    """
+    files = {"train.py": code, "requirements.txt": "lightning>=2.2\n"}
+    safe, runs = moved(tmp_path / "safe", all_rules(), files, regime)
+    assert not safe.changes
+    assert any("twice the memory" in place.message for place in runs["train.py"].why)
+    unsafe, runs = moved(tmp_path / "unsafe", all_rules(), files, regime, unsafe=True)
+    assert paths_changed(unsafe) == {"train.py"}
+    assert runs["train.py"].after == regime
+
+
+def test_weights_of_a_recipe_become_float32_with_leave_only(tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "recipes/a.yaml": f"torch_dtype: bfloat16\n{RECIPE}",
+        "go.sh": "python train.py recipes/a.yaml\n",
+        **REQUIRED,
+    }
+    safe, _ = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert not safe.changes
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    (change,) = unsafe.changes
+    assert b"torch_dtype: float32" in change.after
+    assert b"fp16: true" in change.after
+
+
+def test_a_program_is_not_held_to_what_it_only_imports(tmp_path: Path) -> None:
+    made = """
+        import lightning
+
+
+        class Net(lightning.LightningModule):
+            def training_step(self, batch, index):
+                return batch.sum()
+
+
+        def seed():
+            return 3
+
+
+        def build():
+            return lightning.Trainer(precision="16-mixed")
+    """
+    alone = """
+        import lightning
+        from made import Net, seed
+
+        seed()
+        lightning.Trainer(precision="32-true").fit(Net())
+    """
+    files = {
+        "made.py": made,
+        "first.py": "from made import Net, build\n\nif __name__ == '__main__':\n    build().fit(Net())\n",
+        "alone.py": alone,
+        "requirements.txt": "lightning>=2.2\n",
+    }
+    report, runs = moved(tmp_path, all_rules(), files)
+    assert paths_changed(report) == {"made.py"}
+    assert (runs["first.py"].state, runs["alone.py"].state) == (MoveState.MOVED, MoveState.LEFT)
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_safe"),
+    [("--bits 4", False), ("--bits 16", True), ("--load_in_4bit True", False), ("--load_in_4bit=False", True)],
+)
+def test_flags_of_quantized_weights_take_leave(tmp_path: Path, flags: str, is_safe: bool) -> None:
+    code = """
+        from dataclasses import dataclass
+        from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+        @dataclass
+        class Arguments(TrainingArguments):
+            bits: int = 16
+            load_in_4bit: bool = False
+
+        (args,) = HfArgumentParser((Arguments,)).parse_args_into_dataclasses()
+        model = AutoModelForCausalLM.from_pretrained("m", load_in_4bit=args.bits == 4 or args.load_in_4bit)
+        Trainer(model, args).train()
+    """
+    files = {"train.py": code, "go.sh": f"python train.py {FLAGS.strip()} {flags}\n", **REQUIRED}
+    safe, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert paths_changed(safe) == ({"go.sh"} if is_safe else set())
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    assert paths_changed(unsafe) == {"go.sh"}
+
+
+def test_a_recipe_beside_one_that_is_read_moves_with_leave(tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "recipes/a.yaml": RECIPE,
+        "recipes/b.yaml": RECIPE,
+        "other/c.yaml": RECIPE,
+        "README.md": "    python train.py recipes/a.yaml\n",
+        **REQUIRED,
+    }
+    safe, _ = moved(tmp_path / "safe", all_rules(), files, "fp16-mixed")
+    assert paths_changed(safe) <= {"recipes/a.yaml"}
+    unsafe, _ = moved(tmp_path / "unsafe", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert paths_changed(unsafe) == {"recipes/a.yaml", "recipes/b.yaml"}
+
+
+def test_a_file_that_a_variable_names_without_a_twin_says_so(tmp_path: Path) -> None:
+    files = {
+        "train.py": BY_RECIPE,
+        "conf/launcher.yaml": LAUNCHER,
+        "recipes/a.yaml": RECIPE,
+        "go.sh": f"{LAUNCHED} recipes/${{task}}.yaml\n",
+        **REQUIRED,
+    }
+    _, runs = moved(tmp_path, all_rules(), files, "fp16-mixed")
+    assert any("which file recipes/${task}.yaml is" in place.message for place in runs["go.sh"].why)
+
+
+def test_a_line_that_is_withdrawn_leaves_the_others_of_its_script(tmp_path: Path) -> None:
+    lines = f"python one.py {FLAGS}python two.py {FLAGS}"
+    files = {path: text for path, text in TWO_RUNS.items() if not path.endswith(".sh")} | {"go.sh": lines}
+
+    def spoiled(edit: Edit) -> Edit:
+        operation = edit.operation
+        is_first = edit.path == "go.sh" and isinstance(operation, ReplaceText) and operation.start < len(lines) // 2
+        return replace(edit, operation=replace(operation, text="--tf32")) if is_first else edit
+
+    report, _ = moved(tmp_path, planted(spoiled), files)
+    assert paths_changed(report) == {"go.sh", "two.py"}
+    (text,) = (change.after.decode() for change in report.changes if change.path == "go.sh")
+    assert text == f"python one.py {FLAGS}python two.py {FLAGS.replace('fp16', 'bf16')}"
+    assert [each.state for each in report.moves] == [MoveState.WITHDRAWN, MoveState.MOVED]
+
+
+def test_weights_that_deepspeed_trains_move_with_its_section(tmp_path: Path) -> None:
+    code = """
+        import deepspeed
+        from transformers import AutoModelForCausalLM
+
+        model = AutoModelForCausalLM.from_pretrained("m")
+        model = model.half().cuda()
+        config = {"train_micro_batch_size_per_gpu": 4, "fp16": {"enabled": True}, "zero_optimization": {"stage": 1}}
+        engine, optimizer, _, _ = deepspeed.initialize(config=config, model=model, model_parameters=model.parameters())
+        for batch in ():
+            engine.backward(engine(batch).mean())
+            engine.step()
+    """
+    files = {"train.py": code, "requirements.txt": "torch>=2.4\ndeepspeed>=0.14\n"}
+    safe, _ = moved(tmp_path / "safe", all_rules(), files)
+    assert not safe.changes
+    unsafe, runs = moved(tmp_path / "unsafe", all_rules(), files, unsafe=True)
+    (change,) = unsafe.changes
+    assert b"model.bfloat16().cuda()" in change.after
+    assert b'"bf16": {"enabled": True}' in change.after
+    assert runs["train.py"].state is MoveState.MOVED
+
+
+PARSED = """
+    import sys
+    from transformers import AutoModelForCausalLM, HfArgumentParser, Trainer, TrainingArguments
+
+    parser = HfArgumentParser((TrainingArguments,))
+    (args,) = parser.parse_yaml_file(sys.argv[1])
+    Trainer(AutoModelForCausalLM.from_pretrained("m"), args).train()
+"""
+SECTION = '{"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}, "train_batch_size": "auto"}\n'
+
+
+def test_a_program_reads_what_instructions_start_it_with(tmp_path: Path) -> None:
+    files = {
+        "chat/train.py": PARSED,
+        "chat/config.yaml": f"deepspeed: ds.json\n{RECIPE}",
+        "chat/ds.json": SECTION,
+        "chat/README.md": "    NCCL_DEBUG=info torchrun --nproc_per_node=8 train.py config.yaml --deepspeed=ds.json\n",
+        **REQUIRED,
+    }
+    report, runs = moved(tmp_path / "one", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert paths_changed(report) == {"chat/config.yaml", "chat/ds.json"}
+    assert (runs["chat/train.py"].before, runs["chat/train.py"].after) == ("bf16-mixed", "fp16-mixed")
+    files |= {"chat/other.yaml": RECIPE.replace("bf16", "fp16")}
+    files |= {"chat/README.md": files["chat/README.md"] + "    torchrun train.py other.yaml\n"}
+    _, runs = moved(tmp_path / "two", all_rules(), files, "fp16-mixed", unsafe=True)
+    assert runs["chat/config.yaml"].after == "fp16-mixed"
+    assert runs["chat/train.py"].after == "unknown"
+
+
+def test_what_a_test_of_the_hardware_picks_moves_with_leave(tmp_path: Path) -> None:
+    able = "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 7"
+    code = BY_DEVICE.replace("torch.cuda.is_available()", able).replace("bf16", "fp16")
+    safe, _ = moved(tmp_path / "safe", planted(lambda edit: edit), {"train.py": code, **REQUIRED})
+    assert not safe.changes
+    unsafe, _ = moved(tmp_path / "unsafe", planted(lambda edit: edit), {"train.py": code, **REQUIRED}, unsafe=True)
+    assert paths_changed(unsafe) == {"train.py"}

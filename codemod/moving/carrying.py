@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TypeAlias
 
 from .. import engine
 from ..engine import Options
-from ..model import Finding, Fix, Place, Rule, Span
+from ..model import Edit, Finding, Fix, Place, Rule, Span
 from ..outcome import MoveState, Report, RunEntry, RunMove, RunReport, Target
 from ..purpose.files import is_test, purpose_of
 from ..purpose.targets import compute_dtype
@@ -21,7 +21,7 @@ from ..trainers.writing.transactions import STAYS
 from .left_behind import IDLE_UNDER, doubtful_scalers, dtype_of, named_by, other_halves
 from .pairs import UNKNOWN
 from .still_says import loose_entries, still_saying
-from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, verdicts
+from .verifying import FP32, MOVE, Verdict, changed, has_arrived, modules_of_run, said, verdicts
 
 Decide: TypeAlias = "Callable[[Project, Finding, Fix], Fix | None]"
 
@@ -59,20 +59,22 @@ def move(
         return report
     after = changed(project, report)
     judged = verdicts(project, after, report, known, options)
-    held: dict[str, tuple[Place, ...]] = {}
+    held: set[Edit] = set()
+    back: dict[RunReport, tuple[Place, ...]] = {}
     frozen: set[str] = set()
     for number in range(MAX_TRIES if withdraws else 0):
         failing = _failing(judged)
         if not failing:
             break
         if number == MAX_TRIES - 1:
-            failing = {path: _why(judged) for fix in _all_moves(report) for path in _paths(fix)}
-        held = {**failing, **held}
+            failing = {edit: _why(judged) for fix in _all_moves(report) for edit in fix.edits}
+        held |= failing.keys()
+        back = {**dict(_taken_back(judged, failing)), **back}
         frozen |= _changed_by_others(judged)
         report = engine.migrate(project, rules, target, replace(options, decide=_refusing(held, frozen, options)))
         after = changed(project, report)
         judged = verdicts(project, after, report, known, options)
-    rows = ((each, _with_still(project, after, each, _row(each, target, held, options), target)) for each in judged)
+    rows = ((each, _with_still(project, after, each, _row(each, target, back, options), target)) for each in judged)
     return replace(report, moves=tuple(row for each, row in rows if _is_listed(each, row)))
 
 
@@ -98,14 +100,24 @@ def _trains(each: Verdict, row: RunMove) -> bool:
     return any(item.regime == row.after and not item.condition.startswith(ENABLED) for item in told)
 
 
-def _failing(judged: Iterable[Verdict]) -> dict[str, tuple[Place, ...]]:
-    """The files whose moves have to be withdrawn, each with the reason."""
-    found: dict[str, tuple[Place, ...]] = {}
+def _failing(judged: Iterable[Verdict]) -> dict[Edit, tuple[Place, ...]]:
+    """The edits that have to be withdrawn, each with the reason; other lines of a file may be other runs."""
+    found: dict[Edit, tuple[Place, ...]] = {}
     for each in judged:
         for fix in (each.applied or each.others) if each.failures else ():
-            for path in _paths(fix):
-                found.setdefault(path, each.failures)
+            for edit in fix.edits:
+                found.setdefault(edit, each.failures)
     return found
+
+
+def _taken_back(
+    judged: Iterable[Verdict], failing: Mapping[Edit, tuple[Place, ...]]
+) -> Iterator[tuple[RunReport, tuple[Place, ...]]]:
+    """The runs that lose an edit, each with the reasons."""
+    for each in judged:
+        lost = [place for fix in (*each.applied, *each.others) for edit in fix.edits for place in failing.get(edit, ())]
+        if each.failures or lost:
+            yield each.pair.before, tuple(dict.fromkeys((*each.failures, *lost)))
 
 
 def _changed_by_others(judged: Iterable[Verdict]) -> set[str]:
@@ -126,12 +138,12 @@ def _paths(fix: Fix) -> set[str]:
     return {edit.path for edit in fix.edits}
 
 
-def _refusing(held: Mapping[str, object], frozen: Set[str], options: Options) -> Decide:
-    """Refuses the moves of files that were withdrawn, and all of ``frozen``; asks for the others whoever is asked."""
+def _refusing(held: Set[Edit], frozen: Set[str], options: Options) -> Decide:
+    """Refuses the moves that were withdrawn, and all of the files ``frozen``; asks for the others whoever is asked."""
 
     def decide(project: Project, finding: Finding, fix: Fix) -> Fix | None:
-        refused = held.keys() if finding.code == MOVE else frozen
-        if not refused.isdisjoint(_paths(fix)):
+        is_refused = not (held.isdisjoint(fix.edits) if finding.code == MOVE else frozen.isdisjoint(_paths(fix)))
+        if is_refused:
             return None
         return fix if options.decide is None else options.decide(project, finding, fix)
 
@@ -163,16 +175,16 @@ def _is_for_another(wanted: Dtype | None, finding: Finding, fix: Fix) -> bool:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def _row(each: Verdict, target: Target, held: Mapping[str, tuple[Place, ...]], options: Options) -> RunMove:
+def _row(each: Verdict, target: Target, back: Mapping[RunReport, tuple[Place, ...]], options: Options) -> RunMove:
     run = each.pair.before
-    withdrawn = [place for path, places in held.items() if path in each.pair.paths for place in places]
+    withdrawn = back.get(run, ())
     stated = _stated(each, target)
     state = _state(each, target, bool(withdrawn), bool(stated))
     if state is MoveState.MOVED and each.behind:
         return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, MoveState.PARTLY, each.behind)
     why: tuple[Place, ...] = ()
     if state in (MoveState.LEFT, MoveState.PARTLY, MoveState.WITHDRAWN):
-        left = [Place(item.path, item.span, _said(item, options)) for item in sorted(each.left, key=_is_held)]
+        left = [Place(item.path, item.span, said(item, options)) for item in sorted(each.left, key=_is_held)]
         why = tuple(dict.fromkeys([*withdrawn, *left] or stated or [_start(run)]))
     return RunMove(run.title, run.path, run.row, run.regime, each.pair.regime, state, why[:MAX_PLACES])
 
@@ -186,23 +198,18 @@ def _with_still(project: Project, after: Project, each: Verdict, row: RunMove, t
     if not row.is_left and row.state not in (MoveState.MOVED, MoveState.UNSTATED):
         return row
     modules = modules_of_run(project, run)
-    still = still_saying(after, each.pair, target, modules, is_left=row.state is not MoveState.MOVED)
+    still = still_saying(after, each.pair, target, modules, is_left=row.is_left)
     if row.state is MoveState.MOVED and target.regime == IDLE_UNDER:
         still = (*still, *doubtful_scalers(after, each.pair))
-    known = {(place.path, place.span.row) for place in row.why} | {(item.path, item.span.row) for item in each.left}
-    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in known))
+    told = {(place.path, place.span.row) for place in row.why}
+    told |= {(item.path, at) for item in each.left for at in range(item.span.row, item.span.end_row + 1)}
+    told |= {(place.path, place.span.row) for item in each.left for place in item.evidence}
+    return replace(row, still=tuple(place for place in still if (place.path, place.span.row) not in told))
 
 
 def _start(run: RunReport) -> Place:
     said = OFF if run.regime == FP32 else "change it by hand: no automatic edit is known for this run"
     return Place(run.path, Span(run.row, 1, run.row, 1), said)
-
-
-def _said(finding: Finding, options: Options) -> str:
-    """What is found, and why its fix is not made."""
-    _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
-    is_asked = options.unsafe_fixes or not reason
-    return finding.message if is_asked else f"{finding.message}; needs --unsafe-fixes, as {reason}"
 
 
 def _is_held(finding: Finding) -> bool:

@@ -112,4 +112,9 @@ def named_by(item: Declaration) -> Constant:
         return FP16
     if item.value.lower() not in TRUTH and not item.key.endswith(SECTION):
         return dtype_of(item)
+    return section_dtype(item)
+
+
+def section_dtype(item: Declaration) -> Constant:
+    """The dtype that a key names: ``fp16.enabled``, ``--use_bf16``."""
     return next((DTYPE_WORDS[word] for word in words_of(item.key) if word in DTYPE_WORDS), None)

@@ -18,9 +18,10 @@ from ..source.project import Project
 from ..torch.api import WEIGHT_CASTS
 from ..torch.dtypes import HALVES, Dtype
 from ..trainers.reading.run_code import is_used
+from ..trainers.reading.scopes import AUTO
 from ..trainers.reading.stated_words import dtype_of as written_dtype
 from ..trainers.reading.stated_words import speaks, text_of
-from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves
+from .left_behind import CODE, SECTION, dtype_of, named_by, other_halves, section_dtype
 from .pairs import Pair
 
 WORDS = ("float16", "bfloat16", "half")
@@ -56,8 +57,16 @@ def still_saying(
 def loose_entries(pair: Pair, target: Target) -> tuple[Place, ...]:
     """What a file that nothing is seen to read says of the other 16-bit type, as other files of its kind do."""
     others = other_halves(target)
-    told = (entry.declaration for entry in pair.entries if dtype_of(entry.declaration) in others)
+    told = (entry.declaration for entry in pair.entries if _names_one(entry.declaration, others))
     return tuple(_told(item) for item in told if not item.path.endswith(CODE) and item.framework != MODEL)
+
+
+def _names_one(item: Declaration, others: Collection[Dtype]) -> bool:
+    """Whether an entry names one of these dtypes, or has a section for one that the trainer switches on."""
+    if item.role == "scaler":
+        return False  # ``initial_scale_power: 16`` is no dtype
+    is_filled = item.value == AUTO and item.key.endswith(SECTION)
+    return dtype_of(item) in others or (is_filled and section_dtype(item) in others)
 
 
 def _is_explained(item: Declaration, is_left: bool) -> bool:

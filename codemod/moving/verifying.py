@@ -32,6 +32,7 @@ CONTRADICTIONS = ("PF1", "PF208", "PF302", "PF4", "PF5")
 FP32 = "fp32"
 FOLLOWED = ("compute", "option")
 """Roles of what moves in a file that only others start, which alone does not say what runs."""
+ALL_THE_SAME = "--unsafe-fixes moves the run all the same"
 OF_THE_MACHINE = "portable"
 """The target that is no regime: what it asks for is decided where the project runs."""
 
@@ -104,7 +105,7 @@ def _judged(
 def _not_followed(project: Project, after: Project, pair: Pair, target: Target) -> list[Place]:
     """What in the code of a run still names the other 16-bit dtype, and nobody explains."""
     net = still_saying(after, pair, target, modules_of_run(project, pair.before), is_left=False)
-    return [place for place in net if place.path.endswith(CODE)]
+    return [place.saying(f"{place.message}; {ALL_THE_SAME}") for place in net if place.path.endswith(CODE)]
 
 
 def _stays_off(pair: Pair) -> bool:
@@ -156,10 +157,17 @@ def _failures(
     known = {(item.path, item.message) for item in report.findings if not item.fixes}
     for item in left:
         if choose(item, options) is not None or (item.path, item.message) not in known:
-            yield Place(item.path, item.span, item.message)
+            yield Place(item.path, item.span, said(item, options))
     for item in raised:
         if pair.holds(item):
             yield Place(item.path, item.span, f"{item.code} would be new: {item.message}")
+
+
+def said(finding: Finding, options: Options) -> str:
+    """What is found, and why its fix is not made."""
+    _, _, reason = finding.fixes[0].message.partition("; unsafe, as ") if finding.fixes else ("", "", "")
+    is_asked = options.unsafe_fixes or not reason
+    return finding.message if is_asked else f"{finding.message}; needs --unsafe-fixes, as {reason}"
 
 
 def has_arrived(pair: Pair, target: Target, was_moved: bool) -> bool:

@@ -38,20 +38,55 @@ def entries_of(module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | Non
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
         plain = {item.arg: item.value for item in node.keywords if item.arg is not None}
         return plain if not node.args and len(plain) == len(node.keywords) else None
-    if not isinstance(node, ast.Name):
+    first = _written(module, node)
+    return first if isinstance(node, ast.Name) and first is not None and _stored(module, node) == set() else None
+
+
+def lasting_entries(module: ModuleNames, node: ast.expr) -> tuple[dict[str, ast.expr], set[str]] | None:
+    """The same of a variable to which more is added, without what is stored again; and the names that are stored."""
+    known = entries_of(module, node)
+    if known is not None:
+        return known, set()
+    first = _written(module, node)
+    stored = _stored(module, node) if isinstance(node, ast.Name) and first is not None else None
+    if first is None or stored is None:
         return None
-    bindings = module.scope_of(node).lookup(node.id)
+    return {key: value for key, value in first.items() if key not in stored}, stored
+
+
+def _written(module: ModuleNames, node: ast.expr) -> dict[str, ast.expr] | None:
+    """What a variable that is bound once begins with."""
+    bindings = module.scope_of(node).lookup(node.id) if isinstance(node, ast.Name) else []
     value = bindings[0].value if len(bindings) == 1 else None
-    first = entries_of(module, value) if isinstance(value, ast.Dict | ast.Call) else None
-    return first if first is not None and not _is_changed(module, node.id, node) else None
+    return entries_of(module, value) if isinstance(value, ast.Dict | ast.Call) else None
 
 
-def _is_changed(module: ModuleNames, name: str, at: ast.Name) -> bool:
-    """Whether something is done with the dictionary besides handing it on."""
-    for load in module.name_loads.get(name, []):
+def _stored(module: ModuleNames, at: ast.Name) -> set[str] | None:
+    """The keys under which something is stored in a dictionary after it was made; None where not all are known."""
+    found: set[str] = set()
+    for load in module.name_loads.get(at.id, []):
         parent = module.parents[load]
-        stored = isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load)
-        called = isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear")
-        if (stored or called) and module.scope_of(load).lookup(name) is module.scope_of(at).lookup(name):
-            return True
-    return False
+        if module.scope_of(load).lookup(at.id) is not module.scope_of(at).lookup(at.id):
+            continue
+        if isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear"):
+            names = _names_given(module, module.parents[parent]) if parent.attr == "update" else None
+            if names is None:
+                return None
+            found |= names
+        if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
+            key = parent.slice.value if isinstance(parent.slice, ast.Constant) else None
+            if not isinstance(key, str) or not isinstance(parent.ctx, ast.Store):
+                return None
+            found.add(key)
+    return found
+
+
+def _names_given(module: ModuleNames, call: ast.AST) -> set[str] | None:
+    """The names that a call is given values for; None where not all are known."""
+    if not isinstance(call, ast.Call):
+        return None
+    known = [entries_of(module, argument) for argument in call.args]
+    names = {item.arg for item in call.keywords if item.arg is not None}
+    if None in known or len(names) != len(call.keywords):
+        return None
+    return names.union(*(each for each in known if each is not None))

@@ -199,6 +199,7 @@ def _handed(member: Member, item: Handed, winner: Member | None, weaker: Mapping
     declaration = Declaration(
         *(source.path, source.span, member.scope.framework.id, source.key or setting.name),
         *(setting.key.role, item.value, item.regime or ""),
+        condition=source.picked_by and f"if {source.picked_by}",
     )
     status, note = "", f"feeds {call.path}:{call.span.row}"
     if item not in member.effective_handed:

@@ -1,7 +1,7 @@
 """What trainers are told by calls in Python code: ``TrainingArguments(bf16=True)``, ``Trainer(precision=16)``.
 
 A call of the project's own subclass counts where that adds no ``__init__``; so do the entries of a dictionary that is
-passed by ``**`` and written down once.
+passed by ``**`` and written down once; more may be added to it under other names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from ...python.bindings import only_value
 from ...python.functions import all_bases, class_of
-from ...python.keywords import entries_of
+from ...python.keywords import lasting_entries
 from ...python.names import ModuleNames, names_of, resolve
 from ...source.project import Project
 from ...torch.dtypes import TORCH_DTYPES
@@ -140,11 +140,11 @@ def _owner(qualified: str | None, makers: Sequence[tuple[Framework, str]]) -> Fr
 
 def _scope(module: ModuleNames, framework: Framework, call: ast.Call, is_open: bool = False) -> Scope:
     document = module.document
-    passed = [entries_of(module, keyword.value) for keyword in call.keywords if keyword.arg is None]
-    items = (
-        *items_of(call),
-        *(_passed(module, name, value) for each in passed for name, value in (each or {}).items()),
-    )
+    own = {name for key in framework.keys for name in key.arguments}
+    passed = [lasting_entries(module, keyword.value) for keyword in call.keywords if keyword.arg is None]
+    known = [each for each in passed if each is not None]
+    items = (*items_of(call), *(_passed(module, *entry) for entries, _ in known for entry in entries.items()))
+    is_open = is_open or any(not own.isdisjoint(stored) for _, stored in known)
     settings = []
     for index, item in enumerate(items):
         key = next((key for key in framework.keys if item.path in key.arguments), None)

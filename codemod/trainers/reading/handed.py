@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...python.options import Option
 from ...source.project import Project
+from .command_options import declared_options
 from .links import sources, unfollowed_argument
-from .scopes import Scope, Setting, token_of_constant
+from .scopes import CodeOrigin, Scope, Setting, token_of_constant
 from .source import Source, unused_defaults
 
 
@@ -44,3 +48,39 @@ def _handed_to(project: Project, scope: Scope) -> tuple[Handed, ...]:
             if token is not None and source not in ignored and not (is_open and source.kind == "parameter"):
                 found.append(Handed(setting, source, token))
     return tuple(found)
+
+
+def without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
+    """Without files that only look like what the code reads, where another one is read, or several look so."""
+    of_files = [item for item in handed if item.source.kind == "entry"]
+    guessed: dict[Setting, int] = {}
+    for item in of_files:
+        guessed[item.setting] = guessed.get(item.setting, 0) + 1
+    return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
+
+
+def picked_in(
+    project: Project, scope: Scope, handed: Sequence[Handed], gives: Callable[[frozenset[str]], bool]
+) -> list[Handed]:
+    """Without 16-bit values that only a switch picks which a launch leaves out, where another value then counts.
+
+    ``gives`` tells whether the launch gives an option of these names.
+    """
+    left = [item for item in handed if all(gives(_names(option)) for option in _needed(project, scope, item))]
+    kept = {item.setting for item in left}
+    return [item for item in handed if item in left or item.setting not in kept]
+
+
+def _needed(project: Project, scope: Scope, item: Handed) -> Iterator[Option]:
+    """The switches, off where they are left out, without which a test does not pick a value."""
+    if not item.source.picked_by or item.regime in (None, "fp32") or not isinstance(scope.origin, CodeOrigin):
+        return
+    test = ast.parse(item.source.picked_by, mode="eval").body
+    for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
+        options = declared_options(project, scope.origin.module, part.attr) if isinstance(part, ast.Attribute) else ()
+        if len(options) == 1 and options[0].switch is not None and not options[0].value_when_absent:
+            yield options[0]
+
+
+def _names(option: Option) -> frozenset[str]:
+    return frozenset(flag.replace("_", "-") for flag in option.flags)

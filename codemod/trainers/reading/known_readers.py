@@ -7,12 +7,14 @@ this name unasked, the framework's own program, or a parser of the project that 
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterator
 
 from ...python.names import ModuleNames, attribute_chain, names_of
 from ...source.documents import FileKind
 from ...source.project import Project
 from .command_options import declared_options
+from .declarations import scopes_of
 from .instructions import instructed_files
 from .loaded_files import loaders_of
 from .parsed_files import interfaces_reading
@@ -47,10 +49,17 @@ def reader_is_known(project: Project, scope: Scope) -> bool:
 
 
 def looks_alike_only(project: Project, scope: Scope) -> bool:
-    """Whether a file has marks that many programs share, nothing is seen to read it, and the project parses its own."""
+    """Whether a file has marks that many programs share, nothing is seen to read it, and the project parses its own.
+
+    One beside another of its kind that something reads is for the same program.
+    """
     if scope.kind != "file" or not scope.framework.recognize.generic or reader_is_known(project, scope):
         return False
-    return any(True for _ in project.python_paths(PARSES))
+    folder = posixpath.dirname(scope.path)
+    others = (item for item in scopes_of(project) if item.kind == "file" and item.framework is scope.framework)
+    beside = (item for item in others if item is not scope and posixpath.dirname(item.path) == folder)
+    is_alone = not any(reader_is_known(project, item) for item in beside)
+    return is_alone and any(True for _ in project.python_paths(PARSES))
 
 
 def _names(run: Run, scope: Scope) -> bool:

@@ -14,6 +14,8 @@ from dataclasses import replace
 from ...model import Place
 from ...python.names import ModuleNames
 from ...python.options import Option
+from ...python.paths import guards
+from ...python.scopes import Binding
 from ...python.trace import Domain, Trace, trace
 from ...python.trace_steps import Bound, Chosen, Defaulted, Gap, Passed, Step
 from ...source.project import Project
@@ -195,7 +197,9 @@ def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> I
     if isinstance(step, Bound):
         in_class = isinstance(step.binding.scope.node, ast.ClassDef)
         name = step.binding.name.removeprefix("self.")
-        return [_of_kind(source, "field" if in_class else "constant", name) for source in found]
+        test = _picking(step)
+        picked = (replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found)
+        return [_of_kind(source, "field" if in_class else "constant", name) for source in picked]
     if isinstance(step, Defaulted):
         return [_of_kind(source, "parameter", step.parameter.name) for source in found]
     if isinstance(step, Passed):
@@ -209,6 +213,29 @@ def _carried(_question: Trace[Source], step: Step, found: Iterable[Source]) -> I
         test = ast.unparse(step.node.test)
         return [replace(item, picked_by=item.picked_by or test) if item.kind == HERE else item for item in found]
     return found
+
+
+def _picking(step: Bound) -> str:
+    """The test of the ``if`` in which a variable is given this value, or beside which it keeps it; empty for none.
+
+    A test of the variable itself is no choice, but a default.
+    """
+    others = [binding for binding in step.rivals if binding is not step.binding]
+    tests = _tests_around(step, step.binding)
+    tests = tests or [f"not ({test})" for binding in others for test in _tests_around(step, binding)]
+    return " and ".join(dict.fromkeys(tests)) if others else ""
+
+
+def _tests_around(step: Bound, binding: Binding) -> list[str]:
+    if not isinstance(binding.node, ast.stmt | ast.expr) or binding.kind != "assign":
+        return []
+    around = [guard for guard in guards(step.module, binding.node) if guard.leaving is None]
+    own = [guard for guard in around if not any(_is_named(node, binding.name) for node in ast.walk(guard.test))]
+    return [ast.unparse(guard.test) if guard.holds else f"not ({ast.unparse(guard.test)})" for guard in own]
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) == name
 
 
 def _is_fallback(node: ast.IfExp) -> bool:

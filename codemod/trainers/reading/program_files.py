@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 
 from ...formats.text import CommandLine
@@ -12,6 +13,8 @@ from .configs import config_files
 
 LAUNCHING = ("python", "accelerate", "torchrun", "deepspeed", "train", "launch", "fabric", "lightning", "run")
 """Words of files that start programs."""
+VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)")
+"""A variable of a shell in a word."""
 CONFIG_ENDINGS = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -53,6 +56,32 @@ def file_named(project: Project, near: str, word: str) -> str | None:
     endings = [path for path in listed if path.endswith(f"/{name}")]
     is_plain = "/" in word or word.endswith(".py")  # ``cd src && python train.py``
     return endings[0] if len(endings) == 1 and is_plain else None
+
+
+def files_named(project: Project, near: str, word: str) -> tuple[str, ...]:
+    """The same, and every configuration file that a word with variables in it can name: ``cpt_${task}.yaml``."""
+    found = file_named(project, near, word)
+    return (found,) if found is not None else files_matching(project, near, word)
+
+
+def files_matching(project: Project, near: str, word: str) -> tuple[str, ...]:
+    """The project's configuration files that a word with variables in it can name: ``recipes/cpt_${task}.yaml``."""
+    base, _, inner = word.partition("/")
+    word = inner if base.startswith("$") and inner else word
+    if "$" not in word or not word.endswith(CONFIG_ENDINGS) or not word.strip("$"):
+        return ()
+    parts = [re.escape(part) for part in VARIABLE.split(posixpath.normpath(word))]
+    pattern = re.compile("[^/]*".join(parts))
+    folders = [posixpath.dirname(near)]
+    while folders[-1]:
+        folders.append(posixpath.dirname(folders[-1]))
+    for folder in folders:
+        start = f"{folder}/" if folder else ""
+        listed = (path for path in project.paths if path.startswith(start))
+        found = tuple(path for path in listed if pattern.fullmatch(path, len(start)))
+        if found:
+            return found
+    return ()
 
 
 def _of_checkout(project: Project, word: str) -> str | None:

@@ -9,7 +9,7 @@ from ...outcome import Declaration
 from ...source.project import Project
 from .configs import opened
 from .loaded_files import is_passed_only, loaders_of
-from .program_files import file_named, words_of_script
+from .program_files import files_named, words_of_script
 from .region_switches import ENABLED
 from .run_members import Run
 
@@ -118,16 +118,19 @@ def _rows_of_lines(project: Project, path: str) -> list[int]:
 
 
 def _loads(project: Project, run: Run, modules: frozenset[str], path: str) -> bool:
-    """Whether the run's command line names the file, or its code does while no command line names it."""
+    """Whether the run's command line names the file, or its code does.
+
+    What only command lines name is read by those runs, and by programs that are a part of one that is passed it.
+    """
     loaders = loaders_of(project, path)
     if loaders.isdisjoint(modules):
         return False
     if _names(project, run, path):
         return True
-    return not is_passed_only(project, path) or not modules <= loaders
+    return not is_passed_only(project, path) or (run.command is None and run.modules[0] in loaders)
 
 
 def _names(project: Project, run: Run, path: str) -> bool:
     """Whether the run's command line names the file."""
     named = [word.rpartition("=")[2] for word in words_of_script(run.command)] if run.command is not None else []
-    return any(file_named(project, run.place.path, word) == path for word in named if "." in word)
+    return any(path in files_named(project, run.place.path, word) for word in named)

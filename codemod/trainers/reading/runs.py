@@ -21,11 +21,12 @@ from ...source.documents import FileKind
 from ...source.project import Project
 from .configs import COMMANDS, ConfigFile, config_files
 from .declarations import scopes_of
-from .handed import Handed, handed_to
+from .handed import Handed, handed_to, picked_in, without_likenesses
+from .instructions import instructed_files
 from .loaded_files import is_passed_only
 from .picked_calls import is_picked_by_word
-from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, script_of
-from .programs_started import built_by_name, candidates, modules_of, uses_step_of
+from .program_files import CONFIG_ENDINGS, LAUNCHING, file_named, files_named, script_of
+from .programs_started import built_by_name, candidates, is_program, modules_of, uses_step_of
 from .run_code import is_switched_off, is_used
 from .run_files import (
     RunFile,
@@ -39,7 +40,7 @@ from .run_files import (
     shown_line,
 )
 from .run_members import Member, Run
-from .scopes import Scope, Setting, TextOrigin
+from .scopes import Scope, TextOrigin
 
 LAUNCHERS_OWN = ("accelerate", "deepspeed", "fsdp")
 """Frameworks whose files a launcher reads; the files of others belong to the script."""
@@ -89,7 +90,7 @@ class _Resolver:
             self._by_path.setdefault(scope.path, []).append(scope)
         self._used: set[Scope] = set()
         self._states_in_files = any(scope.kind == "file" for scopes in self._by_path.values() for scope in scopes)
-        self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str]]]] = {}
+        self._known_names: dict[ModuleNames, list[tuple[str, frozenset[str], int]]] = {}
         self._passed: set[str] = set()
         self._entered: set[str] = set()
 
@@ -106,10 +107,11 @@ class _Resolver:
                 documents = self._project.python_documents_at([file.path for file in files])
                 modules = [names_of(self._project, document) for document in documents]
                 yield self._run(path, Place(path, Span(1, 1, 1, 1), path), members, None, modules, modules)
-        yield from self._programs()
+        launched = sorted(self._entered)
+        yield from self._programs(launched)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
-            if left and left[0].kind in ("call", "mapping"):
+            if (left and left[0].kind in ("call", "mapping")) or self._is_own_program(path, scopes, launched):
                 yield self._script(path)
         for path, scopes in sorted(self._by_path.items()):
             left = [scope for scope in scopes if scope not in self._used]
@@ -117,10 +119,15 @@ class _Resolver:
                 members = [Member(scope, _rank(scope), UNNAMED) for scope in left]
                 yield self._run(path, Place(path, left[0].span, path), members)
 
-    def _programs(self) -> Iterator[Run]:
+    def _is_own_program(self, path: str, scopes: Sequence[Scope], launched: Iterable[str]) -> bool:
+        """Whether a file can be started that calls a trainer, though a program which nothing launches uses it, too."""
+        calls = any(scope.kind == "call" for scope in scopes) and path not in self._entered
+        is_own = calls and path in candidates(self._project) and is_program(self._project, path)
+        return is_own and all(module.document.path != path for name in launched for module in self._modules(name))
+
+    def _programs(self, started: Sequence[str]) -> Iterator[Run]:
         """The programs that train, as far as no launch line starts them and they call no trainer themselves."""
         trained = training_modules(self._project)
-        started = sorted(self._entered)
         for path in candidates(self._project) if trained else ():
             if path in self._by_path or any(self._runs(script, path) for script in started):
                 continue
@@ -134,8 +141,8 @@ class _Resolver:
         return script == path or any(uses_step_of(self._project, script, module) for module in modules)
 
     def _builds_step(self, path: str, trained: Container[ModuleNames]) -> bool:
-        is_meant = not purpose_of(path).is_left_alone
-        return is_meant and any(module in trained for module in self._configured(path, (), ()))
+        known = () if purpose_of(path).is_left_alone else self._configured(path, (), ())
+        return any(module in trained for module in known)
 
     # --- launched by a command ----------------------------------------------------------------------------------------
 
@@ -180,8 +187,8 @@ class _Resolver:
 
     def _files_of(self, path: str, words: Iterable[str]) -> list[str]:
         named = [word.rpartition("=")[2] for word in words if word.endswith(CONFIG_ENDINGS)]
-        found = [self._found(path, word) for word in named]
-        return [item for item in dict.fromkeys(found) if item is not None and item != path]
+        found = dict.fromkeys(item for word in named for item in files_named(self._project, path, word))
+        return [item for item in found if item != path]
 
     def _found(self, near: str, word: str) -> str | None:
         """The project's file that a word on a command line (or in a file) names."""
@@ -206,7 +213,8 @@ class _Resolver:
     def _handed(self, scope: Scope, launch: _Launch | None) -> tuple[Handed, ...]:
         """What a call's settings are handed: flags of the file at hand alone, and files that no other line names."""
         near = launch.path if launch is not None else ""
-        found = _without_likenesses(handed_to(self._project, scope))
+        found = without_likenesses(handed_to(self._project, scope))
+        found = picked_in(self._project, scope, found, launch.gives) if launch is not None else found
         handed = [item for item in found if item.source.kind not in ("flag", "variable") or item.source.path == near]
         if launch is None:
             return tuple(handed)
@@ -228,11 +236,11 @@ class _Resolver:
                 used = scope.kind in ("call", "mapping") and is_used(self._project, script, path, scope.span.row)
                 if used and (path == script or not is_switched_off(self._project, scope)):
                     yield self._called(scope, how, launch)
-            words = launch.words if launch is not None else ()
             if self._states_in_files:
+                words = launch.words if launch is not None else ()
                 yield from self._built_on(composed_files(self._project, module, words))
-            for file, options in self._named_in(module):
-                if launch is None or not launch.gives(options):
+            for file, options, row in self._named_in(module):
+                if not (launch is not None and launch.gives(options)) and is_used(self._project, script, path, row):
                     yield from self._file_members(file, f"named in {path}")
 
     def _built_on(self, files: Iterable[RunFile]) -> Iterator[Member]:
@@ -276,32 +284,40 @@ class _Resolver:
     def _modules(self, script: str) -> tuple[ModuleNames, ...]:
         return modules_of(self._project, script)
 
-    def _named_in(self, module: ModuleNames) -> list[tuple[str, frozenset[str]]]:
-        """The configuration files that a module names, with the options whose default a name is."""
+    def _named_in(self, module: ModuleNames) -> list[tuple[str, frozenset[str], int]]:
+        """The configuration files that a module names, with the options whose default a name is, and the row."""
         if not self._states_in_files:
             return []
         if module not in self._known_names:
             self._known_names[module] = self._search_names(module)
         return self._known_names[module]
 
-    def _search_names(self, module: ModuleNames) -> list[tuple[str, frozenset[str]]]:
-        found: dict[tuple[str, frozenset[str]], None] = {}
+    def _search_names(self, module: ModuleNames) -> list[tuple[str, frozenset[str], int]]:
+        found: dict[tuple[str, frozenset[str], int], None] = {}
         for node in module.nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(CONFIG_ENDINGS):
                 path = self._found(module.document.path, node.value)
                 if path is not None and path in self._by_path:
-                    found[path, options_of(module, node)] = None
+                    found[path, options_of(module, node), module.document.span(node).row] = None
         return list(found)
 
     # --- scripts that nothing launches --------------------------------------------------------------------------------
 
     def _script(self, path: str) -> Run:
-        members = list(self._script_members(path, "in the script"))
+        members = [*self._script_members(path, "in the script"), *self._instructed(path)]
         configured = self._configured(path, (), ())
         members += self._members_of(configured, None)
         span = next((scope.span for scope in self._by_path.get(path, ())), Span(1, 1, 1, 1))
         modules = (*self._modules(path), *configured)
         return self._run(path, Place(path, span, path), members, None, modules, configured)
+
+    def _instructed(self, path: str) -> Iterator[Member]:
+        """The files that instructions start a program with; of several for one trainer a run reads one."""
+        named = sorted({file for script, file in instructed_files(self._project) if script == path})
+        found = [member for file in named for member in self._file_members(file, f"named in instructions for {path}")]
+        for member in found:
+            if len({other.scope.path for other in found if other.scope.framework is member.scope.framework}) == 1:
+                yield member
 
     def _run(
         self,
@@ -316,22 +332,11 @@ class _Resolver:
         for member in members:
             once.setdefault(member.scope, member)
         self._used |= once.keys()
-        ordered = sorted(
-            once.values(), key=lambda member: (-member.rank, member.depth, member.scope.path, member.scope.span)
-        )
+        ordered = sorted(once.values(), key=lambda item: (-item.rank, item.depth, item.scope.path, item.scope.span))
         paths = tuple(dict.fromkeys(module.document.path for module in modules))
         self._entered |= {*paths[:1]}
         named = frozenset(module.document.path for module in configured)
         return Run(title, place, tuple(ordered), command, paths, named)
-
-
-def _without_likenesses(handed: Sequence[Handed]) -> list[Handed]:
-    """Without files that only look like what the code reads, where another one is read, or several look so."""
-    of_files = [item for item in handed if item.source.kind == "entry"]
-    guessed: dict[Setting, int] = {}
-    for item in of_files:
-        guessed[item.setting] = guessed.get(item.setting, 0) + 1
-    return [item for item in handed if not (item.source.is_guessed and guessed[item.setting] > 1)]
 
 
 def _rank(scope: Scope) -> int:

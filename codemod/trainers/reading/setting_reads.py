@@ -99,8 +99,9 @@ def entries_read(project: Project, read: Read) -> Iterator[Source]:
         if purpose_of(config.document.path).is_left_alone or (not config.is_shell and config.is_data):
             continue
         is_seen = read.of_environment or is_loaded_for(project, config.document.path, read.module)
+        is_others = not is_seen and bool(loaders_of(project, config.document.path))
         for entry in config.text.entries:
-            if not _names(entry, read) or not entry.is_scalar:
+            if not _names(entry, read) or not entry.is_scalar or (is_others and entry.kind == "pair"):
                 continue
             if entry.kind in ("override", "flag"):
                 if runs_one_of(entry.command, programs_of(project, read.module)):

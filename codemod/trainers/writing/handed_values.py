@@ -68,6 +68,8 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
     if only_fallbacks(found) or (argument is not None and unfollowed_argument(project, *argument) is not None):
         return None
     ignored = unused_defaults(found) | _off_beside_others(found, step)
+    picked = [source for source in found if _names_precision(source.picked_by)]
+    follows = any(token_of_constant(item.value) == step.value for item in picked) and _decided_beside(project, scope)
     edits: list[Edit] = []
     stated = False
     for source in found:
@@ -81,7 +83,10 @@ def edits_at_sources(project: Project, scope: Scope, step: Step) -> tuple[Edit, 
         if source.picked_by and token != step.value:
             if step.key.meaning(token) == "fp32" != step.key.meaning(step.value):
                 continue  # what the switch in the test is there for
-            if step.key.meaning(step.value) == "fp32" or not PRECISIONS.isdisjoint(_words(source.picked_by)):
+            if follows and source in picked:
+                stated = True
+                continue  # the switch in the test moves, and there is a branch for its other value
+            if step.key.meaning(step.value) == "fp32" or source in picked:
                 return None
         stated = True
         if token != step.value and (not token.isdigit() or step.key.meaning(token) != step.key.meaning(step.value)):
@@ -98,6 +103,18 @@ def _launchers_decide(project: Project, scope: Scope) -> bool:
     return bool(runs) and all(
         any(member.regime and member.scope.framework is scope.framework for member in run.members) for run in runs
     )
+
+
+def _decided_beside(project: Project, scope: Scope) -> bool:
+    """Whether another place decides what each run of a call computes in, as a trainer's own switches do."""
+    winners = [run.winner for run in runs_of(project) if any(member.scope is scope for member in run.members)]
+    return bool(winners) and all(item is not None and item.scope is not scope for item in winners)
+
+
+def _names_precision(test: str) -> bool:
+    """Whether a test asks for one precision; ``args.mixed_precision`` alone asks whether there is to be any."""
+    words = _words(test)
+    return not (PRECISIONS - ({"precision"} if "mixed" in words else set())).isdisjoint(words)
 
 
 def asks_for_none(project: Project, scope: Scope, step: Step) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from packaging.version import Version
 
@@ -20,31 +19,25 @@ from ...source.project import Project
 from ..framework import by_machine
 from ..reading.conditions import holds
 from ..reading.declarations import scopes_of
-from ..reading.known_readers import looks_alike_only, reader_is_known
+from ..reading.known_readers import looks_alike_only
 from ..reading.links import sources
 from ..reading.picked_calls import is_picked_by_word
-from ..reading.program_files import file_named, script_of
-from ..reading.recognition import plain_flag
 from ..reading.runs import runs_of
 from ..reading.scopes import AUTO, FALSE, Scope, Setting, TextOrigin
 from ..reading.source import Source, only_fallbacks, unused_defaults
 from .added_keys import key_not_taken, section_read_by_name
 from .alternatives import one_of_several
+from .doubts import why_unproved
 from .edits import edits_of
 from .handed_values import (
     asks_for_a_device_only,
-    asks_for_none,
     asks_the_machine,
     edits_at_sources,
-    is_switched_off,
 )
 from .steps import Plan, Step, in_words, plan_of, said
 from .unscaled import UNSCALED, would_be_unscaled
 
-DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
-"""Flags that name a DeepSpeed file."""
 OVERRIDDEN = "configuration files give another value"
-OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
 FALLBACK = "this value counts only where the configuration has none, and which one a run reads is not known"
 
 
@@ -204,7 +197,7 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     evidence = tuple(setting.place for setting in settings) if len(settings) > 1 else ()
     effect = f"{done} ({target} was asked for)"
     needs = tuple(_releases(project, scope, (*plan.steps, *plan.unknown))) if edits else ()
-    unproved = _unproved(project, scope, plan)
+    unproved = why_unproved(project, scope, plan, target)
     command = _only_command(scope, edits)
     said = _message(scope, target, reports)
     aside = not (edits or firm or half_known or leading or plan.reports)
@@ -212,39 +205,6 @@ def _move(project: Project, scope: Scope, plan: Plan, target: str) -> Move | Non
     moved = Move(place.path, place.span, said, effect, written, evidence, unproved, needs, aside, _follows(scope))
     moved = replace(moved, firm=bool(firm), command=command)
     return moved.only_reported(unproved, aside=True) if written and looks_alike_only(project, scope) else moved
-
-
-def _unproved(project: Project, scope: Scope, plan: Plan) -> str:
-    """Why the edits of a place may not be right for every run."""
-    if not reader_is_known(project, scope):
-        return f"nothing here is known to read {_what(scope)}"
-    script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
-    if script is not None and next(iter(project.python_documents_at([script])), None) is None:
-        return f"{script}, which the line starts, cannot be read"
-    missing = _file_not_here(project, scope)
-    if missing:
-        return f"{missing}, which the line names, is not seen here and may state another precision"
-    off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
-    return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} and not scope.is_filled_in else ""
-
-
-def _file_not_here(project: Project, scope: Scope) -> str:
-    """The DeepSpeed file of a command line that the project does not hold."""
-    words = scope.command.words if scope.command is not None else ()
-    for word, after in pairwise((*words, "")):
-        flag, equals, value = word.partition("=")
-        value = value if equals else after
-        is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and value.endswith(".json")
-        if is_named and file_named(project, scope.path, value) is None and not _is_written(project, scope, value):
-            return value
-    return ""
-
-
-def _is_written(project: Project, scope: Scope, name: str) -> bool:
-    """Whether the script or notebook of a command line writes a file of this name itself."""
-    origins = (other.origin for other in scopes_of(project) if other.path == scope.path)
-    written = {item.config.name.rpartition("/")[2] for item in origins if isinstance(item, TextOrigin)}
-    return name.rpartition("/")[2] in written
 
 
 def _follows(scope: Scope) -> bool:
@@ -283,10 +243,6 @@ def _programs_of(project: Project, scope: Scope) -> Iterator[ModuleNames]:
     paths = [scope.path] if scope.kind in ("call", "mapping") else [path for run in runs for path in run.modules[:1]]
     if all(run.modules for run in runs):
         yield from (names_of(project, item) for item in project.python_documents_at(dict.fromkeys(paths)))
-
-
-def _what(scope: Scope) -> str:
-    return "these flags" if scope.kind == "command" else "this file"
 
 
 def _message(scope: Scope, target: str, reports: Sequence[str]) -> str:

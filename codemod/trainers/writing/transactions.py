@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from ...model import Applicability, Fix, Place
+from ...model import Applicability, Fix, Place, Span
 from ...purpose.files import purpose_of
 from ...purpose.runs import starts_of
 from ...purpose.training import training_modules
@@ -19,6 +19,7 @@ from ...python.names import ModuleNames, names_of
 from ...source.project import Project
 from ..reading.declarations import scopes_of
 from ..reading.known_readers import INSTRUCTIONS
+from ..reading.run_code import is_used
 from ..reading.runs import runs_of
 from .moves import Move
 
@@ -41,7 +42,7 @@ def as_transactions(project: Project, moves: Iterable[Move]) -> Iterator[Move]:
         if reader is not None:
             yield from (_shared(move, reader) for move in group if not move.doubt)
             continue
-        obstacle = _obstacle(group)
+        obstacle = _obstacle(group) or _left_beside(group, found)
         if obstacle is not None:
             yield from (_held(move, obstacle) for move in group if not move.doubt)
             continue
@@ -87,6 +88,12 @@ def _obstacle(group: Sequence[Move]) -> Move | None:
         if not (move.edits or move.aside or move.doubt or arrives):
             return move
     return None
+
+
+def _left_beside(group: Sequence[Move], found: Sequence[Move]) -> Move | None:
+    """What nothing is seen to read in a configuration file that the group would change: it belongs to the same run."""
+    changed = {edit.path for move in group for edit in move.edits if not edit.path.endswith((".py", ".ipynb"))}
+    return next((move for move in found if move.aside and not move.edits and move.path in changed), None)
 
 
 def _meet(one: Place, other: Place) -> bool:
@@ -148,23 +155,28 @@ class _Programs:
         self._runs = _runs_by_path(project)
         self._commands = _runs_by_command(project)
         self._paths = frozenset(project.paths)
-        self._known: dict[str, frozenset[object]] = {}
+        self._known: dict[tuple[str, frozenset[int]], frozenset[object]] = {}
 
     def of_move(self, move: Move) -> set[object]:
         """What a move shares with the other moves of its runs: the files that it edits, and the runs."""
         if move.command is not None and not move.aside:
             return {*self._commands.get((move.path, move.command), ()), (move.path, move.command)}
-        paths = {move.path, *(edit.path for edit in move.edits)}
-        marks = {mark for path in paths for mark in self._of_path(path)}
+        places = _rows_changed(move)
+        marks = {mark for path, rows in places.items() for mark in self._of(path, frozenset(rows))}
         if not marks:
-            marks = {mark for place in move.evidence for mark in self._of_path(place.path)}
-        return {*marks, *paths} if not move.aside else {("aside", move.path, move.span)}
+            marks = {mark for place in move.evidence for mark in self._of(place.path, frozenset((place.span.row,)))}
+        return {*marks, *places} if not move.aside else {("aside", move.path, move.span)}
 
-    def _of_path(self, path: str) -> frozenset[object]:
-        if path not in self._known:
-            others = (*self._starts(path), *self._instructed(path), *self._executing(path))
-            self._known[path] = frozenset((*self._runs.get(path, ()), *others))
-        return self._known[path]
+    def _of(self, path: str, rows: frozenset[int]) -> frozenset[object]:
+        if (path, rows) not in self._known:
+            named = (*self._runs.get(path, ()), *self._starts(path))
+            used = (mark for mark, start in named if not start or self._uses(start, path, rows))
+            self._known[path, rows] = frozenset((*used, *self._instructed(path), *self._executing(path)))
+        return self._known[path, rows]
+
+    def _uses(self, start: str, path: str, rows: frozenset[int]) -> bool:
+        """Whether a program uses what changes in a module, and does not only import that."""
+        return any(is_used(self._project, start, path, row) for row in rows)
 
     def _instructed(self, path: str) -> Iterator[object]:
         """The scripts that instructions start with a configuration file."""
@@ -188,25 +200,36 @@ class _Programs:
             bound = (module for module in executing if names <= module.module_scope.bindings.keys())
             yield from (("start", module.path) for module in bound)
 
-    def _starts(self, path: str) -> Iterator[object]:
+    def _starts(self, path: str) -> Iterator[tuple[object, str]]:
         """The programs that no launch line names: every file in which one that uses this file can begin."""
         document = self._project.document(path) if path.endswith(".py") else None
         if document is not None:
             starts = starts_of(self._project, names_of(self._project, document))
-            yield from (("start", module.document.path) for module in starts[:MAX_STARTS])
+            yield from ((("start", item.document.path), item.document.path) for item in starts[:MAX_STARTS])
 
 
 def _executes(module: ModuleNames) -> bool:
     return any(module.scope_of(call) is module.module_scope for call in module.calls_by_name.get("exec", ()))
 
 
-def _runs_by_path(project: Project) -> Mapping[str, list[object]]:
-    found: dict[str, list[object]] = {}
+def _rows_changed(move: Move) -> dict[str, set[int]]:
+    """The rows that a move is about, file by file."""
+    found = {move.path: {move.span.row}}
+    for edit in move.edits:
+        span = getattr(edit.operation, "span", None)
+        found.setdefault(edit.path, set()).add(span.row if isinstance(span, Span) else 1)
+    return found
+
+
+def _runs_by_path(project: Project) -> Mapping[str, list[tuple[object, str]]]:
+    """The runs that each file belongs to; of a module that a run may only import with where that begins."""
+    found: dict[str, list[tuple[object, str]]] = {}
     paths = frozenset(project.paths)
     for number, run in enumerate(runs_of(project)):
         named = _scripts_named(paths, run.command.words) if run.command is not None else ()
-        for path in dict.fromkeys((*(member.scope.path for member in run.members), *run.modules, *named)):
-            found.setdefault(path, []).append(("run", number))
+        own = {*(member.scope.path for member in run.members), *run.modules[:1], *run.configured, *named}
+        for path in dict.fromkeys((*own, *run.modules)):
+            found.setdefault(path, []).append((("run", number), "" if path in own else run.modules[0]))
     return found
 
 

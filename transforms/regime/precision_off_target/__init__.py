@@ -22,6 +22,11 @@ reported without a fix: kernels compiled for float16 only, switches that are off
 line names the file, no code loads it, no parser defines the option, and it is not what the trainer's own program reads.
 Or `torch.cuda.amp.autocast` is given a dtype and no manifest excludes torch before 1.10.
 
+Or a variable names the file on a launch line (`recipes/${task}.yaml`); the line asks for quantized weights
+(`--bits 4`); or weights that are 16 bits wide become float32, which takes twice the memory (`precision="bf16-true"` to
+`bf16-mixed`, `torch_dtype: bfloat16` to float32). A model that is cast for DeepSpeed (`model.half()`) is cast to the
+other dtype.
+
 Or mixed precision is declared off (`mixed_precision: no`, `bf16: false`, an option whose default is that), and nothing
 says that the run wants 16 bits. Where some runs have it on and others off, only the former move. A constant with which
 code keeps its regions off (`USE_AMP = False`) is switched on with them.
@@ -30,7 +35,8 @@ A move is a transaction per run. All that decides what a run computes in is plan
 reported, the others are reported with it ("decides the same run and has to be changed by hand"), and where one is
 unsafe, all are. Runs that share a file which would change move together, and not at all where a notebook or an old
 script reads that file and stays. What is moved is the switch, never its branches
-(`torch.bfloat16 if args.bf16 else ...`; where the code knows only `x == "fp16"`, it needs a branch, or another
+(`torch.bfloat16 if args.bf16 else ...`, and `if args.fp16: dtype = ... elif args.bf16: dtype = ...`; what another
+machine computes in, `"no"` without CUDA, stays; where the code knows only `x == "fp16"`, it needs a branch, or another
 test of `x`, for the other word first), the configuration, not only the fallback of `cfg.get("dtype", "bf16")`, and no
 switch is written out beside one that an option decides. To float16 nothing moves whose loss nothing is seen to scale;
 weights that are trained become float32 [unsafe: twice the memory], also where the setting of the regions picks their

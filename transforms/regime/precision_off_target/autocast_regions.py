@@ -22,7 +22,8 @@ from ....codemod.trainers.reading.knobs import Knob
 from ....codemod.trainers.reading.links import sources, unfollowed_argument
 from ....codemod.trainers.reading.region_switches import is_fixed_off
 from ....codemod.trainers.reading.source import Source
-from ....codemod.trainers.writing.moves import OFF_TODAY, Move, as_far_as_it_counts
+from ....codemod.trainers.writing.doubts import OFF_TODAY
+from ....codemod.trainers.writing.moves import Move, as_far_as_it_counts
 from ....codemod.trainers.writing.unscaled import UNSCALED, has_unscaled_step
 from .branches import is_picked, picked_moves
 from .half_kernels import half_only_kernel

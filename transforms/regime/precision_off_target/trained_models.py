@@ -10,10 +10,11 @@ from ....codemod.purpose.training import training_modules
 from ....codemod.python.names import ModuleNames
 from ....codemod.python.paths import calls_of, function_of, position
 from ....codemod.source.project import Project
+from ....codemod.torch.api import WEIGHT_CASTS
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
 from ....codemod.trainers.writing.moves import Move
 from .half_kernels import half_only_kernel
-from .spelling import argument_set
+from .spelling import argument_set, respelled_cast
 from .training_autocasts import training_regions
 
 WORD = {"bf16-mixed": FP16, "fp16-mixed": BF16}
@@ -28,6 +29,28 @@ def moves(project: Project) -> Iterator[Move]:
                 yield from _cast_weights(project, module, made, WORD[project.target])
             elif project.target == "bf16-true":
                 yield from _float32_weights(project, module, made)
+        dtype = WORD.get(project.target or "")
+        for made in module.calls_by_name.get("initialize", ()):
+            if dtype is not None:
+                yield from _engine_weights(module, made, dtype)
+
+
+def _engine_weights(module: ModuleNames, made: ast.Call, dtype: Dtype) -> Iterator[Move]:
+    """``model.half()`` of a model that DeepSpeed trains, which keeps weights of 16 bits beside its own in float32."""
+    given = [item.value for item in made.keywords if item.arg == "model"] or made.args[1:2]
+    if (module.qualified(made.func) or "") != "deepspeed.initialize" or not given:
+        return
+    wanted, name = FP16 if dtype == BF16 else BF16, ast.unparse(given[0])
+    casts = [call for cast in WEIGHT_CASTS for call in module.calls_by_name.get(cast, ()) if not call.args]
+    for call in casts:
+        if not isinstance(call.func, ast.Attribute) or WEIGHT_CASTS[call.func.attr] != dtype:
+            continue
+        if ast.unparse(call.func.value) == name and function_of(module, call) is function_of(module, made):
+            message = f"{name} is cast to {dtype.name} for an engine that computes in {wanted.name} then"
+            edits = (respelled_cast(module, call, wanted),)
+            place = module.place(made, "DeepSpeed gets the model here")
+            path, span = module.document.path, module.document.span(call)
+            yield Move(path, span, message, f"cast it to {wanted.name}", edits, (place,), "inputs may be cast like it")
 
 
 def _optimizers(module: ModuleNames) -> Iterator[ast.Call]:

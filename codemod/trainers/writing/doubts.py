@@ -1,0 +1,115 @@
+"""Why the edits of a place may not be right for every run: then they are unsafe, and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ...formats.text import CommandLine
+from ...source.project import Project
+from ...torch.dtypes import FP32, HALVES, as_dtype
+from ..reading.declarations import scopes_of
+from ..reading.handed import handed_to
+from ..reading.known_readers import reader_is_known
+from ..reading.program_files import file_named, files_matching, script_of, words_of_script
+from ..reading.recognition import plain_flag
+from ..reading.runs import runs_of
+from ..reading.scopes import Scope, TextOrigin
+from .handed_values import asks_for_none, is_switched_off
+from .steps import Plan
+
+DEEPSPEED_FILES = ("deepspeed", "deepspeed_config", "ds_config")
+"""Flags that name a DeepSpeed file."""
+BITS = ("bits", "quantization_bit", "quant_bits")
+"""Flags that say how many bits a weight has."""
+NARROW = ("2", "3", "4", "8")
+QUANTIZING = ("load_in_4bit", "load_in_8bit", "use_4bit", "use_8bit", "q_lora", "use_qlora")
+"""Flags that ask for quantized weights."""
+OF_HARDWARE = ("capability", "supported")
+"""Words of tests that ask what a machine can do."""
+OFF_TODAY = "mixed precision is declared off here and nothing says that this run wants 16 bits"
+TWICE = "weights that are 16 bits wide today become float32, which takes twice the memory"
+
+
+def why_unproved(project: Project, scope: Scope, plan: Plan, target: str) -> str:
+    """The first reason; empty where the runs that read the place are known."""
+    if not reader_is_known(project, scope):
+        return f"nothing here is known to read {_what(scope)}"
+    script = script_of(project, scope.path, scope.command.script) if scope.command is not None else None
+    if script is not None and next(iter(project.python_documents_at([script])), None) is None:
+        return f"{script}, which the line starts, cannot be read"
+    for name in _missing(project, scope, scope.command) if scope.command is not None else ():
+        return f"{name}, which the line names, is not seen here and may state another precision"
+    for name in _named_by_variables(project, scope):
+        return f"which file {name} is decides a variable, and each of them states a precision"
+    quantized = next(_quantizing(scope.command), "") if scope.command is not None else ""
+    if quantized:
+        return f"{quantized} computes with quantized weights"
+    if any(word in item.source.picked_by for item in handed_to(project, scope) for word in OF_HARDWARE):
+        return "a test of the hardware picks the value, and another precision may need other hardware"
+    if target.endswith("-mixed") and _widens_weights(project, scope, plan):
+        return TWICE
+    off = is_switched_off(scope) or any(asks_for_none(project, scope, step) for step in (*plan.steps, *plan.unknown))
+    return OFF_TODAY if off and scope.regimes.keys() <= {"fp32"} and not scope.is_filled_in else ""
+
+
+def _what(scope: Scope) -> str:
+    return "these flags" if scope.kind == "command" else "this file"
+
+
+def _widens_weights(project: Project, scope: Scope, plan: Plan) -> bool:
+    """Whether weights leave 16 bits: with the regime (``bf16-true``), or by a setting of their own."""
+    regimes = {*scope.regimes, *(item.regime or "" for item in handed_to(project, scope))}
+    set_there = (step for step in plan.steps if step.setting is not None and step.key.role == "weights")
+    return any(regime.endswith("-true") for regime in regimes) or any(
+        as_dtype(step.value) == FP32 and as_dtype(step.setting.value) in HALVES
+        for step in set_there
+        if step.setting is not None
+    )
+
+
+def _quantizing(command: CommandLine) -> Iterator[str]:
+    """The flags that quantize the weights: ``--bits 4``, ``--load_in_4bit``."""
+    for word, after in pairwise((*command.words, "")):
+        flag, equals, value = word.partition("=")
+        name, given = plain_flag(flag), (value if equals else after).lower()
+        is_on = given in NARROW if name in BITS else given not in ("false", "no", "0")
+        if flag.startswith("-") and is_on and (name in BITS or name in QUANTIZING):
+            yield flag
+
+
+def _named_by_variables(project: Project, scope: Scope) -> Iterator[str]:
+    """The files that variables name on command lines of the runs that read a place."""
+    for run in runs_of(project):
+        if run.command is not None and any(member.scope is scope for member in run.members):
+            yield from _named_by_variable(project, run.place.path, run.command)
+
+
+def _missing(project: Project, scope: Scope, command: CommandLine) -> Iterator[str]:
+    """The DeepSpeed files of a command line that the project does not hold."""
+    for word, after in pairwise((*command.words, "")):
+        flag, equals, value = word.partition("=")
+        value = value if equals else after
+        is_named = flag.startswith("-") and plain_flag(flag) in DEEPSPEED_FILES and value.endswith(".json")
+        if is_named and file_named(project, scope.path, value) is None and not _is_written(project, scope, value):
+            yield value
+
+
+def _is_written(project: Project, scope: Scope, name: str) -> bool:
+    """Whether the script or notebook of a command line writes a file of this name itself."""
+    origins = (other.origin for other in scopes_of(project) if other.path == scope.path)
+    written = {item.config.name.rpartition("/")[2] for item in origins if isinstance(item, TextOrigin)}
+    return name.rpartition("/")[2] in written
+
+
+def _named_by_variable(project: Project, path: str, command: CommandLine) -> Iterator[str]:
+    """``recipes/${task}.yaml``: any of several files, each with a precision of its own."""
+    stating = project.fact(_stating)
+    for word in words_of_script(command):
+        if not stating.isdisjoint(files_matching(project, path, word.rpartition("=")[2])):
+            yield word.rpartition("=")[2]
+
+
+def _stating(project: Project) -> frozenset[str]:
+    """The files that state what a trainer computes in."""
+    return frozenset(scope.path for scope in scopes_of(project) if scope.kind == "file" and any(scope.regimes))
