@@ -107,6 +107,9 @@ class Conditions:
             return None if inner is None else not inner
         if isinstance(test, ast.BoolOp):
             return self._decide_all(test, givens, depth)
+        if isinstance(test, ast.IfExp):
+            outcome = self.decide(test.test, givens, depth + 1)
+            return None if outcome is None else self.decide(test.body if outcome else test.orelse, givens, depth + 1)
         for item in self.given(test, True):
             settled = _settle(item, givens)
             if settled is not None:

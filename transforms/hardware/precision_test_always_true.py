@@ -6,6 +6,7 @@
 is switched on whatever was asked for. `if torch.cuda.is_bf16_supported:` is true on every machine: the function itself
 is tested, not its answer, and a GPU without bfloat16 computes in it. `x != "fp16" or x != "bf16"` is true for every x.
 `x == ("fp16" or "bf16")` never compares with the second word. `use_amp = precision == "bf16" or "fp16"` is never false.
+`GradScaler(enabled=(args.dtype == args.dtype))` compares a precision with itself.
 
 ## Why
 
@@ -20,7 +21,8 @@ true. `a or b` is the first of the two that is true. A function is true.
 ## Not flagged
 
 A default: `args.precision or "bf16"`, `precision = given == "x" and "bf16" or "no"`; words that are compared on both
-sides; functions that are kept or passed on to be called later; tests.
+sides; numbers that are compared with themselves to find NaN; functions that are kept or passed on to be called later;
+tests.
 """
 
 from __future__ import annotations
@@ -31,13 +33,15 @@ from typing import get_args
 
 from ...codemod.model import Edit, Finding, Fix, Rule
 from ...codemod.purpose.files import is_test
-from ...codemod.python.names import ModuleNames, last_name, names_of, resolve
+from ...codemod.python.names import ModuleNames, attribute_chain, last_name, names_of, resolve
 from ...codemod.source.project import Project
 from ...codemod.torch.dtypes import Dtype, as_dtype
 from .gates import WORDS as GATE_WORDS
 from .gates import is_bf16_gate
 
 WORDS = ("bf16", "fp16", "float16", "bfloat16", *GATE_WORDS)
+NAMES = frozenset({"dtype", "precision", "fp16", "bf16"})
+"""Words in the name of what holds a precision."""
 QUESTIONS = frozenset({"torch.is_autocast_enabled", "torch.cuda.is_available"})
 """Other functions whose uncalled name in a test decides about precision."""
 SWITCHES = frozenset({"bf16", "fp16", "enabled", "use_amp", "use_fp16", "use_bf16"})
@@ -54,6 +58,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield from _unequal_to_all(module, node)
         for comparison in module.of_type(ast.Compare):
             yield from _word_or_word(module, comparison)
+            yield from _with_itself(module, comparison)
         yield from _uncalled(project, module)
 
 
@@ -115,6 +120,16 @@ def _word_or_word(module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
     if isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
         kept = other.values[0] if isinstance(other.op, ast.Or) else other.values[-1]
         yield rule.at(module, other, f"{ast.unparse(other)} is {ast.unparse(kept)}: nothing is compared with the rest")
+
+
+def _with_itself(module: ModuleNames, node: ast.Compare) -> Iterator[Finding]:
+    """``args.dtype == args.dtype``."""
+    left, other = node.left, node.comparators[0]
+    plain = len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
+    named = attribute_chain(left) if plain and ast.dump(left) == ast.dump(other) else None
+    if named is not None and not NAMES.isdisjoint(named[-1].lower().split("_")):
+        always = "always" if isinstance(node.ops[0], ast.Eq | ast.Is) else "never"
+        yield rule.at(module, node, f"{ast.unparse(left)} is compared with itself: the test {always} holds")
 
 
 def _word(node: ast.Compare) -> ast.expr | None:

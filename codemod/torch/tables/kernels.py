@@ -13,6 +13,9 @@ _FFT = """
     fft.irfftn fft.hfft fft.ihfft stft istft
 """
 """On CUDA float16 takes sizes that are powers of two, ``stft`` too (seen on an H200, torch 2.11)."""
+FFT_SIZES = {"stft": "n_fft", "istft": "n_fft", "fft.fft2": "s", "fft.ifft2": "s", "fft.rfft2": "s", "fft.irfft2": "s"}
+FFT_SIZES |= {name: "s" if name.endswith("n") else "n" for name in _FFT.split() if name not in FFT_SIZES}
+"""What their argument for the size is called; it is their second."""
 _LINALG = """
     linalg.inv linalg.pinv linalg.cholesky linalg.svdvals linalg.eigvals linalg.eigvalsh linalg.det linalg.cond
     linalg.svd linalg.qr linalg.eigh linalg.slogdet linalg.lu linalg.solve linalg.lstsq linalg.matrix_rank

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...python.callers import callers_of
 from ...python.keywords import Keywords, entries_of, keywords_of
-from ...python.names import ModuleNames, attribute_chain, resolve
+from ...python.names import Binding, FunctionNode, ModuleNames, attribute_chain, parameters_of, resolve
 from ...source.project import Project
 from ...torch.api import LOAD_KEYS, LOADERS, QUANTIZED_KEYS
 from ...torch.dtype_values import constants_of
@@ -48,11 +49,12 @@ def load_at(project: Project, module: ModuleNames, call: ast.Call) -> Load | Non
         return None
     chain = attribute_chain(call.func) or []
     unsloth = qualified.startswith("unsloth.") and chain[-2:-1] != []
-    return _load(project, module, call, _given(module, call), unsloth=unsloth)
+    return _load(project, module, call, _given(project, module, call), unsloth=unsloth)
 
 
-def _given(module: ModuleNames, call: ast.Call) -> Keywords:
-    """The arguments of a load; a dictionary that gets further keys is followed where none of them says the dtype."""
+def _given(project: Project, module: ModuleNames, call: ast.Call) -> Keywords:
+    """The arguments of a load; a dictionary that gets further keys is followed where none of them says the dtype, and
+    ``**kwargs`` of a function of the file to its only call."""
     given = keywords_of(module, call)
     if given.complete:
         return given
@@ -63,11 +65,25 @@ def _given(module: ModuleNames, call: ast.Call) -> Keywords:
             continue
         bindings = module.scope_of(name).lookup(name.id) if isinstance(name, ast.Name) else []
         first = entries_of(module, bindings[0].value) if len(bindings) == 1 and bindings[0].value is not None else None
+        first = _passed_on(project, module, bindings[0]) if len(bindings) == 1 and first is None else first
         stored = set(_stored_keys(module, name.id)) if first is not None and isinstance(name, ast.Name) else {None}
         if first is None or not stored.isdisjoint({None, *LOAD_KEYS, *QUANTIZED_KEYS}):
             return given
         values |= first
     return Keywords(values, True)
+
+
+def _passed_on(project: Project, module: ModuleNames, binding: Binding) -> dict[str, ast.expr] | None:
+    """What the only call of a function, in the same file, passes for its ``**kwargs``."""
+    function = binding.scope.node
+    if not isinstance(function, FunctionNode) or binding.node is not function.args.kwarg:
+        return None
+    callers = callers_of(project, module, function)
+    if not callers.complete or len(callers.sites) != 1 or callers.sites[0].module is not module:
+        return None
+    given = keywords_of(module, callers.sites[0].call)
+    own = {item.arg for item in parameters_of(function)}
+    return {name: value for name, value in given.values.items() if name not in own} if given.complete else None
 
 
 def _stored_keys(module: ModuleNames, name: str) -> Iterator[str | None]:
@@ -77,7 +93,9 @@ def _stored_keys(module: ModuleNames, name: str) -> Iterator[str | None]:
         if isinstance(parent, ast.Subscript) and not isinstance(parent.ctx, ast.Load):
             yield str(parent.slice.value) if isinstance(parent.slice, ast.Constant) else None
         elif isinstance(parent, ast.Attribute) and parent.attr in ("update", "pop", "setdefault", "clear"):
-            yield None
+            taken = module.parents[parent].args[:1] if isinstance(module.parents[parent], ast.Call) else []  # type: ignore[attr-defined]
+            named = parent.attr in ("pop", "setdefault") and taken and isinstance(taken[0], ast.Constant)
+            yield str(taken[0].value) if named else None
 
 
 def is_of_transformers(project: Project, load: Load) -> bool:

@@ -21,7 +21,8 @@ projects that nobody had used was right without doubt, so read the place first.
 ## Not flagged
 
 Tensors that are cast to float32 before; tensors whose dtype is not known; operations that autocast of that device runs
-in float32; what a profile of the machine saw working; places that ask for the dtype; float16 FFTs outside of the CPU.
+in float32; what a profile of the machine saw working; places that ask for the dtype; float16 FFTs on CUDA whose size is
+a power of two or not written down; `stft` with a float32 window, whose product is float32.
 `interpolate` of bfloat16 only where the project is pinned to a PyTorch before 2.1, which lacks the kernel.
 """
 
@@ -40,14 +41,14 @@ from ....codemod.proof.verdicts import Trusted
 from ....codemod.purpose.files import is_test
 from ....codemod.purpose.proved_reach import can_run
 from ....codemod.source.project import Project
-from ....codemod.torch.dtypes import Dtype
+from ....codemod.torch.dtypes import FP16, Dtype
 from ....codemod.torch.imported import torch_at
 from ....codemod.torch.tables.kernels import WITHOUT_KERNELS
 from ....codemod.torch.tables.operations import operation
 from ..clashes import name_of
 from .float_around import float_around
 from .half_operands import HalfOperand, Origin, half_operand
-from .kernel_gaps import INTERPOLATION, gaps, gaps_on, pins_of
+from .kernel_gaps import INTERPOLATION, gaps, gaps_on, is_widened, odd_size, pins_of
 
 _CAST_BACK = ("first", "first-float", "promote", "promote-float", "softmax-like")
 
@@ -56,7 +57,7 @@ def check(project: Project) -> Iterator[Finding]:
     for item in applications(
         project, (*WITHOUT_KERNELS, *INTERPOLATION), lambda module, _: not is_test(module.document.path)
     ):
-        if not _is_asked(item):
+        if not _is_asked(item) or is_widened(project, item):
             continue
         operand = half_operand(project, item) if can_run(project, item.module, item.node) else None
         if operand is None:
@@ -85,7 +86,9 @@ def _finding(project: Project, item: Application, operand: HalfOperand, hit: fro
         Origin.CHOSEN: f"{name} is {types} where {operand.symbol} is" if operand.symbol else f"{name} can be {types}",
         Origin.AUTOCAST: f"{name} is {types} under autocast",
     }[operand.origin]
-    message = f"{when}, for which {called} has no kernel: this raises"
+    size = odd_size(project, item) if FP16 in hit else None
+    lacks = f"no kernel for {size} values, which is no power of two" if size is not None else "no kernel"
+    message = f"{when}, for which {called} has {lacks}: this raises"
     certain = next(iter(hit)) if operand.origin is Origin.CAST and len(operand.dtypes) == 1 else None
     fixes, evidence = _fixes(project, item, operand.node, certain), (*operand.why, *pins_of(project, item))
     return rule.at(item.module, item.node, message, evidence, fixes)

@@ -6,13 +6,15 @@ import ast
 from dataclasses import replace
 
 from ....codemod.flow.frame import Application
+from ....codemod.half.half_here import half_here
 from ....codemod.model import Place
 from ....codemod.profiles.profile import Device, Profile
 from ....codemod.python.bindings import default_at
+from ....codemod.python.numbers import number_of
 from ....codemod.releases.pins import allowed
 from ....codemod.source.project import Project
 from ....codemod.torch.dtypes import BF16, FP16, Dtype
-from ....codemod.torch.tables.kernels import ANTIALIAS, WORKS_SINCE, missing_dtypes
+from ....codemod.torch.tables.kernels import ANTIALIAS, FFT_SIZES, WORKS_SINCE, missing_dtypes
 
 INTERPOLATION = ("interpolate", "upsample")
 _BACKENDS = {"cuda": "cuda", "rocm": "cuda", "cpu": "cpu"}
@@ -84,12 +86,33 @@ def _of_table(project: Project, item: Application, device: str) -> frozenset[Dty
     names = set(missing_dtypes(item.operation, device))
     if item.operation in INTERPOLATION and is_antialiased(item):
         names |= set(ANTIALIAS.get(device, ()))
+    if device == "cuda" and odd_size(project, item) is not None:
+        names.add("float16")
     pins = allowed(project, "torch", near=item.module.document.path)
     for dtype in ("bfloat16", "float16"):
         since = WORKS_SINCE.get((item.operation, device, dtype))
         if since is not None and pins is not None and not pins.may_reach(since):
             names.add(dtype)
     return frozenset(Dtype(name) for name in names)
+
+
+def odd_size(project: Project, item: Application) -> int | None:
+    """The size of an FFT that is written down and no power of two, which cuFFT wants of float16."""
+    node = _argument(item.node, FFT_SIZES.get(item.operation, ""), 0 if item.receiver is not None else 1)
+    if item.operation not in FFT_SIZES or node is None:
+        return None
+    sizes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
+    numbers = (number_of(project, item.module, size) for size in sizes)
+    known = (int(number) for number in numbers if number is not None and number >= 1)
+    return next((number for number in known if number & (number - 1)), None)
+
+
+def is_widened(project: Project, item: Application) -> bool:
+    """Whether ``stft`` multiplies its frames by a window that is not known to be 16-bit: float32 makes them float32."""
+    window = _argument(item.node, "window", 3 if item.receiver is not None else 4) if item.operation == "stft" else None
+    if window is None or (isinstance(window, ast.Constant) and window.value is None):
+        return False
+    return half_here(project, item.module, window) is None
 
 
 def pins_of(project: Project, item: Application) -> tuple[Place, ...]:

@@ -4,8 +4,9 @@
 
 With gradient accumulation the second micro-batch dies: `RuntimeError: unscale_() has already been called on this
 optimizer since the last update().` The same happens in the batch after one that left the loop early (`if not
-torch.isfinite(norm): continue`) between `unscale_` and `update`. The other way round, `update()` in a pass without
-`unscale_` or `step` ends with `AssertionError: No inf checks were recorded prior to update.`
+torch.isfinite(norm): continue`), or skipped its step (`if norm > limit: skip = True`), between `unscale_` and `update`.
+The other way round, `update()` in a pass without `unscale_` or `step` ends with `AssertionError: No inf checks were
+recorded prior to update.`
 
 ## Why
 
@@ -79,11 +80,22 @@ def _missing(project: Project, step: ScalerStep, call: ast.Call, update: ast.Cal
     if not _waits_for_settings_only(step, call, guard_facts(step.module, update)):
         return None
     for guard in guards(step.module, update):
-        if set(guard.facts) <= known or not _goes_on(step, guard, call):
+        if (set(guard.facts) <= known and not _is_set_between(step, call, guard)) or not _goes_on(step, guard, call):
             continue
         if changes_per_step(project, step, guard.test):
             return guard
     return None
+
+
+def _is_set_between(step: ScalerStep, call: ast.Call, guard: Guard) -> bool:
+    """Whether what the test asks may have changed since ``call``: a flag that a bad gradient sets."""
+    start, end = position(call), position(guard.test)
+    asked = {node.id for node in ast.walk(guard.test) if isinstance(node, ast.Name)}
+    return any(
+        isinstance(node.ctx, ast.Store) and node.id in asked
+        for node in ast.walk(step.function)
+        if isinstance(node, ast.Name) and start < position(node) < end
+    )
 
 
 def _waits_for_settings_only(step: ScalerStep, call: ast.Call, shared: Facts) -> bool:

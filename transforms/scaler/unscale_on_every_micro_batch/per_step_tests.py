@@ -7,11 +7,12 @@ import ast
 from ....codemod.python.bindings import default_of
 from ....codemod.python.functions import called_function
 from ....codemod.python.names import Binding, attribute_chain, names_of
-from ....codemod.python.paths import function_of
+from ....codemod.python.paths import function_of, guards
 from ....codemod.source.project import Project
 from ....codemod.torch.scaler_steps import ScalerStep
 
 FINITENESS = ("isfinite", "isnan", "isinf")
+NORMS = ("clip_grad_norm_", "get_total_norm")
 STEP_SWITCHES = (
     "need_update",
     "should_update",
@@ -48,7 +49,7 @@ def changes_per_step(project: Project, step: ScalerStep, test: ast.expr, depth: 
 
 def _asks_the_batch(project: Project, step: ScalerStep, call: ast.Call, losses: set[str]) -> bool:
     name = (attribute_chain(call.func) or [call.func.attr if isinstance(call.func, ast.Attribute) else ""])[-1]
-    if name in FINITENESS:
+    if name in (*FINITENESS, *NORMS):
         return True
     own = called_function(project, step.module, call) is not None
     return own and any(ast.unparse(argument) in losses for argument in call.args)
@@ -63,7 +64,14 @@ def _is_per_step(project: Project, step: ScalerStep, node: ast.Name, depth: int)
     values = [item.value for item in bindings]
     if depth >= MAX_DEPTH or any(value is None for value in values):
         return False
-    return any(value is not None and changes_per_step(project, step, value, depth + 1) for value in values)
+    tests = [guard.test for item in bindings if _is_constant(item) for guard in guards(step.module, item.node)]
+    asked = [*(value for value in values if value is not None), *tests]
+    return any(changes_per_step(project, step, item, depth + 1) for item in asked)
+
+
+def _is_constant(binding: Binding) -> bool:
+    """Of a flag (``skip = True``) the conditions of the assignment say what it depends on."""
+    return isinstance(binding.value, ast.Constant) and isinstance(binding.value.value, bool)
 
 
 def _is_passed(project: Project, parameter: Binding) -> bool:

@@ -32,7 +32,8 @@ Two of the cases have names of their own: `hf-fp16-weights-fp16-amp`, a float16 
 ## Not flagged
 
 Models that are not trained in the same program; a dtype that is chosen and that nothing reads; float32 weights,
-`torch_dtype="auto"`, a dtype chosen at run time; a frozen base under adapters, which PEFT makes float32: it runs in
+`torch_dtype="auto"`, a dtype chosen at run time,
+unless the same choice switches the scaler on; a frozen base under adapters, which PEFT makes float32: it runs in
 autocast's dtype, with one cast more; quantized weights, and `bnb_4bit_compute_dtype`, of which the same is true;
 weights that are cast or frozen on the way; DeepSpeed and FSDP, which cast weights themselves; precision that a command
 line decides and no launch line of the project gives (`HfArgumentParser` beside a script with `--fp16` is followed);
@@ -45,13 +46,14 @@ from collections.abc import Iterator
 
 from ....codemod.model import Finding, Rule
 from ....codemod.source.project import Project
+from .chosen_together import loads_chosen_together
 from .forgotten_dtypes import forgotten_dtypes
 from .load_clashes import load_clashes
 from .load_keywords import unknown_keywords
 
 
 def check(project: Project) -> Iterator[Finding]:
-    for find in (load_clashes, forgotten_dtypes, unknown_keywords):
+    for find in (load_clashes, loads_chosen_together, forgotten_dtypes, unknown_keywords):
         for draft in find(project):
             yield rule.found(*draft)
 

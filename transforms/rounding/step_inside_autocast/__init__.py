@@ -12,6 +12,10 @@ autocast keeps the 16-bit copy that it makes of a float32 weight until the outer
 that is used twice is cast once. A step changes the weight and not the copy. The next iteration of a loop in the same
 region reads the copy (`cache_enabled`; torch.amp documentation: a region is for the forward pass and the loss).
 
+A copy that was made under `torch.no_grad()` has no history. Where a region runs the model first without gradients (for
+pseudo labels, or to recycle) and then to train it, linear and convolution weights get no gradient at all before PyTorch
+2.10 (pytorch/pytorch#65766, #112583).
+
 ## Fix
 
 `no-cache` [unsafe]: `cache_enabled=False` (PyTorch 1.10) casts each weight each time that it is used: slower where a
@@ -25,7 +29,8 @@ lost by it. A second loss behind the step of a GAN's critic, which sees weights 
 what no call runs, such as noise that is added. Regions that are off (`enabled=False`), of float32 or with
 `cache_enabled=False`, or that a test picks which no stated run is known to pass; code that calls
 `torch.clear_autocast_cache()`; loops over optimizers or micro-batches that hold
-no forward pass after a step.
+no forward pass after a step; a pass without gradients behind the trained one, of frozen or other weights, or where the
+pins allow PyTorch 2.10.
 """
 
 from __future__ import annotations
@@ -34,18 +39,19 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...codemod.half.half_weights import models_of
-from ...codemod.model import Finding, Fix, Place, Rule
-from ...codemod.purpose.decided import decided
-from ...codemod.purpose.files import purpose_of
-from ...codemod.purpose.proved_reach import is_reached
-from ...codemod.purpose.steps import entered
-from ...codemod.python.conditions import conditions_in
-from ...codemod.python.functions import called_function
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
-from ...codemod.python.paths import LoopNode, ScopeNodes, loops, position
-from ...codemod.source.project import Project
-from ...codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
+from ....codemod.half.half_weights import models_of
+from ....codemod.model import Finding, Fix, Place, Rule
+from ....codemod.purpose.decided import decided
+from ....codemod.purpose.files import purpose_of
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.purpose.steps import entered
+from ....codemod.python.conditions import conditions_in
+from ....codemod.python.functions import called_function
+from ....codemod.python.names import FunctionNode, ModuleNames, attribute_chain, names_of
+from ....codemod.python.paths import LoopNode, ScopeNodes, loops, position
+from ....codemod.source.project import Project
+from ....codemod.torch.autocast import Autocast, autocasts_in, is_float32_island, is_without_gradients
+from .without_history import passes_without_history
 
 STEPPERS = ("optim", "opt", "scaler")
 """How the names of objects begin, or end after an underscore, whose `step` changes weights; not of schedulers."""
@@ -69,9 +75,12 @@ def check(project: Project) -> Iterator[Finding]:
         if purpose_of(document.path).is_left_alone:
             continue
         for region in autocasts_in(project, module):
-            stale = next(_stale_in(project, region), None) if _keeps_copies(project, region) else None
-            if stale is not None and is_reached(project, module, region.node):
+            if not _keeps_copies(project, region) or not is_reached(project, module, region.node):
+                continue
+            stale = next(_stale_in(project, region), None)
+            if stale is not None:
                 yield _finding(region, stale)
+            yield from (rule.found(*draft) for draft in passes_without_history(project, region))
 
 
 def _finding(region: Autocast, stale: Stale) -> Finding:

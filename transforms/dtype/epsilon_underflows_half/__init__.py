@@ -13,6 +13,10 @@ in float16 stay float16 through `+`, `/`, `sqrt` and `clamp`; only `exp`, `log`,
 like are raised to float32 there, too late for an epsilon that was added before. An optimizer computes in the dtype of
 its parameters; only the fused kernels compute in float32 (measured with PyTorch 2.13).
 
+Next to one the types are coarser still: float16 rounds `1 - 1e-4` to one, bfloat16 `1 - 1e-3`. Behind
+`p.clamp(1e-7, 1 - 1e-7)`, `log(1 - p)`, `log1p(-p)` and `logit(p)` are infinite where the sigmoid was one, and so is
+the gradient of `acos(p)`.
+
 ## Fix
 
 `larger-eps` [unsafe]: `eps=1e-4` for the optimizer: no NaN, and smaller steps where gradients are small. Float32
@@ -22,8 +26,8 @@ fix: computing that expression in float32 (`x.float()`) or a larger epsilon is a
 ## Not flagged
 
 Tensors whose dtype is not certain; results of `softmax`, `norm`, `exp` and the other operations that autocast computes
-in float32; casts to float32 before; disabled autocast; bfloat16, which reaches down to 1e-38; a fused optimizer, one
-that is wrapped by DeepSpeed, apex or another library, and one of 8-bit states.
+in float32; casts to float32 before; disabled autocast; bfloat16, which reaches down to 1e-38 (but not to `1 - 1e-7`); a
+fused optimizer, one that is wrapped by DeepSpeed, apex or another library, and one of 8-bit states.
 """
 
 from __future__ import annotations
@@ -31,15 +35,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...codemod.half.half_here import half_here
-from ...codemod.half.stepped_weights import weights_of_optimizer
-from ...codemod.model import Finding, Fix, Rule
-from ...codemod.purpose.proved_reach import is_reached
-from ...codemod.python.names import ModuleNames, attribute_chain, names_of
-from ...codemod.python.numbers import number_of
-from ...codemod.python.paths import position
-from ...codemod.source.project import Project
-from ...codemod.torch.dtypes import FP16
+from ....codemod.half.half_here import half_here
+from ....codemod.half.stepped_weights import weights_of_optimizer
+from ....codemod.model import Finding, Fix, Rule
+from ....codemod.purpose.proved_reach import is_reached
+from ....codemod.python.names import ModuleNames, attribute_chain, names_of
+from ....codemod.python.numbers import number_of
+from ....codemod.python.paths import position
+from ....codemod.source.project import Project
+from ....codemod.torch.dtypes import FP16
+from .near_one import bounds_near_one
 
 UNDERFLOW = 2.0**-25
 """Up to here float16 rounds to zero: half of its smallest subnormal number."""
@@ -59,11 +64,13 @@ WRAPPERS = ("FP16", "initialize", "Fp16", "prepare", "OSS", "ZeroRedundancy", "s
 
 
 def check(project: Project) -> Iterator[Finding]:
-    words = (".half(", "float16", "autocast", "fp16")
+    words = (".half(", "float16", "autocast", "fp16", "bf16")
     if project.observation is None and not any(True for _ in project.python_documents(words)):
         return
     for document in project.checked_documents(("e-",), ("torch",), SMALL):
         yield from _tensors(project, names_of(project, document))
+    for document in project.checked_documents(("clamp", "clip"), ("torch",), ("e-", "0.999")):
+        yield from (rule.found(*draft) for draft in bounds_near_one(project, names_of(project, document)))
     for document in project.checked_documents((".half(", "float16"), ("optim",)):
         yield from _optimizers(project, names_of(project, document))
 
