@@ -25,6 +25,9 @@ def _roots(project: Project) -> list[str]:
         ("y = x.float()\n        return self.layer(y + 1)", ["forward"]),
         ("y = torch.zeros(2)\n        return x @ y", ["forward"]),
         ("return self.layer(x + 1)", []),
+        ("y = torch.zeros(2, dtype=torch.float32)\n        return x @ y", ["forward"]),
+        ("y = torch.zeros(2, dtype=self.dtype)\n        return x @ y", ["forward"]),
+        ("y = torch.zeros(2, dtype=x.dtype)\n        return x @ y", []),
         ("print(float(x.sum()), str(x).encode('utf-8'))\n        return self.layer(x)", []),
     ],
 )
@@ -38,6 +41,16 @@ def test_callers_are_followed_who_are_given_something_wide(tmp_path: Path) -> No
     source = f"{helper}{MODEL}    def forward(self, x):\n        return self.layer(wide(x))\n"
     project = opened(tmp_path, source)
     assert _roots(project) == ["wide", "forward"]
+
+
+def test_what_takes_items_of_batches_is_followed_and_what_is_given_them(tmp_path: Path) -> None:
+    takes = "def image(loader):\n    for item in loader:\n        return item['image']\n"
+    given = "def train(net, source):\n    return net(image(source))\n"
+    others = "def plain(net, x):\n    return net(x)\ndef one(net, batch):\n    return net(batch['image'])\n"
+    keeps = "class Data:\n    def __init__(self, dataset):\n        self.kept = dataset\n"
+    gives = "    def first(self):\n        return self.kept[0]\n"
+    project = opened(tmp_path, takes + given + others + keeps + gives)
+    assert _roots(project) == ["image", "train", "one", "first"]
 
 
 def test_what_parts_and_bases_give_is_followed(tmp_path: Path) -> None:
@@ -55,7 +68,7 @@ def test_what_parts_and_bases_give_is_followed(tmp_path: Path) -> None:
     )
     methods = "".join(f"    def m{at}(self, x):\n        return {call}\n" for at, call in enumerate(calls))
     project = opened(tmp_path, heir + methods, parts=others + base + gives)
-    assert _roots(project.checking(["main.py"])) == ["__init__", "m0", "m1", "m2", "m3"]
+    assert _roots(project.checking(["main.py"])) == ["m0", "m1", "m2", "m3"]
 
 
 def test_files_that_are_not_checked_are_parsed_only_where_they_are_called(tmp_path: Path) -> None:

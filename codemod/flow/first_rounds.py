@@ -22,8 +22,10 @@ def started(first: Sequence[ast.stmt], second: Sequence[ast.stmt]) -> set[str]:
 
     What such a name held before the loop is never continued.
     """
-    fresh = {name for name, value in _bound(first) if name not in _read(value)}
-    return {name for name, value in _bound(second) if name in fresh and name in _read(value)}
+    begun, added = _bound(first), _bound(second)
+    shared = {name for name, _ in begun}.intersection(name for name, _ in added)
+    fresh = {name for name, value in begun if name in shared and name not in _read(value)}
+    return {name for name, value in added if name in fresh and name in _read(value)}
 
 
 def _bound(body: Sequence[ast.stmt]) -> list[tuple[str, ast.expr]]:

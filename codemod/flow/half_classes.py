@@ -62,15 +62,22 @@ def casts_to_half(project: Project, module: ModuleNames) -> Iterator[tuple[ast.C
     if any(not item.switched_off for item in autocasts_by_node(project, module).values()):
         return
     for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
-        if not isinstance(call.func, ast.Attribute):
+        if not isinstance(call.func, ast.Attribute) or not _may_be_entered(project, module, call):
             continue
+        if cast_dtype(project, module, call) not in HALVES or not stays_cast(module, call):
+            continue  # what made the object is asked last: that leads to all who call this function
         made = creations_of(project, module, call.func.value)
         classes = [class_of(project, item.module, item.call.func) for item in made]
         known = {ProjectClass(*item) for item in classes if item is not None}
         if len(known) == 1 and None not in classes and all(flow_of(project).is_module(item) for item in known):
-            owner, stays = known.pop(), stays_cast(module, call)
-            if stays and cast_dtype(project, module, call) in HALVES and entries_of(project, module, call, owner):
+            owner = known.pop()
+            if entries_of(project, module, call, owner):
                 yield call, owner
+
+
+def _may_be_entered(project: Project, module: ModuleNames, cast: ast.Call) -> bool:
+    """Whether the file calls what is cast, or a method of it that may compute something."""
+    return any(name not in SETTING for name, _ in applications_of(project, module, cast))
 
 
 def entries_of(project: Project, module: ModuleNames, cast: ast.Call, owner: ProjectClass) -> list[ast.Call]:

@@ -13,14 +13,14 @@ from ..purpose.files import purpose_of
 from ..purpose.words import Purpose
 from ..python.bindings import self_stores
 from ..python.functions import FunctionTarget, called_function, class_of, lineage, method_of
-from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of
+from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain, names_of, root_name
 from ..source.project import Project
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import FLOAT32_TABLES, MODEL_NAMES
 from .analysis import FlowAnalysis, flow_of
 from .attributes import is_float32_table
 from .bases import is_super
-from .lattice import Kind, Made, Value
+from .lattice import Kind, Made, Role, Value
 from .stored import stored_mask
 
 MAKERS = (
@@ -30,8 +30,10 @@ MAKERS = (
 """Names whose calls make it worth to look at a function."""
 DTYPES = ("float32", "float16", "bfloat16")
 JOINS = ("cat", "concat", "concatenate", "stack")
-DATA_TEXTS = ("batch[", "batch.get(", "batch.pop(", "loader", "dataset")
-"""What a file holds that takes items out of a batch."""
+DATA_WORDS = ("loader", "dataset")
+"""What the names of things hold that give batches."""
+BATCH = "batch"
+"""What a batch is called."""
 MAX_CALLERS = 3
 """How far a float32 value is followed to callers."""
 Holder = FunctionNode | None
@@ -44,13 +46,12 @@ def roots_in(project: Project, module: ModuleNames) -> tuple[Holder, ...]:
 
 
 def _roots_in(project: Project, module: ModuleNames) -> tuple[Holder, ...]:
-    if any(word in module.document.text for word in DATA_TEXTS):
-        return (None, *in_order(scope.node for scope in module.scopes.values() if isinstance(scope.node, FunctionNode)))
-    return tuple(in_order(project.memo(_given, (module, MAX_CALLERS))))
+    found = project.memo(_given, (module, MAX_CALLERS))
+    return tuple(in_order(item for item in found if not _is_constructor(item)))  # weights are in float32 there
 
 
 def _given(project: Project, asked: tuple[ModuleNames, int]) -> frozenset[Holder]:
-    """The functions of a file that make something wide, and those that are given it over so many calls."""
+    """The functions of a file that make something wide or take it out of a batch, and those that are given it."""
     module, hops = asked
     if not hops:
         found = _candidates(project, module)
@@ -83,12 +84,13 @@ def _candidates(project: Project, module: ModuleNames) -> set[Holder]:
     """The functions that hold something that makes a dtype."""
     nodes: list[ast.AST] = []
     for name in MAKERS:
-        nodes += [call for call in module.calls_by_name.get(name, []) if not _is_of_plain_values(call)]
+        calls = module.calls_by_name.get(name, [])
+        nodes += [call for call in calls if not (_is_of_plain_values(call) or _has_dtype_of_another(module, call))]
     for name in DTYPES:
         nodes += module.attribute_loads.get(name, [])
     for name in {name for tables in FLOAT32_TABLES.values() for name in tables}:
         nodes += [node for node in module.attribute_loads.get(name, []) if is_float32_table(node)]
-    return holders(module, nodes) | _always(project, module)
+    return holders(module, nodes) | _always(project, module) | _of_data(module)
 
 
 def _is_of_plain_values(call: ast.Call) -> bool:
@@ -97,6 +99,34 @@ def _is_of_plain_values(call: ast.Call) -> bool:
         return call.func.id == "float"
     plain = not call.args or (isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str))
     return isinstance(call.func, ast.Attribute) and call.func.attr == "encode" and plain and not call.keywords
+
+
+def _has_dtype_of_another(module: ModuleNames, call: ast.Call) -> bool:
+    """``torch.zeros(3, dtype=x.dtype)``, ``dtype=dtype`` of a parameter: as wide as the caller wants it."""
+    given = next((item.value for item in call.keywords if item.arg == "dtype"), None)
+    if isinstance(given, ast.Attribute):
+        return given.attr == "dtype" and root_name(given) not in ("self", "cls")
+    bindings = module.scope_of(call).lookup(given.id) if isinstance(given, ast.Name) else []
+    return bool(bindings) and all(item.kind == "parameter" for item in bindings)
+
+
+def _of_data(module: ModuleNames) -> set[Holder]:
+    """The functions that name a batch, a loader or a dataset, and the methods of classes whose constructors do."""
+    loads = ((name, nodes) for table in (module.name_loads, module.attribute_loads) for name, nodes in table.items())
+    nodes: list[ast.AST] = [node for name, found in loads if _is_of_data(name) for node in found]
+    keys = ((node, node.slice) for node in module.of_type(ast.Subscript))
+    nodes += [node for node, key in keys if isinstance(key, ast.Constant) and _is_of_data(str(key.value))]
+    found = holders(module, nodes)
+    owners = {module.scopes[item].parent for item in found if item is not None and _is_constructor(item)}
+    return found | {item for owner in owners if owner is not None for item in _functions_in(owner.node)}
+
+
+def _is_of_data(name: str) -> bool:
+    return name == BATCH or any(word in name.lower() for word in DATA_WORDS)
+
+
+def _functions_in(node: ast.AST) -> Iterator[FunctionNode]:
+    return (item for item in getattr(node, "body", ()) if isinstance(item, FunctionNode))
 
 
 def _always(project: Project, module: ModuleNames) -> set[Holder]:
@@ -122,8 +152,8 @@ def holders(module: ModuleNames, nodes: Iterable[ast.AST]) -> set[Holder]:
 
 def _with_nested(found: set[Holder]) -> list[Holder]:
     """The functions and those nested in them, which use what the outer one made; in order."""
-    nested = [item for function in found if function is not None for item in function.body]
-    return in_order(found | {item for item in nested if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)})
+    nested = (item for function in found if function is not None for item in _functions_in(function))
+    return in_order(found.union(nested))
 
 
 def _is_constructor(function: Holder) -> bool:
@@ -148,11 +178,12 @@ def _joins_data(project: Project, call: ast.Call) -> bool:
 
 
 def _called(project: Project, module: ModuleNames) -> tuple[tuple[Holder, FunctionTarget], ...]:
-    """Which functions of the project those of a file may call, models among them."""
+    """Which functions of the project the others of a file may call, models among them."""
     found: dict[tuple[Holder, FunctionTarget], None] = {}
+    known = project.memo(_given, (module, 0))
     for call in module.calls:
-        for target in _targets(project, module, call):
-            found.update(dict.fromkeys((holder, target) for holder in holders(module, [call])))
+        for holder in holders(module, [call]) - known:
+            found.update(dict.fromkeys((holder, target) for target in _targets(project, module, call)))
     return tuple(found)
 
 
@@ -163,10 +194,15 @@ def _targets(project: Project, module: ModuleNames, call: ast.Call) -> Iterator[
     if named is not None:
         yield from [named] if named.node.name != "__init__" else []
     elif owner is not None and isinstance(call.func, ast.Attribute):
-        chain, above = attribute_chain(call.func), list(lineage(project, module, owner))
-        classes, name = above[1:] if is_super(call.func.value) else [], call.func.attr
-        if chain is not None and chain[0] == "self" and len(chain) <= 3:
-            classes, name = _classes_of_part(project, above, chain[1]), name if len(chain) == 3 else "forward"
+        chain, name = attribute_chain(call.func) or [], call.func.attr
+        of_part = chain[:1] == ["self"] and len(chain) <= 3
+        if not of_part and not is_super(call.func.value):
+            return
+        classes = list(lineage(project, module, owner))
+        if of_part:
+            classes, name = _classes_of_part(project, classes, chain[1]), name if len(chain) == 3 else "forward"
+        else:
+            classes = classes[1:]
         methods = (method_of(project, *each, name) for each in classes)
         yield from (method for method in methods if method is not None)
 
@@ -181,12 +217,17 @@ def _classes_of_part(
 
 
 def _gives(project: Project, target: FunctionTarget, hops: int) -> bool:
-    """Whether a function returns something wide."""
+    """Whether a function returns something wide, or items of a batch."""
     if target.node not in project.memo(_given, (target.module, hops)):
         return False
     makers = (Made.FACTORY, Made.CAST, Made.MODULE)
-    done = flow_of(project).function(target.module, target.node)
-    return any(atom.dtype == FP32 and atom.made in makers for atom in done.returned.atoms)
+    given = flow_of(project).function(target.module, target.node).returned
+    return _holds_data(given) or any(atom.dtype == FP32 and atom.made in makers for atom in given.atoms)
+
+
+def _holds_data(value: Value) -> bool:
+    found = value.kind is Kind.BATCH or any(atom.role is Role.DATA for atom in value.atoms)
+    return found or any(_holds_data(item) for item in value.items or ())
 
 
 def _readers(analysis: FlowAnalysis, module: ModuleNames, found: set[Holder]) -> set[Holder]:
