@@ -95,7 +95,7 @@ def is_from_source(project: Project, package: str) -> bool:
 
 
 def excludes(project: Project, package: str, release: str, near: str) -> bool:
-    """Whether the manifests of the folder of ``near``, or of one above it, allow neither ``release`` nor a newer one."""
+    """Whether the manifests of a folder of ``near``, or of one above it, allow no release from ``release`` on."""
     folder = directory_of(near)
     while True:
         versions = project.memo(_allowed, (package, folder))

@@ -11,7 +11,6 @@ from ...codemod.flow.encounters import all_meetings, meetings
 from ...codemod.flow.frame import Autocasting, Meeting
 from ...codemod.flow.half_runs import HalfRun, half_runs
 from ...codemod.flow.lattice import Atom, Made, Role
-from ...codemod.flow.prepared import may_be_prepared
 from ...codemod.flow.seen_contradictions import contradiction
 from ...codemod.flow.seen_meetings import place_seen, seen_meetings
 from ...codemod.half.atom_places import MAX_STEPS, chain_of, steps_can_run
@@ -21,12 +20,11 @@ from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.runs import Run, is_switched_on, runs_of
 from ...codemod.python.caught import is_caught
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
-from .follows import is_cast_to_the_other
+from .follows import is_cast_to_the_other, is_only_for_prepared, readers
 from .islands import is_on_purpose
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 
@@ -73,7 +71,7 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         if is_only_possible(project, meeting) or is_caught(meeting.module, meeting.node, "RuntimeError"):
             continue
-        if meeting.mix == "promotes" and (is_cast_below(meeting) or _is_only_for_prepared(project, meeting)):
+        if meeting.mix == "promotes" and (is_cast_below(meeting) or is_only_for_prepared(project, meeting)):
             continue
         if not is_proved(project, meeting):
             continue
@@ -212,35 +210,6 @@ def _is_kept(meeting: Meeting) -> bool:
 def _is_only_returned(meeting: Meeting) -> bool:
     """Whether a concatenation leaves its function and does nothing else: its caller may cast it."""
     return meeting.mix == "promotes" and all(_leaves(meeting.module, item) for item in readers(meeting))
-
-
-def _is_only_for_prepared(project: Project, meeting: Meeting) -> bool:
-    """Whether nothing but models that accelerate runs under its autocast get the result: autocast casts it there."""
-    module = meeting.module
-    calls = [module.parents.get(_argument(module, item)) for item in readers(meeting)]
-    return bool(calls) and all(
-        isinstance(each, ast.Call) and may_be_prepared(project, module, each.func) for each in calls
-    )
-
-
-def _argument(module: ModuleNames, node: ast.expr) -> ast.AST:
-    """The whole argument that a value is: ``image=joined`` for ``joined``."""
-    parent = module.parents.get(node)
-    return parent if isinstance(parent, ast.keyword) else node
-
-
-def readers(meeting: Meeting) -> list[ast.expr]:
-    """Where the result of a concatenation is read: by its name, below it in its function, or right where it is made."""
-    module = meeting.module
-    statement = module.statement_of(meeting.node)
-    names = [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
-    holder = module.scope_of(meeting.node).function
-    loads = [item for name in names for item in module.name_loads.get(name, [])]
-    here = [item for item in loads if module.scope_of(item).function is holder]
-    read = [
-        item for item in here if position(item) > position(statement) and module.statement_of(item) is not statement
-    ]
-    return list(read) if names else [meeting.node]
 
 
 def _leaves(module: ModuleNames, node: ast.AST) -> bool:

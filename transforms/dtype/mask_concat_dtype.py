@@ -37,7 +37,8 @@ from ...codemod.model import Finding, Fix, Rule
 from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
-from .clashes import Family, clashes, evidence, name_of, readers
+from .clashes import Family, clashes, evidence, name_of
+from .follows import readers
 
 COUNTING = (".sum(", ".cumsum(", ".mean(", "torch.sum(", "torch.cumsum(", "torch.mean(", "count", "length")
 EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
