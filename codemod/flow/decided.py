@@ -6,6 +6,9 @@ import ast
 from collections.abc import Callable
 
 from ..purpose.outcomes import can_come_out
+from ..python.bindings import self_stores
+from ..python.names import ModuleNames
+from ..source.project import Project
 from ..torch.dtypes import Dtype
 from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
 from .lattice import NONE_VALUE, Kind, Value
@@ -83,6 +86,31 @@ def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:
     is_none = isinstance(right, ast.Constant) and right.value is None
     if is_none and place in frame.names and branch is (node.body if isinstance(test.ops[0], ast.Is) else node.orelse):
         frame.put(place, NONE_VALUE)
+
+
+def made_once(_project: Project, asked: tuple[ModuleNames, ast.If]) -> frozenset[str]:
+    """``if self.mask is None or ...: self.mask = ...``: what nothing else makes is from here on what is made there."""
+    module, node = asked
+    owner = module.scope_of(node).enclosing_class
+    tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
+    missing = [test.left for test in tests if isinstance(test, ast.Compare) and _is_none(test)]
+    names = [item.attr for item in missing if isinstance(item, ast.Attribute) and ast.unparse(item.value) == "self"]
+    inside = {item for statement in node.body for item in ast.walk(statement)}
+    return frozenset(
+        f"self.{name}"
+        for name in names
+        if owner is not None
+        and all(store in inside or _stores_none(store) for _, store in self_stores(module, owner, name))
+    )
+
+
+def _is_none(test: ast.Compare) -> bool:
+    right = test.comparators[0]
+    return isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and right.value is None
+
+
+def _stores_none(store: ast.AST) -> bool:
+    return isinstance(store, ast.Assign) and isinstance(store.value, ast.Constant) and store.value.value is None
 
 
 def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:

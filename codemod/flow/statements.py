@@ -14,7 +14,7 @@ from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
 from .attributes import named_by
 from .contexts import entered
-from .decided import decided, put_none, told_by_test
+from .decided import decided, made_once, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import in_order
@@ -223,6 +223,11 @@ def _if(frame: Frame, node: ast.stmt) -> None:
         frame.names = joined_names(reached)
     if frame.function is not None and frame.function.name == "__init__":
         frame.names |= made_in_one(reached, frame.names)
+    elif reached:
+        made = outcomes[branches.index(node.body)][0]
+        frame.names |= {
+            place: made[place] for place in frame.project.memo(made_once, (frame.module, node)) & made.keys()
+        }
     _name_dtypes(frame, before, node)
 
 
