@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..purpose.outcomes import can_come_out
 from ..python.bindings import self_stores
 from ..python.names import ModuleNames
 from ..source.project import Project
 from ..torch.dtypes import Dtype
+from .attributes import named_by
 from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
-from .lattice import NONE_VALUE, Kind, Value
+from .lattice import NONE_VALUE, Atom, Kind, Role, Value
 
 ENABLED = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.is_autocast_gpu_enabled")
 PLAIN = {"None": False, "False": False, "True": True}
@@ -88,8 +90,13 @@ def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:
         frame.put(place, NONE_VALUE)
 
 
-def made_once(_project: Project, asked: tuple[ModuleNames, ast.If]) -> frozenset[str]:
+def made_when_missing(frame: Frame, node: ast.If, made: dict[str, Value]) -> dict[str, Value]:
     """``if self.mask is None or ...: self.mask = ...``: what nothing else makes is from here on what is made there."""
+    places = frame.project.memo(_made_when_missing, (frame.module, node))
+    return {place: made[place] for place in places & made.keys()}
+
+
+def _made_when_missing(_project: Project, asked: tuple[ModuleNames, ast.If]) -> frozenset[str]:
     module, node = asked
     owner = module.scope_of(node).enclosing_class
     tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
@@ -121,3 +128,15 @@ def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str,
         if value is not None and value.kind in (Kind.TENSOR, Kind.MODULE) and first.get(place) != second.get(place):
             result[place] = result.get(place, value).with_atoms(())
     return result
+
+
+def name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
+    """A dtype variable that an ``if`` gives several values is a symbol from here on."""
+    for place, value in frame.names.items():
+        if value.kind is Kind.DTYPE and len(value.atoms) > 1 and value != before.get(place):
+            expression = ast.parse(place, mode="eval").body
+            atoms = value.atoms
+            half = any(atom.is_half for atom in atoms)
+            source = frame.source(node, f"{place} is chosen here")
+            symbol = Atom(symbol=place, role=Role.EXPRESSION, can_be_half=half, source=source, expression=expression)
+            frame.names[place] = Value(Kind.DTYPE, (replace(symbol, candidates=named_by(atoms)),))
