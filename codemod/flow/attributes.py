@@ -9,6 +9,7 @@ from ..torch.dtypes import FP32, Dtype
 from ..torch.half_words import weights_can_be_half
 from ..torch.tables.libraries import FLOAT32_TABLES, OUTPUT_ATTRIBUTES
 from .classes import attribute_value, model_by_name
+from .containers import holds_by_name, part_named
 from .frame import Frame
 from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Made, Role, Value, as_floating
 from .records import field_of
@@ -24,7 +25,7 @@ def attribute_of(frame: Frame, node: ast.Attribute, base: Value) -> Value:
         return _dtype_of(frame, node, base)
     if name in NUMBER_ATTRIBUTES:
         return NUMBER_VALUE
-    held = field_of(base, name)
+    held = part_named(base, name) if holds_by_name(base) else field_of(base, name)
     if held is not None or base.kind is Kind.RECORD:
         return held or UNKNOWN_VALUE
     if base.kind is Kind.MODULE:

@@ -1,4 +1,4 @@
-"""What ``nn.ModuleList`` and ``nn.Sequential`` hold, and what comes out of a sequence of modules."""
+"""What ``nn.ModuleList``, ``nn.ModuleDict`` and ``nn.Sequential`` hold, and what comes out of a sequence of modules."""
 
 from __future__ import annotations
 
@@ -21,13 +21,37 @@ def held(name: str, positional: Sequence[NodeValue]) -> tuple[Value, ...] | None
     """The modules a container is made with; None where that is not known. One for all, where all are alike."""
     if name not in LISTS:
         return None
-    values = tuple(value for _, value in positional)
-    if not values:
+    if not positional:
         return ()
     if name == "ModuleList":
-        values = values[0].items or () if len(values) == 1 else ()
+        values = positional[0][1].items or () if len(positional) == 1 else ()
+    else:
+        values = tuple(part for item, value in positional for part in _spread(item, value))
     known = bool(values) and all(value.kind is Kind.MODULE for value in values)
     return values if known and len(values) <= MAX_PARTS else None
+
+
+def _spread(item: ast.expr, value: Value) -> tuple[Value, ...]:
+    """One argument, or what ``*layers`` stands for."""
+    return (value.items or (UNKNOWN_VALUE,)) if isinstance(item, ast.Starred) else (value,)
+
+
+def named_parts(container: Value, name: str, positional: Sequence[NodeValue]) -> Value:
+    """``nn.ModuleDict({"norm": norm})`` with what its keys hold."""
+    given = positional[0][1] if name == "ModuleDict" and len(positional) == 1 else UNKNOWN_VALUE
+    known = given.kind is Kind.RECORD and all(value.kind is Kind.MODULE for value in given.fields().values())
+    return container.with_fields(given.fields()) if known else container
+
+
+def holds_by_name(container: Value) -> bool:
+    """Whether a value is a ``ModuleDict`` whose parts are known."""
+    return bool(container.keys) and isinstance(container.detail, TorchLayer)
+
+
+def part_named(container: Value, name: str) -> Value:
+    """``parts.norm`` and ``parts["norm"]`` of a ``ModuleDict``."""
+    part = container.fields().get(name)
+    return UNKNOWN_VALUE if part is None else part_with(of_container(part, container), container.recast, (name,))
 
 
 def one_of(container: Value, index: str | None = None) -> Value:
@@ -47,6 +71,8 @@ def one_of(container: Value, index: str | None = None) -> Value:
 
 def chosen_of(container: Value, index: ast.expr) -> Value:
     """``layers[i]`` and ``layers[:n]``; which ones a slice leaves out can be seen where a bound is a literal."""
+    if holds_by_name(container):
+        return part_named(container, str(index.value)) if isinstance(index, ast.Constant) else UNKNOWN_VALUE
     if not isinstance(index, ast.Slice):
         return one_of(container, ast.unparse(index))
     bounds = (index.lower, index.upper, index.step)

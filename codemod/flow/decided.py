@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..purpose.outcomes import can_come_out
+from ..python.bindings import self_stores
+from ..python.names import ModuleNames
+from ..source.project import Project
 from ..torch.dtypes import Dtype
+from .attributes import named_by
 from .frame import Autocasting, Frame, asks_for_precision, joined_names, place_of
-from .lattice import NONE_VALUE, Kind, Value
+from .lattice import NONE_VALUE, Atom, Kind, Role, Value
 
 ENABLED = ("torch.is_autocast_enabled", "torch.is_autocast_cpu_enabled", "torch.is_autocast_gpu_enabled")
 PLAIN = {"None": False, "False": False, "True": True}
@@ -85,6 +90,36 @@ def put_none(frame: Frame, node: ast.If, branch: list[ast.stmt]) -> None:
         frame.put(place, NONE_VALUE)
 
 
+def made_when_missing(frame: Frame, node: ast.If, made: dict[str, Value]) -> dict[str, Value]:
+    """``if self.mask is None or ...: self.mask = ...``: what nothing else makes is from here on what is made there."""
+    places = frame.project.memo(_made_when_missing, (frame.module, node))
+    return {place: made[place] for place in places & made.keys()}
+
+
+def _made_when_missing(_project: Project, asked: tuple[ModuleNames, ast.If]) -> frozenset[str]:
+    module, node = asked
+    owner = module.scope_of(node).enclosing_class
+    tests = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.Or) else [node.test]
+    missing = [test.left for test in tests if isinstance(test, ast.Compare) and _is_none(test)]
+    names = [item.attr for item in missing if isinstance(item, ast.Attribute) and ast.unparse(item.value) == "self"]
+    inside = {item for statement in node.body for item in ast.walk(statement)}
+    return frozenset(
+        f"self.{name}"
+        for name in names
+        if owner is not None
+        and all(store in inside or _stores_none(store) for _, store in self_stores(module, owner, name))
+    )
+
+
+def _is_none(test: ast.Compare) -> bool:
+    right = test.comparators[0]
+    return isinstance(test.ops[0], ast.Is) and isinstance(right, ast.Constant) and right.value is None
+
+
+def _stores_none(store: ast.AST) -> bool:
+    return isinstance(store, ast.Assign) and isinstance(store.value, ast.Constant) and store.value.value is None
+
+
 def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str, Value]:
     """After a test of the dtype itself: which dtype the tensors and models have that a branch changed is not told."""
     result = joined_names([first, second])
@@ -93,3 +128,15 @@ def told_by_test(first: dict[str, Value], second: dict[str, Value]) -> dict[str,
         if value is not None and value.kind in (Kind.TENSOR, Kind.MODULE) and first.get(place) != second.get(place):
             result[place] = result.get(place, value).with_atoms(())
     return result
+
+
+def name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
+    """A dtype variable that an ``if`` gives several values is a symbol from here on."""
+    for place, value in frame.names.items():
+        if value.kind is Kind.DTYPE and len(value.atoms) > 1 and value != before.get(place):
+            expression = ast.parse(place, mode="eval").body
+            atoms = value.atoms
+            half = any(atom.is_half for atom in atoms)
+            source = frame.source(node, f"{place} is chosen here")
+            symbol = Atom(symbol=place, role=Role.EXPRESSION, can_be_half=half, source=source, expression=expression)
+            frame.names[place] = Value(Kind.DTYPE, (replace(symbol, candidates=named_by(atoms)),))

@@ -11,7 +11,7 @@ from ..source.slim_nodes import of_both
 from .attributes import attribute_of
 from .calls import call, of_gradient
 from .classes import ids_by_name, model_by_name
-from .containers import chosen_of
+from .containers import chosen_of, holds_by_name
 from .data import BATCH_LABEL, sample_of
 from .decided import decided
 from .dtype_expressions import dtype_atoms, written_dtype
@@ -107,7 +107,7 @@ def _subscript(frame: Frame, node: ast.expr, depth: int) -> Value:
     if base.kind in (Kind.BATCH, Kind.UNKNOWN) and isinstance(node.slice, ast.Constant):
         ids = ids_by_name(frame.module.document.path, node, str(node.slice.value))
         base = ids if ids.kind is not Kind.UNKNOWN else base
-    if base.keys or base.kind is Kind.RECORD:
+    if (base.keys and not holds_by_name(base)) or base.kind is Kind.RECORD:
         held = item_of(base, node.slice)
         of_data = base.label == BATCH_LABEL and held.kind is Kind.UNKNOWN
         return _batch_item(frame, node, base) if of_data else held
@@ -235,8 +235,8 @@ def _named(frame: Frame, node: ast.expr, depth: int) -> Value:
 
 def _starred(frame: Frame, node: ast.expr, depth: int) -> Value:
     assert isinstance(node, ast.Starred)
-    evaluate(frame, node.value, depth)
-    return UNKNOWN_VALUE
+    given = evaluate(frame, node.value, depth)
+    return Value(items=given.items) if given.kind is Kind.SEQUENCE else UNKNOWN_VALUE
 
 
 def _comprehension(frame: Frame, node: ast.expr, depth: int) -> Value:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 
 from ..python.names import attribute_chain
+from ..source.project import Project
 from ..torch.api import SAME_WEIGHTS, WEIGHT_CASTS
 from ..torch.dtypes import FP32
 from ..torch.tables.layers import LAYERS
@@ -23,9 +24,9 @@ from .classes import (
     part_of,
     registered_buffer,
 )
-from .containers import held, meets_first, nth_of
+from .containers import held, holds_by_name, meets_first, named_parts, nth_of, part_named
 from .data import ImageTransform, transformed
-from .frame import Frame, Record, place_of
+from .frame import Frame, Meeting, Record, place_of
 from .lattice import UNKNOWN_VALUE, Alternatives, Atom, Kind, Made, Role, Value
 from .layer_calls import layer_forward, of_weights
 from .meetings import NodeValue, report_input
@@ -67,6 +68,8 @@ def on_module(
         return result_of(frame, node)
     if name in FORWARD:
         return forward(frame, node, receiver, positional, named)
+    if holds_by_name(receiver) and name in receiver.keys:
+        return forward(frame, node, part_named(receiver, name), positional, named)
     forget(frame, node.func.value)
     part = attribute_value(frame, receiver, name)
     part = part if part.kind is Kind.MODULE else model_by_name(node.func)
@@ -165,12 +168,31 @@ def _sequence(frame: Frame, node: ast.Call, container: Value, positional: list[N
     item, value = positional[0]
     if meets_first(container):
         report_input(frame, node, item, value, container.atoms, container)
-    record, frame.record = frame.record, Record()
+    record, frame.record, inner = frame.record, Record(), list[Meeting]()
     for position in range(len(container.items)):
+        before = len(frame.record.meetings)
         value = forward(frame, node, nth_of(container, position), [(item, value)], [])
+        made_inside = bool(position) and isinstance(container.items[position - 1].detail, ProjectClass)
+        if frame.run is not None and made_inside and before < len(frame.record.meetings):
+            inner.append(_between(frame, frame.record.meetings[before], position))
     record.take_parts(frame.record, frame.module, node)
+    record.meetings += inner
     frame.record = record
     return value
+
+
+def _between(frame: Frame, meeting: Meeting, position: int) -> Meeting:
+    """What one part of a sequence gives the next: no expression of the source is either."""
+    odd, meant = (frame.project.memo(_nth_part, (meeting.node, position - 1, at)) for at in (True, False))
+    return replace(meeting, odd=replace(meeting.odd, node=odd), meant=replace(meeting.meant, node=meant))
+
+
+def _nth_part(_project: Project, asked: tuple[ast.expr, int, bool]) -> ast.expr:
+    """``body[0](x)`` or ``body[1]`` of ``body(x)``, to be named in a message."""
+    call, position, is_result = asked
+    assert isinstance(call, ast.Call)
+    part = ast.Subscript(call.func, ast.Constant(position if is_result else position + 1))
+    return ast.Call(part, call.args, []) if is_result else part
 
 
 def _output(frame: Frame, node: ast.Call, module: Value) -> Value:
@@ -207,7 +229,8 @@ def made_layer(frame: Frame, node: ast.Call, name: str, positional: list[NodeVal
         return Value(Kind.MODULE, (), detail=TorchLayer(name))
     given = any(key == "dtype" for key, _, _ in named)
     atoms = given_atoms(frame, named) if given else (default_atom(frame, node, f"{name} is made", Made.MODULE),)
-    return Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
+    made = Value(Kind.MODULE, atoms or (), held(name, positional), detail=TorchLayer(name))
+    return named_parts(made, name, positional)
 
 
 def made_object(frame: Frame, node: ast.Call, found: ProjectClass) -> Value:

@@ -194,7 +194,7 @@ def _result(
     if known.name == "view" and (given is not None or any(value.kind is Kind.DTYPE for _, value in operands[1:])):
         return moved(frame, node, operands, named)  # the same bytes, read as another dtype
     if rule in ("first", "first-float", "softmax-like", "sum-like", "like", "max-like", "complex", "real"):
-        return _like_first(known, first, operands, named, scalar=scalar)
+        return _like_first(frame, node, known, first, operands, named, scalar=scalar)
     return _special_result(frame, node, rule, operands, named, first)
 
 
@@ -231,7 +231,16 @@ def _special_result(
     return NUMBER_VALUE if rule in ("scalar", "none") else UNKNOWN_VALUE
 
 
-def _like_first(known: Operation, first: Value, operands: list[NodeValue], named: Named, *, scalar: bool) -> Value:
+def _like_first(
+    frame: Frame,
+    node: ast.expr,
+    known: Operation,
+    first: Value,
+    operands: list[NodeValue],
+    named: Named,
+    *,
+    scalar: bool,
+) -> Value:
     rule = known.result
     if rule in ("complex", "real"):
         return Value(Kind.TENSOR)
@@ -242,7 +251,10 @@ def _like_first(known: Operation, first: Value, operands: list[NodeValue], named
     value = as_tensor(first)
     integral = any(atom.dtype is not None and atom.dtype not in (BF16, FP16, FP32, FP64) for atom in value.atoms)
     if rule == "first-float" and integral:
-        return Value(Kind.TENSOR)
+        alone = all(atom.dtype == INT64 for atom in value.atoms) and not frame.analysis.changes_default_dtype
+        text = f"{known.name}(...) of integers makes float32"
+        made = (default_atom(frame, node, text, Made.CAST),) if alone else ()
+        return Value(Kind.TENSOR, made, scalar=scalar or first.scalar)
     value = as_floating(value) if rule in ("first-float", "softmax-like") else value
     return replace(value, scalar=scalar or first.scalar)
 

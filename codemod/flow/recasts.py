@@ -117,7 +117,8 @@ def forget(frame: Frame, node: ast.expr) -> None:
     if found is not None:
         root, whole, path = found
         kept = tuple(item for item in whole.recast if item.path[: len(path)] != path[: len(item.path)])
-        frame.put(root, replace(whole, recast=kept))
+        if len(kept) < len(whole.recast):  # what is put forgets what is known of its parts
+            frame.put(root, replace(whole, recast=kept))
     place = place_of(node)
     if place is not None and value.recast:
         frame.put(place, replace(value, recast=()))

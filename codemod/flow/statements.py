@@ -5,21 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial, reduce
 
 from ..source.slim_nodes import ORIGINAL
 from ..torch.dtypes import FP32
 from ..torch.tables.libraries import OUTPUT_ATTRIBUTES
 from .alternatives import aside
-from .attributes import named_by
 from .contexts import entered
-from .decided import decided, put_none, told_by_test
+from .decided import decided, made_when_missing, name_dtypes, put_none, told_by_test
 from .elements import unpacked_at
 from .expressions import bind_loop_target, evaluate
 from .first_rounds import in_order
 from .frame import Frame, Operand, asks_for_precision, joined_names, made_in_one, place_of
-from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Role, Value, join
+from .lattice import NUMBER_VALUE, UNKNOWN_VALUE, Atom, Kind, Value, join
 from .leaving import leaving
 from .meetings import clash_of_write, dtype_of, is_compared, record
 from .promotion import promote
@@ -223,19 +221,9 @@ def _if(frame: Frame, node: ast.stmt) -> None:
         frame.names = joined_names(reached)
     if frame.function is not None and frame.function.name == "__init__":
         frame.names |= made_in_one(reached, frame.names)
-    _name_dtypes(frame, before, node)
-
-
-def _name_dtypes(frame: Frame, before: dict[str, Value], node: ast.If) -> None:
-    """A dtype variable that an ``if`` gives several values is a symbol from here on."""
-    for place, value in frame.names.items():
-        if value.kind is Kind.DTYPE and len(value.atoms) > 1 and value != before.get(place):
-            expression = ast.parse(place, mode="eval").body
-            atoms = value.atoms
-            half = any(atom.is_half for atom in atoms)
-            source = frame.source(node, f"{place} is chosen here")
-            symbol = Atom(symbol=place, role=Role.EXPRESSION, can_be_half=half, source=source, expression=expression)
-            frame.names[place] = Value(Kind.DTYPE, (replace(symbol, candidates=named_by(atoms)),))
+    else:
+        frame.names |= made_when_missing(frame, node, outcomes[branches.index(node.body)][0])
+    name_dtypes(frame, before, node)
 
 
 def _loop(frame: Frame, node: ast.stmt) -> None:

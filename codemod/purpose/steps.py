@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..python.names import FunctionNode, ModuleNames, Scope, attribute_chain
-from ..python.paths import exclusive, loops, name_parts
+from ..python.paths import exclusive, guards, loops, name_parts
 from ..source.project import Project
 from ..torch.autocast import Autocast, autocasts_in, is_without_gradients, runs_without_gradients
 
@@ -66,8 +66,16 @@ def says_evaluation(scope: Scope) -> bool:
 
 
 def is_evaluation(item: Autocast) -> bool:
-    """Whether a region evaluates: no gradients, or a function that is called so."""
-    return runs_without_gradients(item) or says_evaluation(function_scope(item.module, item.node))
+    """Whether a region evaluates: no gradients, a function that is called so, or every so many steps only."""
+    module, node = item.module, item.node
+    return runs_without_gradients(item) or says_evaluation(function_scope(module, node)) or _is_interlude(module, node)
+
+
+def _is_interlude(module: ModuleNames, node: ast.AST) -> bool:
+    """``if step % args.eval_steps == 0``: what runs between training steps, to evaluate."""
+    tests = [part for guard in guards(module, node) if guard.holds for part in ast.walk(guard.test)]
+    counted = [part.right for part in tests if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)]
+    return any(part.startswith(EVALUATION_NAMES) for each in counted for part in name_parts(each))
 
 
 def contexts_around(module: ModuleNames, node: ast.AST) -> Iterator[ast.expr]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from ..python.glimpses import may_set
 from ..python.names import ModuleNames, names_of
@@ -66,17 +67,37 @@ def _is_set_in(module: ModuleNames, name: str) -> bool:
 
 def is_spelled(project: Project, word: str) -> bool:
     """Whether a configuration, a launch line or a value in code holds a word."""
-    if not word or any(
-        _names(document.text, word) for kind in LAUNCHING for document in project.documents(kind, (word,))
-    ):
-        return True
+    return not word or _is_launched_with(project, word) or any(True for _ in _values_with(project, word))
+
+
+def is_asked_for(project: Project, word: str) -> bool:
+    """Whether a run has the word: as `is_spelled`, but to be one choice of an option, or in its help, is not enough."""
+    return _is_launched_with(project, word) or any(
+        not _is_offered(module, node) for module, node in _values_with(project, word)
+    )
+
+
+def _is_launched_with(project: Project, word: str) -> bool:
+    return any(_names(document.text, word) for kind in LAUNCHING for document in project.documents(kind, (word,)))
+
+
+def _values_with(project: Project, word: str) -> Iterator[tuple[ModuleNames, ast.Constant]]:
     for document in project.python_documents((word,)):
         module = names_of(project, document)
-        texts = (item for item in module.of_type(ast.Constant) if isinstance(item.value, str))
-        if any(
-            _names(item.value, word) and not _only_asks(module, item) for item in texts if isinstance(item.value, str)
-        ):
+        for node in module.of_type(ast.Constant):
+            if isinstance(node.value, str) and _names(node.value, word) and not _only_asks(module, node):
+                yield module, node
+
+
+def _is_offered(module: ModuleNames, node: ast.Constant) -> bool:
+    """Whether a string stands in the declaration of an option or of a type, and is no default there."""
+    below: ast.AST = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Call) and getattr(parent.func, "attr", "") in DECLARING:
+            return not (isinstance(below, ast.keyword) and below.arg in ("default", "const"))
+        if isinstance(parent, ast.Subscript) and ast.unparse(parent.value).endswith("Literal"):
             return True
+        below = parent
     return False
 
 

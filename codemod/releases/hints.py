@@ -37,9 +37,18 @@ def runs_older(project: Project, release: str, near: str) -> Place | None:
     return None
 
 
+def broken_since(project: Project, release: str) -> frozenset[str]:
+    """The files that import what PyTorch no longer has in ``release``: nothing that needs them runs with it."""
+    return frozenset(place.path for place, gone in project.fact(_removed) if gone <= Version(release))
+
+
 def _hints(project: Project) -> tuple[tuple[Place, Version], ...]:
     """Each hint, and the first release that it excludes."""
-    return (*_removed_modules(project), *_toolkits(project), *_sentences(project))
+    return (*project.fact(_removed), *_toolkits(project), *_sentences(project))
+
+
+def _removed(project: Project) -> tuple[tuple[Place, Version], ...]:
+    return tuple(_removed_modules(project))
 
 
 def _removed_modules(project: Project) -> Iterator[tuple[Place, Version]]:

@@ -104,7 +104,9 @@ def _requirements(document: Document) -> Iterator[Pin]:
     elif name == "requirements.lock" or "constraints" in name:
         tier = Tier.FIXED
     for row, line in lines_of(document):
-        yield from pin_of(document, line.removesuffix("\\").strip(), tier, row)
+        text = line.removesuffix("\\").strip()
+        exported = text.count("=") == 2 and "==" not in text  # ``conda list --export``
+        yield from pin_of(document, _from_conda(text) if exported else text, tier, row)
 
 
 def _conda(document: Document) -> Iterator[Pin]:
@@ -118,7 +120,7 @@ def _from_conda(text: str) -> str:
     """``pytorch=1.7.1=py3.7_cuda`` and ``pytorch 1.7.*`` as a requirement; what pip understands stays as it is."""
     name, mark, version = text.partition("=")
     if mark and name and name[-1] not in "<>=!~" and not version.startswith("="):
-        return f"{name.strip()}=={version.partition('=')[0].removesuffix('.*').removesuffix('*')}.*"
+        return f"{name.strip()}=={version.partition('=')[0].partition('+')[0].removesuffix('.*').removesuffix('*')}.*"
     if "==" in text:
         head, _, version = text.partition("==")
         return f"{head}=={version.partition('=')[0]}"

@@ -20,7 +20,7 @@ from ..source.project import Project
 from .manifests import CONDA_WORD, directory_of, is_manifest, pins_in
 from .requirements import Pin, Tier
 
-__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "is_from_source"]
+__all__ = ["Pin", "Tier", "VersionRange", "allowed", "certainly_has", "excludes", "is_from_source"]
 
 CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch"}
 """Conda's names for a package, where they are not the ones of the Python index."""
@@ -92,6 +92,18 @@ def certainly_has(project: Project, package: str, release: str, near: str) -> bo
 def is_from_source(project: Project, package: str) -> bool:
     """Whether a manifest takes ``package`` from an address, a fork or a commit, of which no release is known."""
     return any(pin.is_source and pin.name == canonicalize_name(package) for pin in project.fact(_written_pins))
+
+
+def excludes(project: Project, package: str, release: str, near: str) -> bool:
+    """Whether the manifests of a folder of ``near``, or of one above it, allow no release from ``release`` on."""
+    folder = directory_of(near)
+    while True:
+        versions = project.memo(_allowed, (package, folder))
+        if versions is not None and not versions.may_reach(release):
+            return True
+        if not folder:
+            return False
+        folder = folder.rpartition("/")[0]
 
 
 def upper_bound_of(project: Project, package: str) -> tuple[Version | None, Place | None]:

@@ -20,12 +20,11 @@ from ...codemod.purpose.proved_reach import is_reached
 from ...codemod.purpose.runs import Run, is_switched_on, runs_of
 from ...codemod.python.caught import is_caught
 from ...codemod.python.names import ModuleNames
-from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 from ...codemod.torch.dtype_values import constants_of
 from ...codemod.torch.dtypes import FP32, HALVES, Dtype
 from ...codemod.torch.tables.operations import keeps_dtype
-from .follows import is_cast_to_the_other
+from .follows import is_cast_to_the_other, is_only_for_prepared, readers
 from .islands import is_on_purpose
 from .other_casts import MOVING, is_cast_below, is_cast_on_the_way, is_device
 
@@ -72,7 +71,9 @@ def _mistakes(project: Project) -> tuple[Meeting, ...]:
             continue  # nothing is known to be raised by it: results are gathered, boxes are sorted, bounds are loaded
         if is_only_possible(project, meeting) or is_caught(meeting.module, meeting.node, "RuntimeError"):
             continue
-        if (meeting.mix == "promotes" and is_cast_below(meeting)) or not is_proved(project, meeting):
+        if meeting.mix == "promotes" and (is_cast_below(meeting) or is_only_for_prepared(project, meeting)):
+            continue
+        if not is_proved(project, meeting):
             continue
         if not is_mistake(meeting) or is_cast_on_the_way(meeting):
             continue
@@ -208,13 +209,7 @@ def _is_kept(meeting: Meeting) -> bool:
 
 def _is_only_returned(meeting: Meeting) -> bool:
     """Whether a concatenation leaves its function and does nothing else: its caller may cast it."""
-    module = meeting.module
-    statement = module.statement_of(meeting.node)
-    names = [item.id for item in getattr(statement, "targets", ()) if isinstance(item, ast.Name)]
-    holder = module.scope_of(meeting.node).function
-    loads = [item for name in names for item in module.name_loads.get(name, [])]
-    read = [item for item in loads if module.scope_of(item).function is holder and position(item) > position(statement)]
-    return meeting.mix == "promotes" and all(_leaves(module, item) for item in (read if names else [meeting.node]))
+    return meeting.mix == "promotes" and all(_leaves(meeting.module, item) for item in readers(meeting))
 
 
 def _leaves(module: ModuleNames, node: ast.AST) -> bool:

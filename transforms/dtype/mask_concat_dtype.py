@@ -21,8 +21,8 @@ Both are that for masks and for constants, whose values every floating type hold
 ## Not flagged
 
 Operands of one dtype, integer and bool masks (they take the dtype of their neighbor), float64, operands that a test of
-the dtype itself chose, a result that a cast follows, or that only leaves its function; items of one batch that are
-gathered for a loss; places that no run comes to.
+the dtype itself chose, a result that a cast follows, that only leaves its function, or that only a model reads which
+accelerate runs under its autocast; items of one batch that are gathered for a loss; places that no run comes to.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ...codemod.proof.needs import Known
 from ...codemod.source.project import Project
 from .casts import operand_fix, producer_fix
 from .clashes import Family, clashes, evidence, name_of
+from .follows import readers
 
 COUNTING = (".sum(", ".cumsum(", ".mean(", "torch.sum(", "torch.cumsum(", "torch.mean(", "count", "length")
 EXACT = ("zeros", "ones", "empty", "eye", "new_zeros", "new_ones")
@@ -52,20 +53,8 @@ def check(project: Project) -> Iterator[Finding]:
 
 def is_cast_afterwards(meeting: Meeting) -> bool:
     """``torch.cat([...]).to(dtype)``: the result gets its dtype at once, here or where its name is used next."""
-    module = meeting.module
-    parent = module.parents.get(meeting.node)
-    if isinstance(parent, ast.Attribute) and parent.attr in ("to", "type_as", "half", "bfloat16", "float", "type"):
-        return True
-    if not (isinstance(parent, ast.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0], ast.Name)):
-        return False
-    name = parent.targets[0].id
-    holder = module.scope_of(parent).function
-    later = [
-        node
-        for node in module.name_loads.get(name, [])
-        if module.scope_of(node).function is holder and node.lineno > (meeting.node.end_lineno or meeting.node.lineno)
-    ]
-    return bool(later) and all(_is_cast(module.parents.get(node)) for node in later)
+    read = readers(meeting)
+    return bool(read) and all(_is_cast(meeting.module.parents.get(node)) for node in read)
 
 
 def _is_cast(parent: ast.AST | None) -> bool:

@@ -25,7 +25,8 @@ Regions outside a training step: validation, sampling and inference in the other
 that matters. Functions that nothing calls. A region that a test of the precision chooses (`if precision == "fp16"`,
 `enabled=mixed_precision == "fp16"`), unless that test lets bfloat16 pass (`enabled=dtype in (torch.float16,
 torch.bfloat16)`); one of several branches or table entries; `enabled=False`; regions that a constant keeps from
-running; regions on the CPU; regions inside another one, whose dtype they inherit; float32 islands; tests; projects that
+running; bfloat16 that no default, launch line, configuration or value in code asks for; regions on the CPU; regions
+inside another one, whose dtype they inherit; float32 islands; tests; projects that
 call `set_autocast_dtype`; weights that are loaded quantized.
 """
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ....codemod.purpose.switches import is_asked_for
 from ....codemod.python.bindings import only_value, self_stores
 from ....codemod.python.bound import is_bound_at
 from ....codemod.python.conditions import conditions_in
@@ -62,7 +63,7 @@ def compute_dtype_at(project: Project, module: ModuleNames, node: ast.AST, weigh
     names = (*AUTOCAST_NAMES, *WEIGHT_NAMES) if weights else AUTOCAST_NAMES
     for name in names:
         for text, scenarios, birth in _seen(project, module, node, name):
-            if any(item.value == BF16 and not _is_impossible(project, module, item) for item in scenarios):
+            if any(item.value == BF16 and not is_impossible(project, module, item) for item in scenarios):
                 return Named(birth, f"{text}, which is in scope, can be bfloat16", f"{text} is chosen here", text)
     return None
 
@@ -91,11 +92,15 @@ def _attribute_load(module: ModuleNames, owner: Scope | None, name: str) -> ast.
     return None
 
 
-def _is_impossible(project: Project, module: ModuleNames, scenario: Scenario) -> bool:
-    """Whether a value needs a setting to be something that the file itself sets otherwise (``dtype = "float16"``)."""
+def is_impossible(project: Project, module: ModuleNames, scenario: Scenario) -> bool:
+    """Whether a value needs a setting to be something that the file itself sets otherwise (``dtype = "float16"``), or
+    a word that no run asks for."""
     for given in scenario.given:
         if not given.equal:
             continue
+        words = [value for value in given.values if isinstance(value, str)]
+        if words and not any(project.memo(is_asked_for, word) for word in words):
+            return True
         known = {as_dtype(value) for value in constants_of(project, module, given.node)}
         wanted = {as_dtype(value) for value in given.values}
         if known and UNKNOWN not in known and known.isdisjoint(wanted) and not _are_truths(known | wanted):
@@ -105,6 +110,11 @@ def _is_impossible(project: Project, module: ModuleNames, scenario: Scenario) ->
 
 def _are_truths(found: set[Constant]) -> bool:
     return any(isinstance(value, bool) for value in found)
+
+
+def bf16_is_asked_for(project: Project) -> bool:
+    """Whether a default, a launch line, a configuration or a value in code says bfloat16."""
+    return any(project.memo(is_asked_for, word) for word in ("bf16", "bfloat16"))
 
 
 # --- what switches the scaler -----------------------------------------------------------------------------------------
@@ -121,7 +131,9 @@ def option_of_scaler(project: Project, region: Autocast) -> Named | None:
             if not all(isinstance(value, str) and isinstance(as_dtype(value), Dtype) for value in given.values):
                 continue
             found = [item for item in scenarios_of(project, module, given.node) if as_dtype(item.value) == BF16]
-            if found and any(not _is_impossible(project, module, item) for item in found):
+            words = [item.value for item in found if isinstance(item.value, str)]
+            chosen = not words or any(project.memo(is_asked_for, word) for word in words)
+            if chosen and any(not is_impossible(project, module, item) for item in found):
                 why = f"the scaler follows {given.text}"
                 fits = means_the_same(module, given.node, region.node)
                 text = named_in_torch(project, region, given) if fits else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ....codemod.model import Place
 from ....codemod.purpose.steps import calls_beside, function_scope, is_evaluation, is_in_context
@@ -15,10 +16,18 @@ from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.accelerators import accelerator_at
 from ....codemod.torch.autocast import Autocast, dtype_scenarios
-from ....codemod.torch.dtypes import BF16, Constant
+from ....codemod.torch.dtypes import BF16, Constant, Scenario
 from ....codemod.torch.imported import torch_at
 from .chosen_regions import is_chosen
-from .compute_dtypes import Named, compute_dtype_at, option_of_scaler, trainer_in, weights_used_in
+from .compute_dtypes import (
+    Named,
+    bf16_is_asked_for,
+    compute_dtype_at,
+    is_impossible,
+    option_of_scaler,
+    trainer_in,
+    weights_used_in,
+)
 from .own_switch import own_switch
 from .training_regions import runs_in_training, training_regions
 
@@ -65,6 +74,8 @@ def _by_accelerator(project: Project, region: Autocast) -> Declared | None:
     named = compute_dtype_at(project, module, region.node, weights=True)
     asked = accelerator.may_run_bf16
     if not asked and (accelerator.values or not (named is not None or _asks_for_bf16(module))):
+        return None
+    if accelerator.values != {BF16} and not bf16_is_asked_for(project):
         return None
     places = [_place(made.module, made.call, "its precision is chosen here") for made in accelerator.made_by]
     if named is not None:
@@ -125,7 +136,12 @@ def _bf16_at(region: Autocast) -> str | None:
 
 
 def _can_be_bf16(project: Project, module: ModuleNames) -> list[Autocast]:
-    return [item for item in training_regions(project).get(module, ()) if BF16 in _values(project, item)]
+    found = training_regions(project).get(module, ())
+    return [item for item in found if any(map(partial(_is_bf16, project, item), dtype_scenarios(project, item)))]
+
+
+def _is_bf16(project: Project, item: Autocast, scenario: Scenario) -> bool:
+    return scenario.value == BF16 and not is_impossible(project, item.module, scenario)
 
 
 def _values(project: Project, item: Autocast) -> set[Constant]:

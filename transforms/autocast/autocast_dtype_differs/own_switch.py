@@ -13,8 +13,9 @@ from ....codemod.python.paths import guards
 from ....codemod.python.visible import means_the_same
 from ....codemod.source.project import Project
 from ....codemod.torch.autocast import Autocast
+from ....codemod.torch.dtype_values import scenarios_of
 from ....codemod.torch.dtypes import BF16, Dtype, Given, as_dtype
-from .compute_dtypes import Named, named_in_torch
+from .compute_dtypes import Named, bf16_is_asked_for, is_impossible, named_in_torch
 
 MAX_NAMES = 3
 """How many names a switch may hide behind: ``enabled=use_amp`` where ``use_amp = dtype in (...)``."""
@@ -28,7 +29,7 @@ def own_switch(project: Project, region: Autocast) -> Named | None:
         return None
     for test in _switches(region):
         for item in _wanted(project, region, test, MAX_NAMES):
-            if item.equal and _means_bf16(item) and not _is_excluded(project, region, item):
+            if item.equal and _can_be_bf16(project, region, item) and not _is_excluded(project, region, item):
                 what = f"its own condition switches it on where {_state_of(item)}"
                 return Named(test, what, f"{item.text} is asked here", _dtype_text(project, region, item))
     return None
@@ -67,9 +68,13 @@ def _wanted(project: Project, region: Autocast, test: ast.expr, names: int) -> I
         yield from _wanted(project, region, values[0], names - 1)
 
 
-def _means_bf16(item: Given) -> bool:
-    values = {as_dtype(value) for value in item.values}
-    return BF16 in values or (values == {True} and switches_bf16_on(item.text))
+def _can_be_bf16(project: Project, region: Autocast, item: Given) -> bool:
+    """Whether what is asked for is bfloat16, and some run has it so."""
+    values, module = {as_dtype(value) for value in item.values}, region.module
+    if BF16 not in values:
+        return values == {True} and switches_bf16_on(item.text)
+    found = [each for each in scenarios_of(project, module, item.node) if as_dtype(each.value) == BF16]
+    return bf16_is_asked_for(project) or any(not is_impossible(project, module, each) for each in found)
 
 
 def _state_of(item: Given) -> str:

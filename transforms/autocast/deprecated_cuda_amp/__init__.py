@@ -31,8 +31,9 @@ where the project replaces parts of `torch.cuda.amp`, or where `*args` hide what
 
 ## Not flagged
 
-A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn. One without pins
-that imports `torch._six` (gone since 2.0), pins a `cudatoolkit` up to 11.7, or names only older releases in its README.
+A project whose pins (or the install line of its README) stay below torch 2.4, which does not warn; those of the root
+count for nested packages too. A file that imports `torch._six` (gone since 2.0), itself or through others. A project
+without pins that pins a `cudatoolkit` up to 11.7, or names only older releases in its README.
 Code that only older releases reach: version tests, `hasattr(torch.amp, "GradScaler")`, `except AttributeError`.
 Annotations, `isinstance`, base classes: naming an old class does not warn. Local classes of the same names.
 """
@@ -49,15 +50,18 @@ from packaging.version import Version
 from ....codemod.model import Finding, Fix, Place, Rule
 from ....codemod.proof.needs import Known, Release
 from ....codemod.proof.proving import proved
-from ....codemod.python.names import names_of
-from ....codemod.releases.hints import runs_older
-from ....codemod.releases.pins import allowed
+from ....codemod.purpose.imports import importers_of, reached_from
+from ....codemod.python.names import ModuleNames, names_of
+from ....codemod.releases.hints import broken_since, runs_older
+from ....codemod.releases.pins import allowed, excludes
 from ....codemod.source.project import Project
 from .default_dtype import may_differ
 from .deprecated_uses import WORDS, Use, class_tests, replacements_of_torch, uses_in
 from .import_groups import Group, groups_of, import_edits
 
 MAX_EVIDENCE = 40
+MAX_REACHED = 80
+"""Modules that are looked at for what a file needs to run."""
 DEPRECATED_SINCE = "2.4"
 """A project that pins an older release never sees the warning."""
 INHERITS = (
@@ -68,16 +72,25 @@ INHERITS = (
 
 def check(project: Project) -> Iterator[Finding]:
     for document in project.checked_documents(containing=WORDS):
-        versions = allowed(project, "torch", near=document.path)
-        if versions is not None and not versions.may_reach(DEPRECATED_SINCE):
-            continue
-        if versions is None and runs_older(project, DEPRECATED_SINCE, document.path) is not None:
-            continue
         module = names_of(project, document)
+        if _never_warns(project, module):
+            continue
         judged = [(_verdict(project, group), group) for group in groups_of(project, module, uses_in(project, module))]
         judged.sort(key=lambda pair: pair[0].key)
         for verdict, pairs in groupby(judged, key=lambda pair: pair[0]):
             yield _finding(project, verdict, [group for _, group in pairs])
+
+
+def _never_warns(project: Project, module: ModuleNames) -> bool:
+    """Whether the file only runs with releases of PyTorch that do not warn."""
+    path = module.path
+    if excludes(project, "torch", DEPRECATED_SINCE, path):
+        return True
+    if allowed(project, "torch", path) is None and runs_older(project, DEPRECATED_SINCE, path) is not None:
+        return True
+    broken = broken_since(project, DEPRECATED_SINCE)
+    users = (module, *importers_of(project, module)) if broken else ()
+    return any(each.path in broken for each in reached_from(project, users, MAX_REACHED))
 
 
 class Offer(Enum):
