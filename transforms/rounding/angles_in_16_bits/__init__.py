@@ -47,8 +47,8 @@ import ast
 from collections.abc import Iterator
 
 from ....codemod.flow.analysis import flow_of
-from ....codemod.flow.frame import ASSUMED
-from ....codemod.flow.lattice import Kind
+from ....codemod.flow.frame import ASSUMED, OUTSIDE
+from ....codemod.flow.lattice import Kind, Role
 from ....codemod.half.half_here import Half, half_here
 from ....codemod.model import Finding, Fix, Rule
 from ....codemod.purpose.files import is_test
@@ -62,6 +62,7 @@ from .angle_fixes import fix_of
 from .angle_origins import Origin, origin_of
 from .asked_dtypes import cast_by_caller, cast_to_activations, is_of_power
 from .first_tables import is_made_at_construction
+from .half_buffers import half_buffers
 
 TURNING = ("cos", "sin", "polar")
 WORDS = ("bfloat16", "float16", ".half(", "autocast", "bf16", "fp16")
@@ -145,8 +146,17 @@ def _is_short(project: Project, module: ModuleNames, origin: Origin) -> bool:
 
 def _of_weights(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
     """Why it has the dtype of 16-bit weights: a constructor runs before they are cast."""
-    half = certainly_half(project, module, node)
+    half = certainly_half(project, module, node) or _of_buffers(project, module, node)
     return None if half is None or is_made_at_construction(project, module, node) else half
+
+
+def _of_buffers(project: Project, module: ModuleNames, node: ast.expr) -> Half | None:
+    value = flow_of(project).value_at(module, node, OUTSIDE)
+    found = [half_buffers(project).get(atom.symbol) for atom in value.atoms if atom.role is Role.WEIGHTS]
+    known = [item for item in found if item is not None]
+    if value.kind is not Kind.TENSOR or not known or len(known) < len(value.atoms):
+        return None
+    return Half(frozenset(item.dtype for item in known), True, tuple(dict.fromkeys(item.place for item in known)))
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
