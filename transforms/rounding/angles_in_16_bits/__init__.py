@@ -16,7 +16,7 @@ PyTorch 2.13:
 
 An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
 than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
-`inv_freq` buffer that `model.to(torch.bfloat16)` converts, `inv_freq.to(x.dtype)` of activations, timesteps that a
+`inv_freq` buffer that `model.to(torch.bfloat16)` converts (no region raises it again), `inv_freq.to(x.dtype)` of activations, timesteps that a
 caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum` inside an autocast region,
 which lowers them whatever their operands are (`torch.outer` and `*` are left alone). Threads:
 EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
@@ -30,15 +30,16 @@ may have got used to it. Elsewhere: compute the table in float32 (`.float()`, au
 
 ## Not flagged
 
-Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open, and
-that are made again only where a length exceeds them; trainers whose precision opens no region of the project's own
-(DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose body only calls
-models that are known and do not hold this code; products with powers (`1 / 10000**i`), which autocast
-computes in float32; rows and columns of a grid, which are few; coordinates, also where
-the divisor counts channels; angles that come from no positions, timesteps or frequencies (a
-network with sines); dtypes that are not certain; up to 128 positions, each of which is exact; the dtype of activations
-in a region where nothing shows that they are lowered; code that no training program of the project comes to by names,
-calls, arguments and stated settings, or only where a package is missing (`except ImportError`).
+Tables that are computed in float32 and cast at the end; tables that a constructor makes, where no region is open,
+and that are made again only where a length exceeds them; regions that settings leave off in all runs that the
+project states; buffers that are cast back with a part of the model; trainers whose precision opens no region of the
+project's own (DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose
+body only calls models that are known and do not hold this code; products with powers (`1 / 10000**i`), which
+autocast computes in float32; rows and columns of a grid, which are few; coordinates, also where the divisor counts
+channels; angles that come from no positions, timesteps or frequencies (a network with sines); dtypes that are not
+certain; up to 128 positions, each of which is exact; the dtype of activations in a region where nothing shows that
+they are lowered; code that no training program of the project comes to by names, calls, arguments and stated
+settings, or only where a package is missing (`except ImportError`).
 """
 
 from __future__ import annotations
