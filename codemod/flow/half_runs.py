@@ -122,7 +122,7 @@ class Run:
         self.record = Record()
         self.models = models
         self._analysis = analysis
-        self._done: dict[tuple[FunctionNode, *tuple[object, ...]], Interpretation] = {}
+        self._done: dict[tuple[FunctionNode, object], Interpretation] = {}
         self._followed = 0
         self._is_inside = False
         """Whether one of the models is entered, not only the code around it."""
@@ -159,7 +159,7 @@ class Run:
     ) -> Interpretation:
         """The interpretation of a function for some arguments; nothing where it calls itself with the same."""
         open_state = state.state if state.state is not Autocasting.MAYBE else Autocasting.OFF
-        key = (target.node, open_state, receiver, tuple(sorted(given.items(), key=lambda item: item[0])))
+        key = (target.node, (open_state, receiver, tuple(sorted(given.items(), key=lambda item: item[0]))))
         if key not in self._done:
             self._followed += 1
             if self._followed > MAX_CALLS:

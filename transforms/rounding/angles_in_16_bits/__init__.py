@@ -16,10 +16,10 @@ PyTorch 2.13:
 
 An angle is large and only what is left of it after full turns counts: around 2,048 bfloat16 numbers are 8 apart, more
 than a turn. Ways into it: `torch.arange(n, dtype=x.dtype)` and `t.type_as(inv_freq)` where that is 16-bit, an
-`inv_freq` buffer that `model.to(torch.bfloat16)` converts (no region raises it again), `inv_freq.to(x.dtype)` of activations, timesteps that a
-caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum` inside an autocast region,
-which lowers them whatever their operands are (`torch.outer` and `*` are left alone). Threads:
-EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
+`inv_freq` buffer that `model.to(torch.bfloat16)` converts (no region raises it again), `inv_freq.to(x.dtype)` of
+activations, timesteps that a caller casts (`model(x, timesteps=t.to(weight_dtype))`), and `@`, `matmul` and `einsum`
+inside an autocast region, which lowers them whatever their operands are (`torch.outer` and `*` are left alone).
+Threads: EleutherAI/gpt-neox#1003, huggingface/transformers#25681, #27700, #29285, huggingface/diffusers#13922.
 
 ## Fix
 
@@ -157,7 +157,7 @@ def _of_buffers(project: Project, module: ModuleNames, node: ast.expr) -> Half |
     known = [item for item in found if item is not None]
     if value.kind is not Kind.TENSOR or not known or len(known) < len(value.atoms):
         return None
-    return Half(frozenset(item.dtype for item in known), True, tuple(dict.fromkeys(item.place for item in known)))
+    return Half(frozenset(dtype for _, dtype in known), True, tuple(dict.fromkeys(place for place, _ in known)))
 
 
 def _is_lowered(project: Project, module: ModuleNames, node: ast.expr) -> bool:
