@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.classes import ProjectClass
-from ....codemod.flow.half_classes import CASTS
+from ....codemod.flow.half_classes import CASTS, made_model
 from ....codemod.flow.parts import parts_of
 from ....codemod.model import Place
 from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.proved_reach import is_reached
 from ....codemod.purpose.training import training_modules
-from ....codemod.python.creations import creations_of
 from ....codemod.python.functions import called_function, class_of
 from ....codemod.python.names import ModuleNames, attribute_chain
 from ....codemod.source.project import Project
@@ -40,7 +39,7 @@ def _half_buffers(project: Project) -> dict[str, tuple[Place, Dtype]]:
     for module in training_modules(project):
         for call in (call for name in CASTS for call in module.calls_by_name.get(name, [])):
             dtype = cast_dtype(project, module, call)
-            owner = _class_of(project, module, call) if dtype in HALVES else None
+            owner, _ = (made_model(project, module, call) if dtype in HALVES else None) or (None, ())
             again = set(_cast_again(project, module, call)) if owner is not None else {None}
             if owner is None or dtype is None or None in again or not is_reached(project, module, call):
                 continue
@@ -50,13 +49,6 @@ def _half_buffers(project: Project) -> dict[str, tuple[Place, Dtype]]:
                 if part not in kept:
                     found.setdefault(flow_of(project).own_weights(part).symbol, (place, dtype))
     return found
-
-
-def _class_of(project: Project, module: ModuleNames, cast: ast.Call) -> ProjectClass | None:
-    made = creations_of(project, module, cast.func.value) if isinstance(cast.func, ast.Attribute) else ()
-    known = {class_of(project, item.module, item.call.func) for item in made}
-    only = known.pop() if len(known) == 1 else None
-    return ProjectClass(*only) if only is not None and flow_of(project).is_module(ProjectClass(*only)) else None
 
 
 def _parts(project: Project, owner: ProjectClass) -> set[ProjectClass]:
