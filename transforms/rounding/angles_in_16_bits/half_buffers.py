@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ....codemod.flow.analysis import flow_of
 from ....codemod.flow.classes import ProjectClass
 from ....codemod.flow.half_classes import CASTS, made_model
-from ....codemod.flow.parts import parts_of
+from ....codemod.flow.parts import all_parts
 from ....codemod.model import Place
 from ....codemod.purpose.decided import is_switched_off
 from ....codemod.purpose.proved_reach import is_reached
@@ -25,7 +25,6 @@ from ....codemod.torch.weight_changes import moves_only
 from ....codemod.torch.weights import cast_dtype
 from ..weight_changes import CASTS as ALL_CASTS
 
-MAX_CLASSES = 200
 MAX_HOPS = 2
 
 
@@ -43,20 +42,11 @@ def _half_buffers(project: Project) -> dict[str, tuple[Place, Dtype]]:
             again = set(_cast_again(project, module, call)) if owner is not None else {None}
             if owner is None or dtype is None or None in again or not is_reached(project, module, call):
                 continue
-            kept = {part for item in again if item is not None for part in _parts(project, item)}
+            kept = {part for item in again if item is not None for part in all_parts(project, item)}
             place = module.place(call, f"{owner.name} and its buffers are cast to {dtype.name} here")
-            for part in _parts(project, owner) if not is_switched_off(project, module, call) else ():
+            for part in all_parts(project, owner) if not is_switched_off(project, module, call) else ():
                 if part not in kept:
                     found.setdefault(flow_of(project).own_weights(part).symbol, (place, dtype))
-    return found
-
-
-def _parts(project: Project, owner: ProjectClass) -> set[ProjectClass]:
-    found, waiting = set[ProjectClass](), [owner]
-    while waiting and len(found) < MAX_CLASSES:
-        current = waiting.pop()
-        waiting += parts_of(project, current) if current not in found else ()
-        found.add(current)
     return found
 
 
