@@ -25,7 +25,7 @@ from ..trainers.reading.trained_loads import COMPOUND, may_recast, mentions
 from .built_half import built_in
 from .casts_of_each import cast_of_each
 from .checkpoints import stored_dtype
-from .default_dtypes import setter_before
+from .default_dtypes import setter_of
 
 KEEPING_ADAPTERS = ("add_adapter", "inject_adapter_in_model")
 """What puts adapters on a model in the dtype of its weights: a function of peft 0.21.2, and the method of diffusers
@@ -119,8 +119,7 @@ def _loaded(project: Project, made: Creation) -> Iterator[Change]:
     given = _guards(project, made.module, made.call)
     if load_at(project, made.module, made.call) is None and not is_cast(made.call):
         inside = list(built_in(project, made.module, made.call))
-        asks = inside or any("dtype" in (item.arg or "") for item in made.call.keywords)
-        setter = setter_before(project, made.module, made.call) if not asks else None
+        setter = setter_of(project, made) if not inside else None
         yield _by_default(project, *setter, given) if setter else Change(made.module, made.call, IN_FLOAT32, given)
         for built in inside:
             inner = _guards(project, built.module, built.call)

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import ast
 
+from ...codemod.flow.classes import ProjectClass
+from ...codemod.flow.parts import all_parts
 from ...codemod.purpose.files import is_test
 from ...codemod.python.callers import callers_of
-from ...codemod.python.names import FunctionNode, ModuleNames, resolve
+from ...codemod.python.creations import Creation
+from ...codemod.python.functions import class_of
+from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, resolve
 from ...codemod.python.paths import position
 from ...codemod.source.project import Project
 
 MAX_HOPS = 4
 Setter = tuple[ModuleNames, ast.Call]
+
+
+def setter_of(project: Project, made: Creation) -> Setter | None:
+    """The call that gives a new model its dtype, where no layer in it asks for one."""
+    owner = class_of(project, made.module, made.call.func)
+    parts = all_parts(project, ProjectClass(*owner)) if owner is not None else ()
+    inside = (item for part in parts for item in ast.walk(part.scope.node) if isinstance(item, ast.Call))
+    layers = (item for item in inside if (attribute_chain(item.func) or [""])[-1][:1].isupper())
+    if any("dtype" in (item.arg or "") for call in (made.call, *layers) for item in call.keywords):
+        return None
+    return setter_before(project, made.module, made.call)
 
 
 def setter_before(project: Project, module: ModuleNames, node: ast.AST, hops: int = MAX_HOPS) -> Setter | None:
