@@ -116,6 +116,9 @@ def can_be_open(project: Project, region: Autocast) -> bool:
 
 def _can_be_open(project: Project, region: Autocast) -> bool:
     switch, module = region.enabled_node, region.module
+    body = getattr(module.statement_of(region.node), "body", ()) if region.form == "with" else ()
+    if body and all(isinstance(item, FunctionNode) for item in body):
+        return False  # what is defined in a region runs later, where it is closed
     if not (switch is None or can_come_out(project, module, switch, True)) or not can_run(project, module, region.node):
         return False
     conditions = conditions_in(project, module)
