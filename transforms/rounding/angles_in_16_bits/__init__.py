@@ -34,12 +34,13 @@ Tables that are computed in float32 and cast at the end; tables that a construct
 and that are made again only where a length exceeds them; regions that settings leave off in all runs that the
 project states; buffers that are cast back with a part of the model; trainers whose precision opens no region of the
 project's own (DeepSpeed casts the weights instead); float64 factors, which autocast leaves alone; regions whose
-body only calls models that are known and do not hold this code; products with powers (`1 / 10000**i`), which
-autocast computes in float32; rows and columns of a grid, which are few; coordinates, also where the divisor counts
-channels; angles that come from no positions, timesteps or frequencies (a network with sines); dtypes that are not
-certain; up to 128 positions, each of which is exact; the dtype of activations in a region where nothing shows that
-they are lowered; code that no training program of the project comes to by names, calls, arguments and stated
-settings, or only where a package is missing (`except ImportError`).
+body only calls models that are known and do not hold this code; tables that a model makes beside the region that it
+opens; regions around definitions; products with powers (`1 / 10000**i`), which autocast computes in float32; rows
+and columns of a grid, which are few; coordinates, also where the divisor counts channels; angles that come from no
+positions, timesteps or frequencies (a network with sines); dtypes that are not certain; up to 128 positions, each
+of which is exact; the dtype of activations in a region where nothing shows that they are lowered; code that no
+training program of the project comes to by names, calls, arguments and stated settings, or only where a package is
+missing (`except ImportError`).
 """
 
 from __future__ import annotations
