@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from ...codemod.flow.classes import ProjectClass
-from ...codemod.flow.parts import all_parts
-from ...codemod.purpose.files import is_test
-from ...codemod.python.callers import callers_of
-from ...codemod.python.creations import Creation
-from ...codemod.python.functions import class_of
-from ...codemod.python.names import FunctionNode, ModuleNames, attribute_chain, resolve
-from ...codemod.python.paths import position
-from ...codemod.source.project import Project
+from ..flow.classes import ProjectClass
+from ..flow.parts import all_parts
+from ..purpose.files import is_test
+from ..python.callers import callers_of
+from ..python.creations import Creation
+from ..python.functions import class_of
+from ..python.names import FunctionNode, ModuleNames, attribute_chain, resolve
+from ..python.paths import position
+from ..source.project import Project
 
 MAX_HOPS = 4
 Setter = tuple[ModuleNames, ast.Call]
